@@ -1,0 +1,132 @@
+//! The options of a recording: written to one environment variable by `stallmap-record`, read by the injected library.
+//!
+//! Nothing here touches files, processes or the GPU.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The variable that carries a [`Config`] as JSON into the program and its children.
+pub const VARIABLE: &str = "STALLMAP_CONFIG";
+
+/// What one process is to record, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The recording's folder; each process makes a folder of its own in it.
+    pub directory: PathBuf,
+    /// The instrument of this pass.
+    pub instrument: Instrument,
+    /// Which launches to record.
+    pub selection: Selection,
+    /// Record this many blocks of each launch, spread evenly; all where null.
+    pub blocks: Option<u64>,
+    /// The address spaces whose accesses are recorded.
+    pub spaces: Vec<Space>,
+    /// What happens when the buffer is full.
+    pub when_full: WhenFull,
+    /// Bytes of the buffer that the GPU writes and the host reads.
+    pub buffer_bytes: u64,
+    /// The PC sampling period is two to this power, in cycles; chosen by the recorder where null.
+    pub sampling_period_exponent: Option<u32>,
+    /// Bytes of CUPTI's hardware sample buffer.
+    pub sampling_buffer_bytes: u64,
+    /// Whether Python stacks, ops and tensors are recorded.
+    pub python: bool,
+}
+
+/// The instrument of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Instrument {
+    /// Memory accesses, by the sanitizer API.
+    Accesses,
+    /// Stall samples, by CUPTI.
+    PcSamples,
+}
+
+/// Which launches are recorded. Every other launch is counted, with the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Selection {
+    /// Only kernels whose mangled or demangled name this regular expression finds.
+    pub kernels: Option<String>,
+    /// Leave out the first so many of those.
+    pub skip: u64,
+    /// Then take one of every so many; 0 and 1 take all.
+    pub every: u64,
+    /// Then stop after so many; all where null.
+    pub count: Option<u64>,
+    /// Only launches inside user regions of this name.
+    pub region: Option<String>,
+    /// Record nothing until the program calls `stallmap.start()`.
+    pub paused: bool,
+}
+
+/// An address space that can be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Space {
+    /// Device memory, asynchronous copies to shared memory too.
+    Global,
+    /// Memory shared in a block.
+    Shared,
+    /// Memory private to a thread.
+    Local,
+}
+
+/// What happens when the buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenFull {
+    /// The kernel waits for the host: nothing is lost.
+    Wait,
+    /// The request is dropped and counted.
+    Drop,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            directory: PathBuf::new(),
+            instrument: Instrument::Accesses,
+            selection: Selection::default(),
+            blocks: None,
+            spaces: vec![Space::Global],
+            when_full: WhenFull::Wait,
+            buffer_bytes: 256 << 20,
+            sampling_period_exponent: None,
+            sampling_buffer_bytes: 64 << 20,
+            python: true,
+        }
+    }
+}
+
+impl Config {
+    /// The value of [`VARIABLE`].
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+
+    /// Reads the value of [`VARIABLE`]; options that are absent have their default.
+    pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_survives_the_environment() {
+        let selection = Selection { kernels: Some("a b\"c".into()), skip: 3, ..Selection::default() };
+        let config = Config { directory: "/tmp/é".into(), blocks: Some(4), selection, ..Config::default() };
+        assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn absent_options_have_defaults() {
+        assert_eq!(Config::from_json("{}").unwrap(), Config::default());
+    }
+}

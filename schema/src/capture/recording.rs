@@ -1,0 +1,98 @@
+//! Rows that only a recording in progress holds; finishing turns them into the capture's tables.
+//!
+//! A recording's rows are those of [`crate::tables`] with identifiers local to their run (`kernel_id` is the launch's
+//! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
+//! disk, and names that are resolved when all is known.
+
+use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId};
+use crate::word::StorageOrigin;
+
+crate::tables! {
+    /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
+    /// cuda_version, instrument_version, python_version, torch_version, sampling_period_cycles, clean_end.
+    RunFact "run_fact" key [] sort [] {
+        /// The column of `run` that it fills; `clean_end` says that the process ended with everything written.
+        name: String,
+        /// Its value as text.
+        value: String,
+    }
+    /// The end of an op, whose row was written with a null `end_ns` when it began.
+    OpEnd "op_end" key [] sort [] {
+        /// The op.
+        op_id: OpId,
+        /// When it ended, nanoseconds since the Unix epoch.
+        end_ns: i64,
+    }
+    /// An allocation or a free by the framework's allocator.
+    StorageEvent "storage_event" key [] sort [] {
+        /// The storage.
+        storage_id: StorageId,
+        /// Whether it is the free; only `storage_id`, `time_ns` and `ordinal` matter then.
+        is_free: bool,
+        /// CUDA's device ordinal.
+        device_id: i32,
+        /// First address.
+        address: Address,
+        /// Bytes.
+        size_bytes: u64,
+        /// When it happened, nanoseconds since the Unix epoch.
+        time_ns: i64,
+        /// Ordinal of the next launch.
+        ordinal: u64,
+        /// How it became known.
+        origin: StorageOrigin,
+        /// The op that was running.
+        op_id: Option<OpId>,
+    }
+    /// An allocation or a free by the driver.
+    AllocationEvent "allocation_event" key [] sort [] {
+        /// The allocation.
+        allocation_id: AllocationId,
+        /// Whether it is the free; only `allocation_id`, `time_ns` and `ordinal` matter then.
+        is_free: bool,
+        /// CUDA's device ordinal.
+        device_id: i32,
+        /// First address.
+        address: Address,
+        /// Bytes.
+        size_bytes: u64,
+        /// When it happened, nanoseconds since the Unix epoch.
+        time_ns: i64,
+        /// Ordinal of the next launch.
+        ordinal: u64,
+        /// Visibility and kind flags.
+        flags: u32,
+    }
+    /// Where a function's code lies in the process: turns the absolute pc of an access into (function, pc).
+    CodeRange "code_range" key [] sort [] {
+        /// The function.
+        function_id: FunctionId,
+        /// Its module.
+        module_id: ModuleId,
+        /// Its mangled name.
+        name: String,
+        /// Whether it is a kernel.
+        is_kernel: bool,
+        /// Address of its first instruction; 0 where the instrument does not say.
+        address: Address,
+        /// Bytes of code; 0 where the instrument does not say.
+        code_bytes: u64,
+        /// Ordinal of the first launch for which the range holds (a later row for the same addresses replaces it).
+        ordinal: u64,
+    }
+    /// A sample record as CUPTI delivers it: one (launch, pc, reason).
+    RawSample "raw_sample" key [] sort [] {
+        /// CUPTI's correlation id, which `launch_run` holds too.
+        correlation_id: u64,
+        /// CUPTI's CRC of the cubin, which `module` holds too.
+        cubin_crc: u64,
+        /// Mangled name of the function.
+        function_name: String,
+        /// The instruction.
+        pc: Pc,
+        /// CUPTI's name of the reason, whole.
+        stall_reason: String,
+        /// Samples.
+        samples: u64,
+    }
+}

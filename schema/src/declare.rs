@@ -1,0 +1,85 @@
+//! One declaration of a table gives its row struct, definition, builder and reader.
+
+/// Declares tables.
+///
+/// ```text
+/// tables! {
+///     /// What one row is.
+///     Launch "launch" key [kernel_id] sort [kernel_id] {
+///         /// What the column means.
+///         kernel_id: KernelId,
+///         /// A column whose values must be among another's.
+///         op_id: Option<OpId> => "op"."op_id",
+///     }
+/// }
+/// ```
+///
+/// A column without a doc comment does not compile.
+#[macro_export]
+macro_rules! tables {
+    ($(
+        $(#[doc = $doc:literal])+
+        $row:ident $name:literal key [$($key:ident),*] sort [$($sort:ident),*] {
+            $(
+                $(#[doc = $cdoc:literal])+
+                $column:ident : $type:ty $(=> $rtable:literal . $rcolumn:literal)?,
+            )+
+        }
+    )+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $($(#[doc = $cdoc])+ pub $column: $type,)+
+        }
+
+        const _: () = {
+            /// The table's columns while they grow.
+            #[derive(Default)]
+            pub struct Columns {
+                $($column: <$type as $crate::cell::Cell>::Builder,)+
+            }
+
+            impl $crate::table::Row for $row {
+                const TABLE: $crate::table::TableDef = $crate::table::TableDef {
+                    name: $name,
+                    doc: concat!($($doc,)+),
+                    key: &[$(stringify!($key)),*],
+                    sort: &[$(stringify!($sort)),*],
+                    columns: &[$($crate::table::ColumnDef {
+                        name: stringify!($column),
+                        doc: concat!($($cdoc,)+),
+                        data_type: <$type as $crate::cell::Cell>::data_type,
+                        nullable: <$type as $crate::cell::Cell>::NULLABLE,
+                        reference: $crate::tables!(@reference $($rtable . $rcolumn)?),
+                    },)+],
+                };
+                type Builder = Columns;
+
+                fn append(self, builder: &mut Columns) {
+                    $($crate::cell::Cell::append(self.$column, &mut builder.$column);)+
+                }
+
+                fn finish(builder: &mut Columns) -> Vec<arrow::array::ArrayRef> {
+                    vec![$(arrow::array::ArrayBuilder::finish(&mut builder.$column),)+]
+                }
+
+                fn read(
+                    batch: &arrow::array::RecordBatch,
+                    row: usize,
+                ) -> Result<Self, arrow::error::ArrowError> {
+                    Ok(Self {
+                        $($column: batch
+                            .column_by_name(stringify!($column))
+                            .and_then(|array| <$type as $crate::cell::Cell>::read(array.as_ref(), row))
+                            .ok_or_else(|| arrow::error::ArrowError::SchemaError(format!(
+                                "table `{}` row {row}: column `{}` is missing, null or of another type",
+                                $name, stringify!($column),
+                            )))?,)+
+                    })
+                }
+            }
+        };
+    )+};
+    (@reference) => { None };
+    (@reference $table:literal . $column:literal) => { Some(($table, $column)) };
+}

@@ -1,0 +1,17 @@
+//! What a stallmap capture holds, written once.
+//!
+//! Every table is declared in [`tables`] with the [`declare`] macro: one line per column gives the row struct,
+//! the Arrow schema (with doc, unit and reference as field metadata), the builder, the reader and the reference
+//! page `schema/README.md`. [`capture`] is the layout on disk: container, manifest, Parquet files, and the
+//! append-only segments that a recording writes before it is finished.
+//!
+//! This crate knows neither DataFusion nor CUDA: the recorder and the analyzer meet here and nowhere else.
+
+pub mod capture;
+pub mod cell;
+pub mod declare;
+pub mod hash;
+pub mod id;
+pub mod table;
+pub mod tables;
+pub mod word;

@@ -1,0 +1,118 @@
+//! Launches: of the program, as each run saw them, with their parameters.
+
+use crate::cell::Blob;
+use crate::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId};
+use crate::word::Match;
+
+crate::tables! {
+    /// One launch of the program.
+    Launch "launch" key [kernel_id] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId,
+        /// The run that defines it.
+        run_id: RunId => "run"."run_id",
+        /// The kernel.
+        function_id: FunctionId => "function"."function_id",
+        /// Position among all launches of the defining run, from 0: the time of lives of storages.
+        ordinal: u64,
+        /// The n-th launch, from 0, with the same (pystates_hash, op name, function, grid, block) in its thread.
+        occurrence: u32,
+        /// Blocks in x.
+        grid_x: u32,
+        /// Blocks in y.
+        grid_y: u32,
+        /// Blocks in z.
+        grid_z: u32,
+        /// Threads of a block in x.
+        block_x: u32,
+        /// Threads of a block in y.
+        block_y: u32,
+        /// Threads of a block in z.
+        block_z: u32,
+        /// Blocks of a cluster in x; null where the kernel has no clusters.
+        cluster_x: Option<u32>,
+        /// Blocks of a cluster in y.
+        cluster_y: Option<u32>,
+        /// Blocks of a cluster in z.
+        cluster_z: Option<u32>,
+        /// Dynamic shared memory of a block; null where the launch call was not seen.
+        dynamic_shared_bytes: Option<u32>,
+        /// Static shared memory of a block; null where the driver did not say.
+        static_shared_bytes: Option<u32>,
+        /// Local memory of a thread; null where the driver did not say.
+        local_bytes: Option<u32>,
+        /// Registers of a thread; null where the driver did not say.
+        register_count: Option<u32>,
+        /// CUDA's device ordinal.
+        device_id: i32,
+        /// The innermost op or region running on the launching thread.
+        op_id: Option<OpId> => "op"."op_id",
+        /// The Python stack of that op, or of the launch; null where no Python stack is known.
+        pystates_hash: Option<PystatesHash>,
+    }
+    /// One launch as one run saw it.
+    LaunchRun "launch_run" key [run_id, ordinal] sort [run_id, ordinal] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// Position among all launches of the run, from 0.
+        ordinal: u64,
+        /// The launch of the program.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// How the two were brought together.
+        matched: Match,
+        /// Why there is no match; null where there is one.
+        match_reason: Option<String>,
+        /// The launching thread, numbered from 0 in the order in which the run saw them.
+        thread_id: u32,
+        /// CUDA stream, numbered from 0 in the order in which the run saw them.
+        stream_id: u32,
+        /// CUPTI's correlation id, in sampling runs.
+        correlation_id: Option<u64>,
+        /// When the launch call began, nanoseconds since the Unix epoch.
+        begin_ns: i64,
+        /// When the launch call (under an instrument: the kernel too) ended.
+        end_ns: Option<i64>,
+        /// Whether the run recorded this launch; a loss row says why not.
+        recorded: bool,
+        /// Warp requests recorded; null in sampling runs.
+        request_count: Option<u64>,
+        /// Lane accesses in those requests.
+        lane_access_count: Option<u64>,
+        /// Warp requests seen and not recorded (sampled out or dropped).
+        lost_request_count: Option<u64>,
+        /// Samples taken by the hardware in this launch, the dropped ones too; null in access runs.
+        sample_count: Option<u64>,
+        /// Samples that the hardware dropped; null where only the run's total is known.
+        lost_sample_count: Option<u64>,
+    }
+    /// The raw parameter bytes of a launch.
+    LaunchParameter "launch_parameter" key [kernel_id] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Parameters as the kernel finds them in constant bank 0, from the first parameter on.
+        bytes: Blob,
+        /// Byte offset of each parameter; empty where the launch passed one opaque buffer.
+        offsets: Vec<u32>,
+        /// Bytes of each parameter, beside `offsets`.
+        sizes: Vec<u32>,
+    }
+    /// A tensor map (TMA descriptor) found in a launch's parameters: derived, not observed.
+    TensorMap "tensor_map" key [kernel_id, parameter_offset] sort [kernel_id, parameter_offset] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Byte offset of the 128-byte descriptor in the launch's parameters.
+        parameter_offset: u32,
+        /// Base address of the tensor.
+        address: Address,
+        /// Elements in each dimension, innermost first.
+        sizes: Vec<u64>,
+        /// Bytes between neighbours in each dimension but the innermost.
+        strides: Vec<u64>,
+        /// Elements of the box that one copy moves, innermost first.
+        box_sizes: Vec<u32>,
+        /// Element type, CUtensorMapDataType's number; null where the encoding is not known.
+        element_type: Option<u32>,
+        /// Bytes of an element; null where the encoding is not known.
+        element_bytes: Option<u32>,
+    }
+}

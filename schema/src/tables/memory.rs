@@ -1,0 +1,110 @@
+//! Device memory: allocations of the driver, copies, and the accesses of kernels.
+
+use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, RunId};
+use crate::word::{AccessKind, CopyKind, Space};
+
+crate::tables! {
+    /// One allocation of the driver: half-open in both times.
+    DeviceAllocation "device_allocation" key [allocation_id] sort [allocation_id] {
+        /// The allocation.
+        allocation_id: AllocationId,
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// CUDA's device ordinal; -1 where it is not known.
+        device_id: i32,
+        /// First address.
+        address: Address,
+        /// Bytes.
+        size_bytes: u64,
+        /// When it was allocated, nanoseconds since the Unix epoch.
+        alloc_ns: i64,
+        /// When it was freed; null where it never was.
+        free_ns: Option<i64>,
+        /// Ordinal of the first launch that can use it.
+        alloc_ordinal: u64,
+        /// Ordinal of the first launch that cannot use it any more; null where it was never freed.
+        free_ordinal: Option<u64>,
+        /// Visibility and kind flags as the instrument reports them.
+        flags: u32,
+    }
+    /// One copy.
+    Memcpy "memcpy" key [] sort [run_id, begin_ns] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// Its direction.
+        kind: CopyKind,
+        /// Source address.
+        source: Address,
+        /// Destination address.
+        destination: Address,
+        /// Bytes that it copies.
+        size_bytes: u64,
+        /// CUDA stream, numbered as in launch_run.
+        stream_id: u32,
+        /// Ordinal of the first launch after it.
+        ordinal: u64,
+        /// When the call was made, nanoseconds since the Unix epoch.
+        begin_ns: i64,
+        /// The op running on the calling thread.
+        op_id: Option<OpId> => "op"."op_id",
+    }
+    /// One fill.
+    Memset "memset" key [] sort [run_id, begin_ns] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// First address.
+        address: Address,
+        /// Bytes that it fills, gaps of a pitched fill not counted.
+        size_bytes: u64,
+        /// The element that it fills with.
+        value: u32,
+        /// Bytes of that element.
+        element_bytes: u32,
+        /// CUDA stream, numbered as in launch_run.
+        stream_id: u32,
+        /// Ordinal of the first launch after it.
+        ordinal: u64,
+        /// When the call was made, nanoseconds since the Unix epoch.
+        begin_ns: i64,
+        /// The op running on the calling thread.
+        op_id: Option<OpId> => "op"."op_id",
+    }
+    /// One warp request: the accesses of a warp's active lanes by one instruction, exactly.
+    ///
+    /// The address of an active lane: where `offsets` is null, `address + stride_bytes * (lane - first)`, with
+    /// `first` the lowest active lane, or the highest where the stride is negative; otherwise
+    /// `address + (offsets[k] << offset_shift)` for the k-th active lane, counted from the lowest.
+    MemoryAccess "memory_access" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction: the kernel, or a function that it called.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// Linear block index: x + grid_x * (y + grid_y * z).
+        block: u64,
+        /// Warp in the block: linear thread index / 32.
+        warp: u16,
+        /// Position among the launch's requests, from 0, in the order in which the GPU queued them:
+        /// the program order within a warp. Two rows share one where a request's lanes lie too far apart for one row.
+        sequence: u64,
+        /// What the instruction does.
+        kind: AccessKind,
+        /// Where.
+        space: Space,
+        /// Bytes that each lane accesses.
+        access_bytes: u8,
+        /// Active lanes.
+        lane_mask: u32,
+        /// Lowest address that any lane accesses.
+        address: Address,
+        /// Bytes from `address` to past the last byte that any lane accesses.
+        span_bytes: u64,
+        /// Bytes from lane to lane; null where lanes are irregular.
+        stride_bytes: Option<i32>,
+        /// Each active lane's distance from `address`, lowest lane first; null where lanes are regular.
+        offsets: Option<Vec<u32>>,
+        /// Bits to shift `offsets` left by; 0 where lanes are regular.
+        offset_shift: u8,
+    }
+}

@@ -1,0 +1,32 @@
+//! Python stacks.
+
+use crate::id::{FrameId, PystatesHash, RunId};
+
+crate::tables! {
+    /// A frame of a Python stack: a function at a line.
+    PythonFrame "python_frame" key [frame_id] sort [frame_id] {
+        /// Stable hash of (file, function, first line, line).
+        frame_id: FrameId,
+        /// File, relative to the longest of script folder, sys.path entry, site-packages.
+        file: String,
+        /// File as Python named it.
+        original_file: String,
+        /// Qualified name of the function.
+        function: String,
+        /// First line of the function.
+        first_line: u32,
+        /// The running line.
+        line: u32,
+    }
+    /// One frame's place in one Python stack.
+    PythonState "python_state" key [pystates_hash, depth] sort [pystates_hash, depth] {
+        /// Stable hash of the whole stack.
+        pystates_hash: PystatesHash,
+        /// 0 for the innermost frame.
+        depth: u32,
+        /// The frame.
+        frame_id: FrameId => "python_frame"."frame_id",
+        /// The first run that saw the stack.
+        run_id: RunId => "run"."run_id",
+    }
+}

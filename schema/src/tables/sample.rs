@@ -1,0 +1,23 @@
+//! PC samples.
+
+use crate::id::{FunctionId, KernelId, Pc, RunId};
+
+crate::tables! {
+    /// Samples of one launch that found warps at one instruction for one reason.
+    PcSample "pc_sample" key [run_id, kernel_id, function_id, pc, stall_reason] sort [kernel_id, function_id, pc, stall_reason] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard; unknown ones verbatim.
+        stall_reason: String,
+        /// Samples that found a warp so.
+        samples: u64,
+        /// Those among cycles in which the scheduler issued nothing (CUPTI's `_not_issued`); never added to `samples`.
+        samples_not_issued: u64,
+    }
+}

@@ -1,0 +1,149 @@
+//! Closed vocabularies: columns whose values are one of a few words.
+//!
+//! They are stored as dictionary-encoded strings, so that a reader without this crate sees words, not codes.
+
+/// Declares vocabularies: an enum whose values are written as words.
+macro_rules! words {
+    ($($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $word:literal,)+ })+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[doc = $vdoc])+ $variant,)+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The word as it stands in a capture.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// The value that a word stands for.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl crate::cell::Cell for $name {
+            type Builder = arrow::array::StringDictionaryBuilder<arrow::datatypes::UInt8Type>;
+            const NULLABLE: bool = false;
+            fn data_type() -> arrow::datatypes::DataType { crate::cell::word_type() }
+            fn append(self, builder: &mut Self::Builder) { builder.append_value(self.word()); }
+            fn append_null(builder: &mut Self::Builder) { builder.append_null(); }
+            fn read(array: &dyn arrow::array::Array, row: usize) -> Option<Self> {
+                crate::cell::read_text(array, row).and_then(|word| Self::from_word(&word))
+            }
+        }
+    )+};
+}
+
+words! {
+    /// The instrument that a run was recorded with.
+    Instrument {
+        /// NVIDIA's sanitizer API: memory accesses, allocations, copies, modules.
+        Accesses = "accesses",
+        /// CUPTI PC sampling, kernels serialized: stall reasons.
+        PcSamples = "pc_samples",
+    }
+    /// What an access did to memory.
+    AccessKind {
+        /// A load.
+        Read = "read",
+        /// A store.
+        Write = "write",
+        /// A read-modify-write.
+        Atomic = "atomic",
+        /// A prefetch: no data reaches a register.
+        Prefetch = "prefetch",
+    }
+    /// The address space of an access.
+    Space {
+        /// Device memory, by device virtual address.
+        Global = "global",
+        /// Device memory read by an asynchronous copy to shared memory (LDGSTS).
+        GlobalAsync = "global_async",
+        /// Memory shared in a block, by offset in the block's window.
+        Shared = "shared",
+        /// Memory private to a thread, by offset in the thread's window.
+        Local = "local",
+    }
+    /// How a launch of one run found its launch of the program.
+    Match {
+        /// The launch defines the kernel_id: it belongs to the reference run.
+        Reference = "reference",
+        /// Equal in (pystates_hash, op name, function, grid, block, n-th occurrence in its thread).
+        Matched = "matched",
+        /// No launch of the reference run is equal; `match_reason` says what differs.
+        Unmatched = "unmatched",
+    }
+    /// The part of a training step that an op belongs to.
+    Phase {
+        /// Outside backward and optimizer, with gradients or without.
+        Forward = "forward",
+        /// Inside the autograd engine.
+        Backward = "backward",
+        /// Inside an optimizer's step.
+        Optimizer = "optimizer",
+        /// Anything else.
+        Other = "other",
+    }
+    /// What kind of call an op row stands for.
+    OpKind {
+        /// An operator of PyTorch, as the dispatcher sees it.
+        Torch = "torch",
+        /// A Triton kernel launched from Python.
+        Triton = "triton",
+        /// A region named by the user.
+        Region = "region",
+    }
+    /// How a tensor takes part in an op.
+    Direction {
+        /// Read as an argument.
+        In = "in",
+        /// Returned.
+        Out = "out",
+        /// An argument that the op writes.
+        InOut = "inout",
+    }
+    /// How a storage became known.
+    StorageOrigin {
+        /// The framework's allocator reported its allocation.
+        Allocator = "allocator",
+        /// First seen in a tensor: its allocation was not reported (born before recording, or foreign memory).
+        Tensor = "tensor",
+    }
+    /// Direction of a copy.
+    CopyKind {
+        /// Host to device.
+        HostToDevice = "host_to_device",
+        /// Device to host.
+        DeviceToHost = "device_to_host",
+        /// Device to device.
+        DeviceToDevice = "device_to_device",
+        /// Anything else, or not known.
+        Other = "other",
+    }
+    /// What a loss row counts.
+    LossKind {
+        /// Launches that the run saw and did not record (selection, unsupported form).
+        Launch = "launch",
+        /// Warp requests that the instrument saw and that are not in the capture.
+        Access = "access",
+        /// Samples taken by the hardware and not delivered.
+        Sample = "sample",
+        /// Python ops that could not be described.
+        Op = "op",
+        /// Tensors that could not be described.
+        Tensor = "tensor",
+        /// Allocations, frees, copies that were not recorded.
+        Memory = "memory",
+        /// Modules, functions or their code.
+        Code = "code",
+        /// Launch parameters.
+        Parameter = "parameter",
+        /// Segments cut off by a crash, and damaged frames.
+        Segment = "segment",
+        /// A whole instrument or event source that was not available.
+        Source = "source",
+    }
+}
