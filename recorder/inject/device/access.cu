@@ -1,0 +1,201 @@
+// The device side of access recording: called before every memory instruction of an instrumented kernel.
+//
+// One warp request becomes one record in a ring in pinned host memory: a header slot of 32 bytes and, where the lanes
+// are irregular, each lane's distance from the first active one. The layout is `schema/src/capture/request.rs`.
+//
+// Protocol. `head` counts slots reserved since the start; a record's slots are head % slot_count and the following ones.
+// A chunk of 2^chunk_shift slots whose every slot is written is announced in `ready` (host memory): the lap in which it
+// was completed, counted from 1. The host publishes in `tail` (host memory) how many slots it has read; a writer waits
+// until its slots lie less than one ring ahead of it. When the kernel has ended, everything below `head` is written.
+//
+// Compiled at run time for the GPU at hand, so it includes no header.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+struct Ring {
+    u64 head;            // slots reserved
+    u64 tail_seen;       // a lower bound of *tail
+    u64 lost_requests;   // requests that found no room (when_full = drop) or lie in blocks that are not recorded
+    u64 lost_lanes;      // their lane accesses
+    u64 slot_count;      // slots in the ring
+    u32 slot_shift;      // log2 of slot_count
+    u32 chunk_shift;     // log2 of the slots in a chunk
+    u32 drops;           // 1: a request that finds no room is lost; 0: it waits
+    u32 unused;
+    u64 block_stride;    // only blocks whose linear index is a multiple of this are recorded
+    uint4 *slots;        // host memory: two uint4 a slot
+    volatile u64 *tail;  // host memory
+    u64 *written;        // slots written in each chunk, over all laps
+    volatile u64 *ready; // host memory: one word a chunk
+};
+
+enum { READ = 1, WRITE = 2, ATOMIC = 4, PREFETCH = 8 };
+enum { REGULAR = 0, OFFSETS_32 = 1, OFFSETS_64 = 2 };
+enum { GLOBAL = 0, GLOBAL_ASYNC = 1, SHARED = 2, LOCAL = 3 };
+
+static __device__ __forceinline__ u32 lane_id() { u32 r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
+
+static __device__ __forceinline__ u64 linear_block() {
+    return blockIdx.x + (u64)gridDim.x * (blockIdx.y + (u64)gridDim.y * blockIdx.z);
+}
+
+static __device__ __forceinline__ u32 warp_in_block() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
+}
+
+// Waits (or not) until `slots` slots from `first` on may be overwritten.
+static __device__ __forceinline__ void wait_for_room(Ring *ring, u64 first, u32 slots) {
+    u64 needed = first + slots;
+    if (needed <= *(volatile u64 *)&ring->tail_seen + ring->slot_count) return;
+    for (;;) {
+        u64 tail = *ring->tail;
+        if (needed <= tail + ring->slot_count) { atomicMax(&ring->tail_seen, tail); return; }
+        __nanosleep(2000);
+    }
+}
+
+// Reserves slots; false where there is no room and requests are dropped.
+static __device__ __forceinline__ bool reserve(Ring *ring, u32 slots, u64 *first) {
+    if (!ring->drops) {
+        *first = atomicAdd(&ring->head, (u64)slots);
+        wait_for_room(ring, *first, slots);
+        return true;
+    }
+    u64 head = *(volatile u64 *)&ring->head;
+    for (;;) {
+        u64 needed = head + slots;
+        if (needed > *(volatile u64 *)&ring->tail_seen + ring->slot_count) {
+            u64 tail = *ring->tail;
+            atomicMax(&ring->tail_seen, tail);
+            if (needed > tail + ring->slot_count) return false;
+        }
+        u64 found = atomicCAS(&ring->head, head, needed);
+        if (found == head) { *first = head; return true; }
+        head = found;
+    }
+}
+
+// Counts slots as written, and announces each chunk that this completes.
+static __device__ __forceinline__ void commit(Ring *ring, u64 first, u32 slots) {
+    __threadfence_system();
+    u64 chunk_slots = 1ull << ring->chunk_shift;
+    u64 last_chunk = (ring->slot_count >> ring->chunk_shift) - 1;
+    u64 end = first + slots;
+    while (first < end) {
+        u64 chunk = first >> ring->chunk_shift;
+        u64 boundary = (chunk + 1) << ring->chunk_shift;
+        u64 count = (end < boundary ? end : boundary) - first;
+        u64 index = chunk & last_chunk;
+        u64 lap = (first >> ring->slot_shift) + 1;
+        u64 total = atomicAdd(&ring->written[index], count) + count;
+        if (total == lap * chunk_slots) { __threadfence_system(); ring->ready[index] = lap; }
+        first += count;
+    }
+}
+
+static __device__ __forceinline__ u64 broadcast(u32 mask, u64 value, u32 lane) {
+    u32 low = __shfl_sync(mask, (u32)value, lane);
+    u32 high = __shfl_sync(mask, (u32)(value >> 32), lane);
+    return (u64)high << 32 | low;
+}
+
+static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 address, u32 bytes, u32 flags, u32 space) {
+    Ring *ring = (Ring *)userdata;
+    if (!ring) return;
+    u32 mask = __activemask();
+    u32 lane = lane_id();
+    u32 first_lane = __ffs(mask) - 1;
+    u64 block = linear_block();
+
+    if (ring->block_stride > 1 && block % ring->block_stride) {
+        if (lane == first_lane) {
+            atomicAdd(&ring->lost_requests, 1ull);
+            atomicAdd(&ring->lost_lanes, (u64)__popc(mask));
+        }
+        return;
+    }
+
+    // Regular: one stride from lane to lane, also across lanes that are not active.
+    u64 base = broadcast(mask, address, first_lane);
+    u32 others = mask & (mask - 1);
+    u32 second_lane = others ? __ffs(others) - 1 : first_lane;
+    long long distance = (long long)(broadcast(mask, address, second_lane) - base);
+    int gap = (int)(second_lane - first_lane);
+    bool fits = distance >= -0x7fffffffll && distance <= 0x7fffffffll;
+    int stride = gap && fits ? (int)distance / gap : 0;
+    bool regular = __all_sync(mask, fits && address == base + (long long)stride * (int)(lane - first_lane));
+
+    u32 encoding = REGULAR;
+    u32 slots = 1;
+    if (!regular) {
+        // Distances are signed and start at the first active lane: the host finds the lowest address.
+        long long away = (long long)(address - base);
+        bool wide = __any_sync(mask, away != (int)away);
+        encoding = wide ? OFFSETS_64 : OFFSETS_32;
+        slots = 1 + (__popc(mask) * (wide ? 8 : 4) + 31) / 32;
+        stride = 0;
+    }
+
+    u64 first = 0;
+    u32 room = 1;
+    if (lane == first_lane) {
+        room = reserve(ring, slots, &first);
+        if (!room) {
+            atomicAdd(&ring->lost_requests, 1ull);
+            atomicAdd(&ring->lost_lanes, (u64)__popc(mask));
+        }
+    }
+    if (ring->drops && !__shfl_sync(mask, room, first_lane)) return;
+    first = broadcast(mask, first, first_lane);
+
+    u64 wrap = ring->slot_count - 1;
+    if (encoding != REGULAR) {
+        u32 rank = __popc(mask & ((1u << lane) - 1));
+        if (encoding == OFFSETS_32) {
+            u32 *slot = (u32 *)&ring->slots[((first + 1 + rank / 8) & wrap) * 2];
+            slot[rank % 8] = (u32)(address - base);
+        } else {
+            u64 *slot = (u64 *)&ring->slots[((first + 1 + rank / 4) & wrap) * 2];
+            slot[rank % 4] = address - base;
+        }
+    }
+    if (lane == first_lane) {
+        uint4 *slot = &ring->slots[(first & wrap) * 2];
+        slot[0] = make_uint4((u32)base, (u32)(base >> 32), (u32)pc,
+                             (u32)(pc >> 32 & 0xffff) | bytes << 16 | flags << 24);
+        slot[1] = make_uint4(mask, (u32)stride, (u32)block,
+                             (u32)(block >> 32 & 0xff) | warp_in_block() << 8 | space << 16 | encoding << 24);
+    }
+    if (encoding != REGULAR) { __threadfence_system(); __syncwarp(mask); }
+    if (lane == first_lane) commit(ring, first, slots);
+}
+
+static __device__ __forceinline__ u32 access_flags(u32 flags) {
+    bool atomic = (flags & 4) || (flags & 3) == 3;
+    return (flags & 3) | (atomic ? ATOMIC : 0) | (flags & PREFETCH);
+}
+
+#define PATCH extern "C" __device__ __noinline__ STALLMAP_KEEP int
+
+PATCH stallmap_global(void *userdata, u64 pc, void *address, u32 bytes, u32 flags, const void *) {
+    record(userdata, pc, (u64)address, bytes, access_flags(flags), GLOBAL);
+    return 0;
+}
+
+PATCH stallmap_shared(void *userdata, u64 pc, void *address, u32 bytes, u32 flags, const void *) {
+    record(userdata, pc, (u64)address, bytes, access_flags(flags), SHARED);
+    return 0;
+}
+
+PATCH stallmap_local(void *userdata, u64 pc, void *address, u32 bytes, u32 flags, const void *) {
+    record(userdata, pc, (u64)address, bytes, access_flags(flags), LOCAL);
+    return 0;
+}
+
+PATCH stallmap_async(void *userdata, u64 pc, void *source, u32, u32 bytes) {
+    // A copy whose source is masked off reads nothing.
+    if (bytes) record(userdata, pc, (u64)source, bytes, READ, GLOBAL_ASYNC);
+    return 0;
+}
