@@ -1,8 +1,8 @@
 //! The record of one warp request as the GPU writes it: the payload of access frames in segments.
 //!
-//! A record is a [`Request`] header of 32 bytes, followed, where lanes are irregular, by each active lane's distance
-//! from `address`, lowest lane first: as u32 ([`OFFSETS_32`]) or u64 ([`OFFSETS_64`]), padded to whole
-//! slots of 32 bytes. All little endian.
+//! A record is a [`Request`] header of 32 bytes, followed, where lanes are irregular, by each active lane's signed
+//! distance from `address`, lowest lane first: as i32 ([`OFFSETS_32`]) or i64 ([`OFFSETS_64`]), padded to whole
+//! slots of 32 bytes. `address` is always that of the lowest-numbered active lane. All little endian.
 
 /// Bytes of a slot: the unit in which the GPU reserves space.
 pub const SLOT_BYTES: usize = 32;
@@ -16,11 +16,11 @@ pub const ATOMIC: u8 = 4;
 /// Flag: the access is a prefetch.
 pub const PREFETCH: u8 = 8;
 
-/// Encoding: lane address = `address + stride * (lane - first)`; `address` is the *first* active lane's.
+/// Encoding: lane address = `address + stride * (lane - first)`.
 pub const REGULAR: u8 = 0;
-/// Encoding: u32 distances from `address`, the lowest of the lanes' addresses.
+/// Encoding: i32 distances from `address`.
 pub const OFFSETS_32: u8 = 1;
-/// Encoding: u64 distances from `address`, the lowest of the lanes' addresses.
+/// Encoding: i64 distances from `address`.
 pub const OFFSETS_64: u8 = 2;
 
 /// Space codes of `Request::space`.
@@ -35,7 +35,7 @@ pub const SPACE_LOCAL: u8 = 3;
 /// Header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// First active lane's address where regular, lowest lane's address otherwise.
+    /// The address of the lowest-numbered active lane.
     pub address: u64,
     /// Absolute address of the instruction (48 bits).
     pub pc: u64,
