@@ -1,0 +1,136 @@
+//! What can go wrong with a capture or a segment: the thing, the cause, the path, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of this crate; [`CaptureError::hint`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The operating system refused.
+    #[error("{action}: {source}: `{}`", path.display())]
+    Io {
+        /// What was being done, such as "open capture".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file or folder is something else.
+    #[error("not a stallmap capture: {cause}: `{}`", path.display())]
+    NotACapture {
+        /// What shows it.
+        cause: String,
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The file ends too early.
+    #[error("capture is cut short: {cause}: `{}`", path.display())]
+    Truncated {
+        /// What is missing.
+        cause: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The capture was written by a later release.
+    #[error(
+        "capture has format {found}, written by stallmap {writer}; this one reads up to {supported}.x: `{}`",
+        path.display()
+    )]
+    NewerFormat {
+        /// The capture's format, major and minor.
+        found: String,
+        /// The latest major version that this release reads.
+        supported: u32,
+        /// The release that wrote the capture.
+        writer: String,
+        /// The capture.
+        path: PathBuf,
+    },
+    /// A table is not in the capture.
+    #[error("table `{table}` is missing: `{}`", path.display())]
+    MissingTable {
+        /// The table.
+        table: String,
+        /// The capture.
+        path: PathBuf,
+    },
+    /// A file is not in the capture.
+    #[error("entry `{entry}` is missing: `{}`", path.display())]
+    MissingEntry {
+        /// The entry's path in the capture.
+        entry: String,
+        /// The capture.
+        path: PathBuf,
+    },
+    /// Something in the capture or segment is damaged.
+    #[error("{thing} is damaged: {cause}: `{}`", path.display())]
+    Corrupt {
+        /// What is damaged, such as "table `launch`".
+        thing: String,
+        /// What shows it.
+        cause: String,
+        /// The capture or segment.
+        path: PathBuf,
+    },
+    /// Rows or records that cannot be written.
+    #[error("write {thing}: {cause}: `{}`", path.display())]
+    Refused {
+        /// What was to be written.
+        thing: String,
+        /// Why it cannot be.
+        cause: String,
+        /// The capture or segment.
+        path: PathBuf,
+    },
+}
+
+/// An error is returned through every layer, so it stays small.
+const _: () = assert!(size_of::<CaptureError>() <= 128, "CaptureError is too large");
+
+impl CaptureError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } => io_hint(source.kind()),
+            Self::NotACapture { .. } => {
+                Some("a capture is made by `stallmap-record -o NAME.stallmap -- PROGRAM`".to_owned())
+            }
+            Self::Truncated { .. } => Some(
+                "copy the file again; if the recording was interrupted, run `stallmap-record recover` on its \
+                 `.stallmap.partial` folder"
+                    .to_owned(),
+            ),
+            Self::NewerFormat { writer, .. } => {
+                Some(format!("install stallmap {writer} or later to read this capture"))
+            }
+            Self::MissingTable { .. } | Self::MissingEntry { .. } | Self::Corrupt { .. } => {
+                Some("`stallmap check` lists everything that is wrong with a capture".to_owned())
+            }
+            Self::Refused { .. } => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn corrupt(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
+        Self::Corrupt { thing: thing.into(), cause: cause.into(), path: path.to_owned() }
+    }
+
+    pub(crate) fn refused(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
+        Self::Refused { thing: thing.into(), cause: cause.into(), path: path.to_owned() }
+    }
+}
+
+fn io_hint(kind: io::ErrorKind) -> Option<String> {
+    let hint = match kind {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check the permissions of the file and of its folder",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space and try again",
+        io::ErrorKind::AlreadyExists => "choose another name or remove the old one",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}

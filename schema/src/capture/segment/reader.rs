@@ -1,0 +1,261 @@
+//! Reads a segment: the complete frames, and what is lost.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+
+use super::{
+    CHECKED_HEADER_BYTES, FILE_HEADER_BYTES, FILE_MAGIC, FRAME_HEADER_BYTES, FRAME_MAGIC, Kind,
+    MAX_PAYLOAD_BYTES, MAX_RAW_BYTES, TABLE_KEY, VERSION,
+};
+use crate::capture::error::CaptureError;
+use crate::hash;
+
+/// Bytes that a search for the next complete frame looks at in one piece.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// A complete frame in a segment: its checksum has been verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRef {
+    /// Where its header begins.
+    pub offset: u64,
+    /// What it holds; `None` where a later release wrote it.
+    pub kind: Option<Kind>,
+    /// The launch's ordinal, in frames of requests.
+    pub aux: u64,
+    /// Bytes of the payload as stored.
+    pub payload_bytes: u32,
+    /// Bytes of the payload uncompressed.
+    pub raw_bytes: u32,
+}
+
+impl FrameRef {
+    fn end(&self) -> u64 {
+        self.offset + FRAME_HEADER_BYTES as u64 + u64::from(self.payload_bytes)
+    }
+}
+
+/// Bytes of a segment that belong to no complete frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are.
+    pub bytes: u64,
+    /// Whether they are the torn end of the file, as a writer that died leaves it.
+    pub is_tail: bool,
+}
+
+/// What a frame holds.
+#[derive(Clone, Debug)]
+pub enum Frame {
+    /// Rows of a table of [`crate::tables`] or [`crate::capture::recording`].
+    Rows {
+        /// The table's name.
+        table: String,
+        /// The rows.
+        batch: RecordBatch,
+    },
+    /// Records of [`crate::capture::request`].
+    Requests {
+        /// Ordinal of the launch that made them.
+        launch_ordinal: u64,
+        /// Whole records, one after the other.
+        records: Vec<u8>,
+    },
+}
+
+/// An open segment. Frames can be read in any order and from several threads at once.
+#[derive(Debug)]
+pub struct SegmentReader {
+    file: File,
+    path: PathBuf,
+    frames: Vec<FrameRef>,
+    damages: Vec<Damage>,
+}
+
+impl SegmentReader {
+    /// Opens a segment and finds its complete frames, verifying every checksum.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let file = File::open(path).map_err(CaptureError::io("open segment", path))?;
+        let length = file.metadata().map_err(CaptureError::io("open segment", path))?.len();
+        let mut reader = Self { file, path: path.to_owned(), frames: Vec::new(), damages: Vec::new() };
+        if length < FILE_HEADER_BYTES as u64 {
+            // The writer died before its first bytes were out: nothing was complete.
+            reader.note_damage(0, length, true);
+            return Ok(reader);
+        }
+        reader.check_file_header()?;
+        reader.scan(length)?;
+        Ok(reader)
+    }
+
+    /// The complete frames, in the order in which they were written.
+    pub fn frames(&self) -> &[FrameRef] {
+        &self.frames
+    }
+
+    /// The bytes that belong to no complete frame.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The content of a frame; [`CaptureError::Corrupt`] where it cannot be understood.
+    pub fn read(&self, frame: &FrameRef) -> Result<Frame, CaptureError> {
+        let corrupt = |cause: String| {
+            CaptureError::corrupt(format!("frame at byte {}", frame.offset), cause, &self.path)
+        };
+        let raw_bytes = frame.raw_bytes as usize;
+        if raw_bytes > MAX_RAW_BYTES {
+            return Err(corrupt(format!("it claims {raw_bytes} bytes uncompressed")));
+        }
+        let mut payload = vec![0; frame.payload_bytes as usize];
+        self.read_at(&mut payload, frame.offset + FRAME_HEADER_BYTES as u64)?;
+        let raw = zstd::bulk::decompress(&payload, raw_bytes).map_err(|cause| corrupt(cause.to_string()))?;
+        if raw.len() != raw_bytes {
+            return Err(corrupt(format!("it has {} bytes uncompressed, not {raw_bytes}", raw.len())));
+        }
+        match frame.kind {
+            None => Err(corrupt("it is of a kind that this release does not know".to_owned())),
+            Some(Kind::Requests) => Ok(Frame::Requests { launch_ordinal: frame.aux, records: raw }),
+            Some(Kind::Rows) => decode(raw).map_err(corrupt),
+        }
+    }
+
+    fn check_file_header(&self) -> Result<(), CaptureError> {
+        let mut header = [0; FILE_HEADER_BYTES];
+        self.read_at(&mut header, 0)?;
+        if header[..8] != FILE_MAGIC {
+            return Err(CaptureError::corrupt("segment", "it does not begin as one", &self.path));
+        }
+        let version = u32_at(&header, 8);
+        if version != VERSION {
+            let cause = format!("it has version {version}, and this release reads {VERSION}");
+            return Err(CaptureError::corrupt("segment", cause, &self.path));
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, length: u64) -> Result<(), CaptureError> {
+        let mut buffer = Vec::new();
+        let mut position = FILE_HEADER_BYTES as u64;
+        while position < length {
+            if let Some(frame) = self.frame_at(position, length, &mut buffer)? {
+                position = frame.end();
+                self.frames.push(frame);
+                continue;
+            }
+            let next = self.next_frame(position + 1, length, &mut buffer)?;
+            let end = next.map_or(length, |frame| frame.offset);
+            self.note_damage(position, end - position, next.is_none());
+            position = end;
+        }
+        Ok(())
+    }
+
+    /// The complete frame that begins at a position, if one does.
+    fn frame_at(
+        &self,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<FrameRef>, CaptureError> {
+        let rest = length - offset;
+        if rest < FRAME_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut header = [0; FRAME_HEADER_BYTES];
+        self.read_at(&mut header, offset)?;
+        let payload_bytes = u32_at(&header, 8);
+        let fits = payload_bytes as usize <= MAX_PAYLOAD_BYTES
+            && u64::from(payload_bytes) <= rest - FRAME_HEADER_BYTES as u64;
+        if header[..4] != FRAME_MAGIC || !fits {
+            return Ok(None);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(&header[..CHECKED_HEADER_BYTES]);
+        buffer.resize(CHECKED_HEADER_BYTES + payload_bytes as usize, 0);
+        self.read_at(&mut buffer[CHECKED_HEADER_BYTES..], offset + FRAME_HEADER_BYTES as u64)?;
+        let complete = hash::checksum(buffer) == u64_at(&header, CHECKED_HEADER_BYTES);
+        Ok(complete.then(|| FrameRef {
+            offset,
+            kind: Kind::from_code(u16::from_le_bytes([header[4], header[5]])),
+            aux: u64_at(&header, 16),
+            payload_bytes,
+            raw_bytes: u32_at(&header, 12),
+        }))
+    }
+
+    /// The first complete frame at or behind a position.
+    fn next_frame(
+        &self,
+        mut position: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<FrameRef>, CaptureError> {
+        let mut window = vec![0; SEARCH_BYTES];
+        while length.saturating_sub(position) >= FRAME_HEADER_BYTES as u64 {
+            let size = (length - position).min(SEARCH_BYTES as u64);
+            let window = &mut window[..usize::try_from(size).unwrap_or(SEARCH_BYTES)];
+            self.read_at(window, position)?;
+            for index in magics(window) {
+                if let Some(frame) = self.frame_at(position + index as u64, length, buffer)? {
+                    return Ok(Some(frame));
+                }
+            }
+            // A magic may lie across the windows' border.
+            position += size - (FRAME_MAGIC.len() as u64 - 1);
+        }
+        Ok(None)
+    }
+
+    fn note_damage(&mut self, offset: u64, bytes: u64, is_tail: bool) {
+        if bytes > 0 {
+            self.damages.push(Damage { offset, bytes, is_tail });
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), CaptureError> {
+        self.file.read_exact_at(buffer, offset).map_err(CaptureError::io("read segment", &self.path))
+    }
+}
+
+fn magics(window: &[u8]) -> impl Iterator<Item = usize> {
+    window
+        .windows(FRAME_MAGIC.len())
+        .enumerate()
+        .filter(|(_, bytes)| **bytes == FRAME_MAGIC)
+        .map(|(at, _)| at)
+}
+
+/// Rows of a payload. The checksum speaks against accidents only, so the bytes are still treated as foreign:
+/// arrow-ipc has panicked on malformed ones.
+fn decode(raw: Vec<u8>) -> Result<Frame, String> {
+    let decoded = catch_unwind(AssertUnwindSafe(|| {
+        let mut buffer = Buffer::from_vec(raw);
+        let mut decoder = StreamDecoder::new();
+        let batch = decoder.decode(&mut buffer).map_err(|cause| cause.to_string())?;
+        batch.ok_or_else(|| "it holds no batch".to_owned())
+    }));
+    let batch = decoded.unwrap_or_else(|_| Err("its rows are malformed".to_owned()))?;
+    let table = batch.schema().metadata().get(TABLE_KEY).cloned();
+    Ok(Frame::Rows { table: table.ok_or_else(|| "its rows name no table".to_owned())?, batch })
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    bytes[offset..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    bytes[offset..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}

@@ -1,0 +1,249 @@
+//! Whatever happens to a writer, every frame whose append returned is read back.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::recording::RunFact;
+use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
+use stallmap_schema::capture::segment::{Frame, Kind, SegmentReader, SegmentWriter, Sink};
+use stallmap_schema::table::Row;
+
+const CHILD: &str = "STALLMAP_TEST_SEGMENT";
+
+fn facts(number: usize, rows: usize) -> RecordBatch {
+    let row = |index| RunFact { name: format!("fact {number}"), value: format!("{index}") };
+    RunFact::batch((0..rows).map(row)).unwrap()
+}
+
+fn request(encoding: u8, lane_mask: u32) -> Vec<u8> {
+    let request = Request {
+        address: 0x7f00_0000_0000,
+        pc: 0x1000,
+        access_bytes: 4,
+        flags: READ,
+        lane_mask,
+        stride: 4,
+        block: 7,
+        warp: 1,
+        space: 0,
+        encoding,
+    };
+    let mut bytes = request.write().to_vec();
+    bytes.resize(request.slots() * 32, 0xa5);
+    bytes
+}
+
+/// Frames as text, so that what was written and what was read compare.
+fn contents(reader: &SegmentReader) -> Vec<String> {
+    let text = |frame: &_| match reader.read(frame).unwrap() {
+        Frame::Rows { table, batch } => format!("{table} {:?}", RunFact::read_all(&batch).unwrap()),
+        Frame::Requests { launch_ordinal, records } => format!("{launch_ordinal} {records:?}"),
+    };
+    reader.frames().iter().map(text).collect()
+}
+
+/// A segment of a few frames, and the offset at which each of them ends.
+fn example(path: &Path) -> Vec<u64> {
+    let mut writer = SegmentWriter::create(path).unwrap();
+    let mut ends = vec![writer.bytes()];
+    for number in 0..6 {
+        if number % 2 == 0 {
+            writer.append_batch("run_fact", &facts(number, 1 + number * 40)).unwrap();
+        } else {
+            let records = [request(REGULAR, u32::MAX), request(OFFSETS_32, 0xff00)].concat();
+            writer.append_requests(number as u64, &records).unwrap();
+        }
+        ends.push(writer.bytes());
+    }
+    ends
+}
+
+#[test]
+fn rows_and_requests_survive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    let ends = example(&path);
+    let reader = SegmentReader::open(&path).unwrap();
+    assert_eq!(reader.frames().len(), 6);
+    assert_eq!(*ends.last().unwrap(), path.metadata().unwrap().len());
+    assert!(reader.damages().is_empty());
+    let Frame::Rows { table, batch } = reader.read(&reader.frames()[2]).unwrap() else { panic!() };
+    assert_eq!(table, "run_fact");
+    assert_eq!(batch.columns(), facts(2, 81).columns());
+    assert_eq!(reader.frames()[1].kind, Some(Kind::Requests));
+    assert_eq!(reader.frames()[1].aux, 1);
+}
+
+#[test]
+fn requests_are_cut_between_records_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    let mut writer = SegmentWriter::create(&path).unwrap();
+    let records = request(OFFSETS_32, 0x1ff).repeat(80_000);
+    writer.append_requests(9, &records).unwrap();
+    let torn = writer.append_requests(10, &records[..records.len() - 32]);
+    assert!(matches!(torn, Err(CaptureError::Refused { .. })), "{torn:?}");
+    let reader = SegmentReader::open(&path).unwrap();
+    let launch = |number| reader.frames().iter().filter(move |frame| frame.aux == number);
+    let read = launch(9).flat_map(|frame| match reader.read(frame).unwrap() {
+        Frame::Requests { records, .. } => records,
+        Frame::Rows { .. } => panic!(),
+    });
+    assert!(launch(9).count() > 1);
+    assert!(read.eq(records));
+}
+
+proptest! {
+    #[test]
+    fn a_cut_segment_keeps_its_complete_frames(cut in any::<Index>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.seg");
+        let ends = example(&path);
+        let whole = contents(&SegmentReader::open(&path).unwrap());
+        let length = cut.index(usize::try_from(*ends.last().unwrap()).unwrap()) as u64;
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+
+        let reader = SegmentReader::open(&path).unwrap();
+        let complete = ends.iter().skip(1).filter(|end| **end <= length).count();
+        prop_assert_eq!(contents(&reader), &whole[..complete]);
+        let kept = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(0);
+        let lost: u64 = reader.damages().iter().map(|damage| damage.bytes).sum();
+        prop_assert_eq!(lost, length - kept);
+        prop_assert!(reader.damages().iter().all(|damage| damage.is_tail));
+    }
+
+    #[test]
+    fn a_damaged_byte_costs_one_frame(at in any::<Index>(), flip in 1..=255_u8) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.seg");
+        let ends = example(&path);
+        let whole = contents(&SegmentReader::open(&path).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = 16 + at.index(bytes.len() - 16);
+        bytes[at] ^= flip;
+        std::fs::write(&path, bytes).unwrap();
+
+        let hit = ends.iter().skip(1).position(|end| (at as u64) < *end).unwrap();
+        let reader = SegmentReader::open(&path).unwrap();
+        let expected: Vec<_> = whole.iter().enumerate().filter(|(index, _)| *index != hit).map(|(_, text)| text.clone()).collect();
+        prop_assert_eq!(contents(&reader), expected);
+        prop_assert_eq!(reader.damages().len(), 1);
+    }
+
+    #[test]
+    fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), honest in any::<bool>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.seg");
+        let mut file = Vec::new();
+        if honest {
+            file.extend_from_slice(b"STALLSEG\x01\0\0\0\0\0\0\0");
+        }
+        file.extend_from_slice(&bytes);
+        std::fs::write(&path, file).unwrap();
+        if let Ok(reader) = SegmentReader::open(&path) {
+            for frame in reader.frames() {
+                drop(reader.read(frame));
+            }
+        }
+    }
+}
+
+/// A disk with room for so many bytes.
+struct SmallDisk {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+impl Sink for &mut SmallDisk {
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let offset = usize::try_from(offset).unwrap();
+        let fits = bytes.len().min(self.room.saturating_sub(offset));
+        self.bytes.resize(self.bytes.len().max(offset + fits), 0);
+        self.bytes[offset..offset + fits].copy_from_slice(&bytes[..fits]);
+        if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        // As on a file system that is in trouble: the torn frame stays.
+        Err(io::Error::other(format!("cannot cut to {length}")))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_the_segment_stays_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    for room in (16..6000).step_by(97) {
+        let mut disk = SmallDisk { bytes: Vec::new(), room };
+        let mut kept = 0;
+        let mut writer = SegmentWriter::over(&mut disk, &path).unwrap();
+        for number in 0..40 {
+            match writer.append_batch("run_fact", &facts(number, 30 - number / 2)) {
+                Ok(()) => kept += 1,
+                Err(CaptureError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::StorageFull),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        std::fs::write(&path, &disk.bytes).unwrap();
+        assert_eq!(SegmentReader::open(&path).unwrap().frames().len(), kept, "room for {room} bytes");
+    }
+}
+
+/// Not a test of its own: the process that `a_killed_writer_loses_nothing_complete` starts and kills.
+#[test]
+fn writes_until_killed() {
+    let Some(path) = std::env::var_os(CHILD).map(PathBuf::from) else { return };
+    let mut writer = SegmentWriter::create(&path).unwrap();
+    for number in 0.. {
+        writer.append_batch("run_fact", &facts(number, 1 + number * 37 % 500)).unwrap();
+        println!("ack {number}");
+    }
+}
+
+#[test]
+fn a_killed_writer_loses_nothing_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0_u64..12 {
+        let path = folder.path().join(format!("{round}.seg"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "segment::writes_until_killed", "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let output = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        });
+        while !path.exists() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_micros(500 + round * 7919));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let complete = output.join().unwrap();
+        let acknowledged = complete.lines().filter(|line| line.starts_with("ack ")).count();
+
+        let reader = SegmentReader::open(&path).unwrap();
+        assert!(reader.frames().len() >= acknowledged);
+        let mut seen = BTreeMap::new();
+        for (number, frame) in reader.frames().iter().enumerate() {
+            let Frame::Rows { batch, .. } = reader.read(frame).unwrap() else { panic!() };
+            seen.insert(number, batch.columns() == facts(number, 1 + number * 37 % 500).columns());
+        }
+        assert!(seen.values().all(|whole| *whole));
+    }
+}
