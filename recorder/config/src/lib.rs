@@ -2,8 +2,11 @@
 //!
 //! Nothing here touches files, processes or the GPU.
 
+mod recording;
+
 use std::path::PathBuf;
 
+pub use recording::{Pass, RECORDING_FILE, Recording, RecordingOption};
 use serde::{Deserialize, Serialize};
 
 /// The variable that carries a [`Config`] as JSON into the program and its children.

@@ -1,0 +1,84 @@
+//! What `stallmap-record` knows about a recording and its processes do not: `recording.json` in the recording's folder.
+//!
+//! It is written before the first pass and again after each, so that a recording that is cut off still says what it
+//! was. A reader takes absent fields as their defaults and ignores those that it does not know.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Instrument;
+
+/// The name of the file in the recording's folder.
+pub const RECORDING_FILE: &str = "recording.json";
+
+/// A recording: a program, and the passes in which it was run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recording {
+    /// The release of `stallmap-record`.
+    pub recorder_version: String,
+    /// When the recording began, nanoseconds since the Unix epoch.
+    pub created_ns: i64,
+    /// The program as given.
+    pub program: String,
+    /// Its arguments as given.
+    pub arguments: Vec<String>,
+    /// The folder that it was started in.
+    pub working_directory: String,
+    /// The recording's options: names as on the command line without dashes, values as text.
+    pub options: Vec<RecordingOption>,
+    /// The passes that began, in order.
+    pub passes: Vec<Pass>,
+}
+
+/// An option of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordingOption {
+    /// The option's name, without dashes.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// One run of the program under one instrument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The instrument; the process's folder is `run-<instrument>-<process id>`.
+    pub instrument: Instrument,
+    /// The process that was started; processes that it started have folders of their own.
+    pub process_id: u32,
+    /// When it was started, nanoseconds since the Unix epoch.
+    pub started_ns: i64,
+    /// When it ended; null while it runs, and where `stallmap-record` did not see the end.
+    #[serde(default)]
+    pub ended_ns: Option<i64>,
+    /// Its exit code, where it exited.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, where one did.
+    #[serde(default)]
+    pub exit_signal: Option<i32>,
+}
+
+impl Instrument {
+    /// The instrument's word in captures and in folders' names.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Accesses => "accesses",
+            Self::PcSamples => "pc_samples",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_has_its_default_and_what_is_unknown_is_ignored() {
+        let json = r#"{"program": "a", "later": 1, "passes": [{"instrument": "pc_samples", "process_id": 7, "started_ns": 5}]}"#;
+        let recording: Recording = serde_json::from_str(json).unwrap();
+        assert_eq!((recording.program.as_str(), recording.passes[0].exit_code), ("a", None));
+        assert_eq!(recording.passes[0].instrument.word(), "pc_samples");
+    }
+}
