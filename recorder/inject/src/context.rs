@@ -1,0 +1,100 @@
+//! What runs on this thread: the innermost op or region and its Python stack.
+//!
+//! Python pushes and pops; the launch callback, on the same thread, reads without taking the GIL.
+
+use std::cell::RefCell;
+
+use stallmap_schema::id::{OpId, PystatesHash};
+
+use crate::session;
+
+/// One op or region that is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The op.
+    pub op_id: OpId,
+    /// The Python stack of its call.
+    pub pystates_hash: Option<PystatesHash>,
+}
+
+thread_local! {
+    static STACK: RefCell<Vec<Context>> = const { RefCell::new(Vec::new()) };
+    static REGIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins an op on this thread.
+pub fn push(context: Context) {
+    with_stack(|stack| stack.push(context));
+}
+
+/// Ends an op on this thread, and with it every op that was begun after it and never ended.
+pub fn pop(op_id: OpId) {
+    with_stack(|stack| {
+        if let Some(at) = stack.iter().rposition(|context| context.op_id == op_id) {
+            stack.truncate(at);
+        }
+    });
+}
+
+/// The innermost op of this thread.
+pub fn current() -> Option<Context> {
+    STACK.try_with(|stack| stack.try_borrow().ok().and_then(|stack| stack.last().copied())).ok().flatten()
+}
+
+/// Begins a region named by the user, for the selection of launches.
+pub fn region_enter(name: &str) {
+    if let Err(_gone) = REGIONS.try_with(|regions| regions.borrow_mut().push(name.to_owned())) {
+        session::lose_region();
+    }
+}
+
+/// Ends the innermost region of that name.
+pub fn region_exit(name: &str) {
+    let exit = REGIONS.try_with(|regions| {
+        let mut regions = regions.borrow_mut();
+        if let Some(at) = regions.iter().rposition(|region| region == name) {
+            regions.truncate(at);
+        }
+    });
+    if exit.is_err() {
+        session::lose_region();
+    }
+}
+
+/// Whether this thread is in a region of that name.
+pub fn in_region(name: &str) -> bool {
+    REGIONS.try_with(|regions| regions.borrow().iter().any(|region| region == name)).unwrap_or(false)
+}
+
+fn with_stack(change: impl FnOnce(&mut Vec<Context>)) {
+    // A thread that is ending has no stack any more; its launches are recorded without an op.
+    if STACK.try_with(|stack| change(&mut stack.borrow_mut())).is_err() {
+        session::lose_region();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_op_that_never_ended_does_not_survive_its_parent() {
+        let op = |id| Context { op_id: OpId(id), pystates_hash: None };
+        push(op(1));
+        push(op(2));
+        push(op(3));
+        pop(OpId(2));
+        assert_eq!(current(), Some(op(1)));
+        pop(OpId(1));
+        assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn regions_nest() {
+        region_enter("step");
+        region_enter("attention");
+        assert!(in_region("step"));
+        region_exit("step");
+        assert!(!in_region("attention"));
+    }
+}

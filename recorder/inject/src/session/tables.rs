@@ -1,0 +1,78 @@
+//! Rows that wait to become batches, by table.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+use stallmap_schema::table::Row;
+
+/// Rows that make a batch.
+const FULL: usize = 8192;
+
+/// A batch of one table.
+pub(super) struct Batch {
+    /// The table's name.
+    pub(super) table: &'static str,
+    /// Its rows.
+    pub(super) rows: RecordBatch,
+}
+
+/// Every table's waiting rows.
+#[derive(Default)]
+pub(super) struct Tables(BTreeMap<TypeId, Box<dyn Waiting>>);
+
+impl Tables {
+    /// Adds a row; a table that is full comes back as a batch.
+    pub(super) fn append<R>(&mut self, row: R) -> Option<Batch>
+    where
+        R: Row + 'static,
+        R::Builder: Send,
+    {
+        let waiting = self.0.entry(TypeId::of::<R>()).or_insert_with(|| Box::new(Columns::<R>::default()));
+        let columns = waiting.as_any().downcast_mut::<Columns<R>>()?;
+        row.append(&mut columns.builder);
+        columns.count += 1;
+        if columns.count >= FULL { columns.take() } else { None }
+    }
+
+    /// Every waiting row.
+    pub(super) fn take(&mut self) -> Vec<Batch> {
+        self.0.values_mut().filter_map(|waiting| waiting.take()).collect()
+    }
+}
+
+trait Waiting: Send {
+    fn take(&mut self) -> Option<Batch>;
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+struct Columns<R: Row> {
+    builder: R::Builder,
+    count: usize,
+}
+
+impl<R: Row> Default for Columns<R> {
+    fn default() -> Self {
+        Self { builder: R::Builder::default(), count: 0 }
+    }
+}
+
+impl<R> Waiting for Columns<R>
+where
+    R: Row + 'static,
+    R::Builder: Send,
+{
+    fn take(&mut self) -> Option<Batch> {
+        if self.count == 0 {
+            return None;
+        }
+        self.count = 0;
+        // The columns come from one builder of the same declaration, so they always fit the schema.
+        let rows = RecordBatch::try_new(R::TABLE.schema(), R::finish(&mut self.builder)).ok()?;
+        Some(Batch { table: R::TABLE.name, rows })
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
