@@ -1,0 +1,1 @@
+//! The C interface that the Python hooks call.
