@@ -1,0 +1,69 @@
+//! What can go wrong between a capture and an answer.
+
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+
+/// Why a capture could not be opened or a query not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalyzeError {
+    /// No capture was named.
+    #[error("no capture was named; hint: give the path of a .stallmap file")]
+    NoCapture,
+    /// Two captures have one name.
+    #[error("two captures are named `{name}`; hint: give each its own, as in a=one.stallmap b=two.stallmap")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// Several captures, and one of them without a name.
+    #[error("{} has no name beside other captures; hint: name it, as in a={}", path.display(), path.display())]
+    MissingName {
+        /// The nameless capture.
+        path: PathBuf,
+    },
+    /// A name that SQL could not refer to.
+    #[error("`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// A table's bytes are not what they should be.
+    #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` says what is damaged")]
+    Table {
+        /// The table.
+        table: String,
+        /// What its reader said.
+        reason: String,
+    },
+    /// A view of the library is wrong: a fault of this program, not of the capture.
+    #[error("view `{view}` cannot be defined: {reason}")]
+    View {
+        /// The view.
+        view: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A statement that changes something.
+    #[error("{statement} is not allowed: a capture is only read; hint: {hint}")]
+    ReadOnly {
+        /// The statement's kind.
+        statement: String,
+        /// What to do instead.
+        hint: &'static str,
+    },
+    /// The engine's answer to a query.
+    #[error("{}", plain(.0))]
+    Query(Box<DataFusionError>),
+}
+
+impl From<DataFusionError> for AnalyzeError {
+    fn from(error: DataFusionError) -> Self {
+        Self::Query(Box::new(error))
+    }
+}
+
+/// The engine's message without its backtrace and without the wrappers' repeated prefixes.
+fn plain(error: &DataFusionError) -> String {
+    error.find_root().strip_backtrace()
+}

@@ -1,0 +1,15 @@
+//! From a capture to answers: tables, views and functions that SQL can query.
+//!
+//! ```text
+//! capture file ──> tables (Parquet, memory-mapped) ──┐
+//! sql/**/*.sql ──> library (views, with their docs) ─┼──> session (DataFusion) ──> SQL ──> rows
+//! engine (address × life -> tensor), functions ──────┘
+//! ```
+//!
+//! [`session::Session`] is the only place that builds a DataFusion context. Nothing here writes to stdout, parses a
+//! command line or formats an answer: the binary does.
+
+pub mod error;
+pub mod library;
+pub mod session;
+pub mod tables;

@@ -1,0 +1,211 @@
+//! Opens captures and answers SQL: the only place that builds a DataFusion context.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
+use datafusion::execution::SessionState;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use object_store::memory::InMemory;
+
+use crate::error::AnalyzeError;
+use crate::library::{self, ViewDoc};
+use crate::tables::captured::{CapturedTable, STORE};
+use crate::tables::{self};
+
+/// The catalog that holds each capture as a schema.
+const CATALOG: &str = "stallmap";
+/// The schema of a capture that was given no name.
+const UNNAMED: &str = "capture";
+
+/// Open captures, ready to be queried.
+pub struct Session {
+    context: SessionContext,
+    captures: Vec<OpenCapture>,
+}
+
+/// One open capture.
+#[derive(Debug)]
+pub struct OpenCapture {
+    /// The schema in SQL.
+    pub name: String,
+    /// Where it was opened.
+    pub path: PathBuf,
+    /// Its tables by name.
+    pub tables: BTreeMap<String, Arc<CapturedTable>>,
+}
+
+/// A table of an open capture.
+#[derive(Clone, Debug)]
+pub struct TableInfo {
+    /// The capture's name: the schema in SQL.
+    pub capture: String,
+    /// Name in SQL.
+    pub name: String,
+    /// What one row is; empty for tables that this version does not know.
+    pub doc: String,
+    /// Each column: name, SQL type as Arrow spells it, doc.
+    pub columns: Vec<(String, String, String)>,
+    /// Rows.
+    pub rows: i64,
+    /// Bytes in the capture.
+    pub size_bytes: usize,
+    /// Whether the capture lacks this declared table, which is then empty.
+    pub is_missing: bool,
+}
+
+impl Session {
+    /// Opens captures under names. One alone needs no name; names that are not qualified mean the first.
+    pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
+        let mut opened = Vec::new();
+        for (name, path) in captures {
+            if name.is_none() && captures.len() > 1 {
+                return Err(AnalyzeError::MissingName { path: path.clone() });
+            }
+            let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
+            opened.push((name, path.clone(), read_tables(path)?));
+        }
+        Self::with_tables(opened)
+    }
+
+    /// A session over tables that are in memory: (name, where they come from, Parquet files by table).
+    pub fn with_tables(
+        captures: Vec<(String, PathBuf, BTreeMap<String, Bytes>)>,
+    ) -> Result<Self, AnalyzeError> {
+        let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
+        let context = context(&first)?;
+        let catalog = Arc::new(MemoryCatalogProvider::new());
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
+        let mut session = Self { context, captures: Vec::new() };
+        for (name, path, files) in captures {
+            check_name(&name)?;
+            if session.captures.iter().any(|capture| capture.name == name) {
+                return Err(AnalyzeError::DuplicateName { name });
+            }
+            let tables = tables::open(files)?;
+            let schema = Arc::new(MemorySchemaProvider::new());
+            for (table, provider) in &tables {
+                schema.register_table(table.clone(), Arc::clone(provider) as _)?;
+            }
+            catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
+            library::register(&session.state_in(&name), schema.as_ref())?;
+            session.captures.push(OpenCapture { name, path, tables });
+        }
+        Ok(session)
+    }
+
+    /// Plans one statement. What writes files or reads others than the captures is refused.
+    pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        check_read_only(&plan)?;
+        Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
+    pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
+        Ok(self.context.sql(sql).await?)
+    }
+
+    /// The engine's context, for completion, settings and metrics.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The open captures, in the order in which they were given.
+    pub fn captures(&self) -> &[OpenCapture] {
+        &self.captures
+    }
+
+    /// The views of the library.
+    pub fn library(&self) -> Result<&'static [ViewDoc], AnalyzeError> {
+        library::views()
+    }
+
+    /// The tables of all captures, in reading order, those that this version does not know last.
+    pub fn tables(&self) -> Vec<TableInfo> {
+        self.captures.iter().flat_map(OpenCapture::table_infos).collect()
+    }
+
+    /// The session's state with unqualified names meaning one capture.
+    fn state_in(&self, capture: &str) -> SessionState {
+        let mut state = self.context.state();
+        capture.clone_into(&mut state.config_mut().options_mut().catalog.default_schema);
+        state
+    }
+}
+
+impl OpenCapture {
+    fn table_infos(&self) -> impl Iterator<Item = TableInfo> {
+        let declared = stallmap_schema::tables::ALL.iter().filter_map(|table| self.tables.get(table.name));
+        let others = self.tables.values().filter(|table| tables::definition(table.name()).is_none());
+        declared.chain(others).map(|table| TableInfo {
+            capture: self.name.clone(),
+            name: table.name().to_owned(),
+            doc: tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
+            columns: table.columns(),
+            rows: table.rows(),
+            size_bytes: table.size_bytes(),
+            is_missing: table.is_missing(),
+        })
+    }
+}
+
+fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
+    let mut config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(CATALOG, first);
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    let context = SessionContext::new_with_config(config);
+    let store = ObjectStoreUrl::parse(STORE)?;
+    context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
+    Ok(context)
+}
+
+/// Names that SQL reads without quotes.
+fn check_name(name: &str) -> Result<(), AnalyzeError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.chars().all(plain) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name != "information_schema"
+    {
+        return Ok(());
+    }
+    Err(AnalyzeError::BadName { name: name.to_owned() })
+}
+
+fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+    let refuse = |statement: &str, hint| Err(AnalyzeError::ReadOnly { statement: statement.into(), hint });
+    match plan {
+        LogicalPlan::Ddl(
+            DdlStatement::CreateView(_)
+            | DdlStatement::CreateMemoryTable(_)
+            | DdlStatement::DropView(_)
+            | DdlStatement::DropTable(_),
+        ) => Ok(()),
+        LogicalPlan::Ddl(ddl) => refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session"),
+        LogicalPlan::Dml(dml) => refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ..."),
+        LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
+        _ => plan.inputs().into_iter().try_for_each(check_read_only),
+    }
+}
+
+fn read_tables(path: &Path) -> Result<BTreeMap<String, Bytes>, AnalyzeError> {
+    let folder = path.join("tables");
+    let wrong = |error: std::io::Error| AnalyzeError::Table {
+        table: folder.display().to_string(),
+        reason: error.to_string(),
+    };
+    let mut tables = BTreeMap::new();
+    for entry in fs::read_dir(&folder).map_err(wrong)? {
+        let file = entry.map_err(wrong)?.path();
+        let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
+        if let Some(name) = name.filter(|_| file.extension().is_some_and(|e| e == "parquet")) {
+            tables.insert(name, fs::read(&file).map_err(wrong)?.into());
+        }
+    }
+    Ok(tables)
+}

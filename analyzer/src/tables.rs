@@ -1,0 +1,38 @@
+//! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied.
+
+pub mod captured;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use stallmap_schema::table::TableDef;
+
+use crate::error::AnalyzeError;
+use captured::CapturedTable;
+
+/// The tables of one capture by name: all that are declared, and any other that the capture holds.
+///
+/// A declared table that the capture lacks is there without rows, and [`CapturedTable::is_missing`] says so; the
+/// table `capture_table` and the view `coverage` tell the reader.
+pub fn open(mut files: BTreeMap<String, Bytes>) -> Result<BTreeMap<String, Arc<CapturedTable>>, AnalyzeError> {
+    let mut tables = BTreeMap::new();
+    for definition in stallmap_schema::tables::ALL {
+        let table = match files.remove(definition.name) {
+            Some(bytes) => CapturedTable::open(definition.name, Some(definition), bytes)?,
+            None => CapturedTable::missing(definition)?,
+        };
+        tables.insert(definition.name.to_owned(), Arc::new(table));
+    }
+    for (name, bytes) in files {
+        let table = CapturedTable::open(&name, None, bytes)?;
+        tables.insert(name, Arc::new(table));
+    }
+    Ok(tables)
+}
+
+/// The declaration of a table, where this version knows it.
+pub fn definition(name: &str) -> Option<&'static TableDef> {
+    stallmap_schema::tables::by_name(name)
+}

@@ -1,0 +1,222 @@
+//! One table of a capture as a DataFusion table.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::metadata::PageIndexPolicy;
+use stallmap_schema::table::TableDef;
+
+use super::reader::TableBytes;
+use crate::error::AnalyzeError;
+
+/// The object store that scans name. Nothing is read through it: each table hands out its own bytes.
+pub const STORE: &str = "stallmap://capture";
+
+/// Fewer rows than this are read by one thread.
+const ROWS_WORTH_A_THREAD: i64 = 100_000;
+
+/// A table of a capture.
+#[derive(Debug)]
+pub struct CapturedTable {
+    name: String,
+    schema: SchemaRef,
+    file: TableBytes,
+    sort: Vec<&'static str>,
+    statistics: Statistics,
+    missing: bool,
+}
+
+impl CapturedTable {
+    /// A table from the bytes of its Parquet file; a declared one has the declared columns, then any that this
+    /// version does not know.
+    pub fn open(name: &str, definition: Option<&'static TableDef>, bytes: Bytes) -> Result<Self, AnalyzeError> {
+        let wrong = |reason: String| AnalyzeError::Table { table: name.to_owned(), reason };
+        // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
+        let loaded = catch_unwind(AssertUnwindSafe(|| {
+            let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+            ArrowReaderMetadata::load(&bytes, options)
+        }))
+        .unwrap_or_else(|panic| Err(parquet::errors::ParquetError::General(panic_text(panic.as_ref()))))
+        .map_err(|error| wrong(error.to_string()))?;
+        let schema = table_schema(definition, loaded.schema());
+        let metadata = Arc::clone(loaded.metadata());
+        let statistics = catch_unwind(AssertUnwindSafe(|| {
+            DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &schema)
+        }))
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Statistics::new_unknown(&schema));
+        Ok(Self {
+            name: name.to_owned(),
+            sort: definition.map(|table| table.sort.to_vec()).unwrap_or_default(),
+            file: TableBytes { bytes, metadata },
+            schema,
+            statistics,
+            missing: false,
+        })
+    }
+
+    /// A declared table that the capture does not hold: no rows.
+    pub fn missing(definition: &'static TableDef) -> Result<Self, AnalyzeError> {
+        let wrong = |error: parquet::errors::ParquetError| AnalyzeError::Table {
+            table: definition.name.to_owned(),
+            reason: error.to_string(),
+        };
+        let mut bytes = Vec::new();
+        let writer = ArrowWriter::try_new(&mut bytes, definition.schema(), None).map_err(wrong)?;
+        writer.close().map_err(wrong)?;
+        let table = Self::open(definition.name, Some(definition), bytes.into())?;
+        Ok(Self { missing: true, ..table })
+    }
+
+    /// Name in the capture.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the capture does not hold this declared table.
+    pub fn is_missing(&self) -> bool {
+        self.missing
+    }
+
+    /// Rows, as the footer says.
+    pub fn rows(&self) -> i64 {
+        self.file.metadata.file_metadata().num_rows()
+    }
+
+    /// Bytes of the table's file; 0 where it is missing.
+    pub fn size_bytes(&self) -> usize {
+        if self.missing { 0 } else { self.file.bytes.len() }
+    }
+
+    /// Each column: name, type as Arrow spells it, doc.
+    pub fn columns(&self) -> Vec<(String, String, String)> {
+        let doc = |field: &Field| field.metadata().get("doc").cloned().unwrap_or_default();
+        let fields = self.schema.fields().iter();
+        fields.map(|field| (field.name().clone(), field.data_type().to_string(), doc(field))).collect()
+    }
+
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.file.bytes
+    }
+
+    /// A scan, in stored order, split into at most `partitions` runs of whole row groups.
+    pub(crate) fn scan_plan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut global = state.config_options().execution.parquet.clone();
+        global.pushdown_filters = true;
+        let source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(TableParquetOptions { global, ..TableParquetOptions::default() })
+            .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
+        let groups = self.ranges(state.config().target_partitions()).into_iter().map(|range| {
+            let path = format!("tables/{}.parquet", self.name);
+            let file = PartitionedFile::new(path, self.file.bytes.len() as u64);
+            FileGroup::new(vec![file.with_range(range.start, range.end)])
+        });
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE)?, Arc::new(source))
+            .with_file_groups(groups.collect())
+            .with_statistics(self.statistics.clone())
+            .with_output_ordering(self.ordering()?.into_iter().collect())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn ordering(&self) -> Result<Option<LexOrdering>> {
+        let columns: Result<Vec<_>> = self
+            .sort
+            .iter()
+            .map(|name| Ok(PhysicalSortExpr::new_default(col(name, &self.schema)?)))
+            .collect();
+        Ok(LexOrdering::new(columns?))
+    }
+
+    /// Byte ranges that hold whole row groups (one belongs to the range that its first page starts in), of about as
+    /// many rows each.
+    fn ranges(&self, partitions: usize) -> Vec<Range<i64>> {
+        let groups = self.file.metadata.row_groups();
+        let end = i64::try_from(self.file.bytes.len()).unwrap_or(i64::MAX);
+        let wanted = i64::try_from(partitions).unwrap_or(1).min(self.rows() / ROWS_WORTH_A_THREAD).max(1);
+        let (mut ranges, mut start, mut rows) = (Vec::new(), 0, 0);
+        for group in groups {
+            let full = self.rows() * (i64::try_from(ranges.len()).unwrap_or(i64::MAX) + 1) / wanted;
+            if rows >= full {
+                let first = group.columns().first();
+                let next = first.map_or(end, |c| c.dictionary_page_offset().unwrap_or(c.data_page_offset()));
+                if next > start {
+                    ranges.push(start..next);
+                    start = next;
+                }
+            }
+            rows += group.num_rows();
+        }
+        ranges.push(start..end);
+        ranges
+    }
+}
+
+#[async_trait]
+impl TableProvider for CapturedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.scan_plan(state, projection, limit)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
+    }
+}
+
+/// The declared columns, then those of the file that this version does not know.
+fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
+    let Some(definition) = definition else { return Arc::clone(file) };
+    let declared = definition.schema();
+    let mut fields: Vec<Arc<Field>> = declared.fields().iter().cloned().collect();
+    fields.extend(file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err()).cloned());
+    Arc::new(Schema::new_with_metadata(fields, declared.metadata().clone()))
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("its reader gave up: {}", text.unwrap_or("no reason given"))
+}
