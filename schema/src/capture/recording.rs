@@ -4,7 +4,7 @@
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
 //! disk, and names that are resolved when all is known.
 
-use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId};
+use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId, TensorId};
 use crate::word::StorageOrigin;
 
 crate::tables! {
@@ -43,6 +43,15 @@ crate::tables! {
         origin: StorageOrigin,
         /// The op that was running.
         op_id: Option<OpId>,
+    }
+    /// What a tensor is to the model, which is often learnt after its row was written; the latest row holds.
+    TensorName "tensor_name" key [] sort [] {
+        /// The tensor.
+        tensor_id: TensorId,
+        /// Dotted name: the column `name` of `tensor`; null where it has none.
+        name: Option<String>,
+        /// The column `role` of `tensor`.
+        role: String,
     }
     /// An allocation or a free by the driver.
     AllocationEvent "allocation_event" key [] sort [] {
