@@ -1,10 +1,27 @@
 //! Layout on disk: the finished container, and the segments of a recording in progress.
 //!
 //! A finished capture is a ZIP file or the same tree as a folder; [`writer`] makes it, [`reader`] opens it,
-//! [`manifest`] says what is in it. A recording in progress appends to [`segment`] files, whose frames carry the
-//! rows of [`recording`] and of [`crate::tables`] and the GPU's own records, [`request`].
+//! [`manifest`] says what is in it, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
+//! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`crate::tables`] and the GPU's own
+//! records, [`request`].
+//!
+//! ```text
+//! manifest.json                format, writer, tables and files with their BLAKE3 hashes
+//! tables/<table>.parquet       every table of crate::tables, zstd, sorted, with statistics and page index
+//! cubins/<hash>.cubin.zst      cubins by the BLAKE3 hash of the cubin as loaded, 64 hexadecimal digits
+//! ```
+//!
+//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes, so that a memory map
+//! serves it without a copy and any tool that reads ZIP opens it.
 
+mod container;
+pub mod encoding;
+pub mod entry;
 pub mod error;
+pub mod manifest;
+pub mod pack;
+pub mod reader;
 pub mod recording;
 pub mod request;
 pub mod segment;
+pub mod writer;

@@ -1,0 +1,35 @@
+//! Names of entries: what a capture calls its files, and which names are refused.
+
+/// The manifest's entry.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The entry of a table.
+pub fn table(name: &str) -> String {
+    format!("tables/{name}.parquet")
+}
+
+/// The entry of a cubin, named by the BLAKE3 hash of the cubin as loaded, in hexadecimal digits.
+pub fn cubin(content_hash: &str) -> String {
+    format!("cubins/{content_hash}.cubin.zst")
+}
+
+/// Whether a name stays inside the capture wherever it is unpacked: relative, with plain components only.
+pub fn is_safe(name: &str) -> bool {
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    name.len() <= 255
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'))
+        && name.split('/').all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_the_capture_are_refused() {
+        assert!(is_safe(MANIFEST) && is_safe(&table("launch")) && is_safe(&cubin("00ff")));
+        for name in ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "C:\\x", "a\\b", "a\0b", "tables/."] {
+            assert!(!is_safe(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The manifest: what a capture consists of, and which release can read it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::entry;
+use super::error::CaptureError;
+use crate::hash;
+
+/// The format's major version that this release writes, and the latest that it reads.
+pub const MAJOR: u32 = 1;
+/// The format's minor version that this release writes. A minor version only adds tables and columns.
+pub const MINOR: u32 = 0;
+/// Most bytes that a manifest may have.
+pub const MAX_BYTES: u64 = 16 << 20;
+
+/// What a capture consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The format's version.
+    pub format: Format,
+    /// The release that wrote the capture.
+    pub writer: String,
+    /// The rules of the hashes in the tables: [`crate::hash::ALGORITHM`].
+    pub hash_algorithm: String,
+    /// When the capture was finished, nanoseconds since the Unix epoch.
+    pub created_ns: i64,
+    /// BLAKE3 over the sorted (path, BLAKE3) of all tables and files: equal content, equal capture.
+    pub capture_id: String,
+    /// The tables, in reading order.
+    pub tables: Vec<TableEntry>,
+    /// All other files.
+    pub files: Vec<FileEntry>,
+}
+
+/// Version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Format {
+    /// A reader of an older major version cannot read the capture.
+    pub major: u32,
+    /// Additions that an older reader does not see.
+    pub minor: u32,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableEntry {
+    /// Its name; its entry is `tables/<name>.parquet`.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// BLAKE3 of its file, in hexadecimal digits.
+    pub blake3: String,
+}
+
+/// One file that is no table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its entry.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its BLAKE3, in hexadecimal digits.
+    pub blake3: String,
+}
+
+impl Manifest {
+    /// The manifest of a capture that this release writes.
+    pub fn new(created_ns: i64, tables: Vec<TableEntry>, files: Vec<FileEntry>) -> Self {
+        let mut manifest = Self {
+            format: Format { major: MAJOR, minor: MINOR },
+            writer: env!("CARGO_PKG_VERSION").to_owned(),
+            hash_algorithm: hash::ALGORITHM.to_owned(),
+            created_ns,
+            capture_id: String::new(),
+            tables,
+            files,
+        };
+        manifest.capture_id = manifest.compute_capture_id();
+        manifest
+    }
+
+    /// Reads a manifest; `path` is the capture, for errors.
+    pub fn parse(json: &[u8], path: &Path) -> Result<Self, CaptureError> {
+        if json.len() as u64 > MAX_BYTES {
+            return Err(CaptureError::corrupt(
+                "manifest",
+                format!("it has more than {MAX_BYTES} bytes"),
+                path,
+            ));
+        }
+        let not_one = |cause: serde_json::Error| CaptureError::NotACapture {
+            cause: format!("its manifest cannot be read: {cause}"),
+            path: path.to_owned(),
+        };
+        // The version comes first: a newer manifest may have any shape beside it.
+        let version: Version = serde_json::from_slice(json).map_err(not_one)?;
+        if version.format.major > MAJOR {
+            return Err(CaptureError::NewerFormat {
+                found: format!("{}.{}", version.format.major, version.format.minor),
+                supported: MAJOR,
+                writer: version.writer.unwrap_or_else(|| "of an unknown version".to_owned()),
+                path: path.to_owned(),
+            });
+        }
+        let manifest: Self = serde_json::from_slice(json).map_err(not_one)?;
+        manifest.check_names(path)?;
+        Ok(manifest)
+    }
+
+    /// The manifest as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec_pretty(self)
+    }
+
+    /// Every entry but the manifest: (path, bytes, BLAKE3), tables first.
+    pub fn entries(&self) -> impl Iterator<Item = (String, u64, &str)> {
+        let tables = self.tables.iter().map(|table| (entry::table(&table.name), table.bytes, &*table.blake3));
+        tables.chain(self.files.iter().map(|file| (file.path.clone(), file.bytes, &*file.blake3)))
+    }
+
+    /// What [`Manifest::capture_id`] must be.
+    pub fn compute_capture_id(&self) -> String {
+        let mut entries: Vec<_> = self.entries().map(|(path, _, blake3)| (path, blake3)).collect();
+        entries.sort_unstable();
+        let mut hasher = blake3::Hasher::new();
+        for (path, blake3) in entries {
+            hasher.update(format!("{path}\n{blake3}\n").as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn check_names(&self, path: &Path) -> Result<(), CaptureError> {
+        let mut names: Vec<_> = self.entries().map(|(name, _, _)| name).collect();
+        if let Some(name) = names.iter().find(|name| !entry::is_safe(name) || *name == entry::MANIFEST) {
+            return Err(CaptureError::corrupt("manifest", format!("it lists the entry {name:?}"), path));
+        }
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => {
+                Err(CaptureError::corrupt("manifest", format!("it lists `{}` twice", pair[0]), path))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The part of a manifest that every major version keeps.
+#[derive(Deserialize)]
+struct Version {
+    format: Format,
+    writer: Option<String>,
+}

@@ -1,0 +1,44 @@
+//! Turns a folder into a file and back. Packing what was unpacked gives the same bytes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::error::CaptureError;
+use super::reader::CaptureReader;
+use super::writer::Staging;
+use super::{container, entry};
+
+/// Packs the capture in a folder into a file.
+pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
+    let reader = CaptureReader::open(folder)?;
+    refuse_existing(file)?;
+    let staging = Staging::beside(file)?;
+    let zip = staging.0.join("capture.zip");
+    let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
+    container::write(folder, &entries, &zip, false)?;
+    fs::rename(zip, file).map_err(CaptureError::io("create capture", file))
+}
+
+/// Unpacks a capture, file or folder, into a new folder.
+pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
+    let reader = CaptureReader::open(capture)?;
+    refuse_existing(folder)?;
+    let staging = Staging::beside(folder)?;
+    let names = std::iter::once(entry::MANIFEST.to_owned());
+    for name in names.chain(reader.manifest().entries().map(|(name, _, _)| name)) {
+        let path = staging.0.join(&name);
+        let parent = path.parent().unwrap_or(&staging.0);
+        fs::create_dir_all(parent).map_err(CaptureError::io("create folder", parent))?;
+        fs::write(&path, reader.entry(&name)?).map_err(CaptureError::io("write", &path))?;
+    }
+    fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
+}
+
+fn refuse_existing(path: &Path) -> Result<(), CaptureError> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let source = io::ErrorKind::AlreadyExists.into();
+    Err(CaptureError::Io { action: "create capture", path: path.to_owned(), source })
+}

@@ -1,0 +1,228 @@
+//! Opens a capture, file or folder, by memory map: every entry is a slice of it, nothing is copied.
+//!
+//! Captures come from other people: sizes are checked against the file, names cannot leave the capture, and what the
+//! Parquet reader does with foreign bytes, panics too, ends as an error.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use arrow::array::{RecordBatch, RecordBatchReader as _};
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use memmap2::Mmap;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
+use super::error::CaptureError;
+use super::manifest::{Manifest, TableEntry};
+use super::{container, entry, manifest};
+use crate::table::Row;
+
+/// Most bytes that a cubin may have when decompressed.
+pub const MAX_CUBIN_BYTES: u64 = 1 << 30;
+
+/// An open capture. Cheap to clone the entries of: they share the memory map.
+#[derive(Clone, Debug)]
+pub struct CaptureReader {
+    path: PathBuf,
+    manifest: Manifest,
+    entries: BTreeMap<String, Bytes>,
+}
+
+/// A table's file in an open capture.
+#[derive(Clone, Debug)]
+pub struct TableFile {
+    /// The table.
+    pub name: String,
+    /// Its entry, such as `tables/launch.parquet`.
+    pub path: String,
+    /// Its rows, as the manifest says.
+    pub rows: u64,
+    /// Its Parquet file.
+    pub bytes: Bytes,
+}
+
+impl CaptureReader {
+    /// Opens a capture and checks that every entry of its manifest is there with its size.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let is_folder = path.metadata().map_err(CaptureError::io("open capture", path))?.is_dir();
+        let reader = if is_folder { open_folder(path)? } else { open_file(path)? };
+        for (name, bytes, _) in reader.manifest.entries() {
+            let found = reader.entry(&name)?.len() as u64;
+            if found != bytes {
+                let cause = format!("it has {found} bytes, and the manifest says {bytes}");
+                return Err(CaptureError::corrupt(format!("entry `{name}`"), cause, path));
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Where the capture is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the capture consists of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The tables, those too that this release does not know.
+    pub fn tables(&self) -> &[TableEntry] {
+        &self.manifest.tables
+    }
+
+    /// The tables' files, for a query engine to read.
+    pub fn table_files(&self) -> Result<Vec<TableFile>, CaptureError> {
+        let file = |table: &TableEntry| {
+            let path = entry::table(&table.name);
+            let bytes = self.entry(&path)?;
+            Ok(TableFile { name: table.name.clone(), path, rows: table.rows, bytes })
+        };
+        self.tables().iter().map(file).collect()
+    }
+
+    /// Names of all entries, those too that the manifest does not list.
+    pub fn entry_names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// An entry's bytes: a slice of the memory map.
+    pub fn entry(&self, name: &str) -> Result<Bytes, CaptureError> {
+        self.entries
+            .get(name)
+            .cloned()
+            .ok_or_else(|| CaptureError::MissingEntry { entry: name.to_owned(), path: self.path.clone() })
+    }
+
+    /// A table's Parquet file.
+    pub fn table_bytes(&self, table: &str) -> Result<Bytes, CaptureError> {
+        self.entry(&entry::table(table))
+            .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
+    }
+
+    /// A table's batches.
+    pub fn read_table(&self, table: &str) -> Result<Batches, CaptureError> {
+        let bytes = self.table_bytes(table)?;
+        let thing = format!("table `{table}`");
+        let opened = contained(|| ParquetRecordBatchReaderBuilder::try_new(bytes)?.build());
+        let reader = opened.map_err(|cause| CaptureError::corrupt(thing.clone(), cause, &self.path))?;
+        Ok(Batches { schema: reader.schema(), reader: Some(reader), thing, path: self.path.clone() })
+    }
+
+    /// All rows of a table: for small tables.
+    pub fn read_rows<R: Row>(&self) -> Result<Vec<R>, CaptureError> {
+        let name = R::TABLE.name;
+        let mut rows = Vec::new();
+        for batch in self.read_table(name)? {
+            let read = R::read_all(&batch?);
+            rows.extend(read.map_err(|cause| {
+                CaptureError::corrupt(format!("table `{name}`"), cause.to_string(), &self.path)
+            })?);
+        }
+        Ok(rows)
+    }
+
+    /// A cubin, decompressed, by the BLAKE3 hash of the cubin as loaded: `module.content_hash`.
+    pub fn cubin(&self, content_hash: &str) -> Result<Vec<u8>, CaptureError> {
+        let packed = self.entry(&entry::cubin(content_hash))?;
+        let corrupt =
+            |cause: String| CaptureError::corrupt(format!("cubin {content_hash}"), cause, &self.path);
+        let mut cubin = Vec::new();
+        let decoder = zstd::Decoder::new(&packed[..]).map_err(|cause| corrupt(cause.to_string()))?;
+        decoder
+            .take(MAX_CUBIN_BYTES + 1)
+            .read_to_end(&mut cubin)
+            .map_err(|cause| corrupt(cause.to_string()))?;
+        if cubin.len() as u64 > MAX_CUBIN_BYTES {
+            return Err(corrupt(format!("it has more than {MAX_CUBIN_BYTES} bytes uncompressed")));
+        }
+        Ok(cubin)
+    }
+}
+
+/// The batches of one table. After an error there are no more.
+pub struct Batches {
+    reader: Option<ParquetRecordBatchReader>,
+    schema: SchemaRef,
+    thing: String,
+    path: PathBuf,
+}
+
+impl Batches {
+    /// The table's schema as its file has it.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, CaptureError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = self.reader.as_mut()?;
+        match contained(|| reader.next().transpose()) {
+            Ok(batch) => batch.map(Ok),
+            Err(cause) => {
+                self.reader = None;
+                Some(Err(CaptureError::corrupt(self.thing.clone(), cause, &self.path)))
+            }
+        }
+    }
+}
+
+/// Runs a reader of foreign bytes: its panic becomes an error.
+fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(result) => result.map_err(|cause| cause.to_string()),
+        Err(_) => Err("its Parquet file is malformed".to_owned()),
+    }
+}
+
+fn open_file(path: &Path) -> Result<CaptureReader, CaptureError> {
+    let entries = container::entries(&map(path)?, path)?;
+    let json = entries.get(entry::MANIFEST).ok_or_else(|| CaptureError::NotACapture {
+        cause: format!("it holds no {}", entry::MANIFEST),
+        path: path.to_owned(),
+    })?;
+    let manifest = Manifest::parse(json, path)?;
+    Ok(CaptureReader { path: path.to_owned(), manifest, entries })
+}
+
+fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
+    let manifest_path = path.join(entry::MANIFEST);
+    if !manifest_path.exists() {
+        let cause = if path.join("recording.json").exists() {
+            "it is an unfinished recording; `stallmap-record recover` makes a capture of it".to_owned()
+        } else {
+            format!("it holds no {}", entry::MANIFEST)
+        };
+        return Err(CaptureError::NotACapture { cause, path: path.to_owned() });
+    }
+    let json = container::read_bounded(&manifest_path, manifest::MAX_BYTES + 1)
+        .map_err(CaptureError::io("read", &manifest_path))?;
+    let manifest = Manifest::parse(&json, path)?;
+    let mut entries = BTreeMap::new();
+    for (name, _, _) in manifest.entries() {
+        let file = path.join(&name);
+        if file.is_file() {
+            entries.insert(name, map(&file)?);
+        }
+    }
+    entries.insert(entry::MANIFEST.to_owned(), json.into());
+    Ok(CaptureReader { path: path.to_owned(), manifest, entries })
+}
+
+fn map(path: &Path) -> Result<Bytes, CaptureError> {
+    let file = File::open(path).map_err(CaptureError::io("open capture", path))?;
+    #[expect(unsafe_code, reason = "a memory map is what serves entries without a copy")]
+    // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns
+    // it. What cannot be excluded is another process that writes to the file, or cuts it, while it is mapped: bytes
+    // would change under a slice, or a read past the new end would end this process with SIGBUS. Captures are put
+    // into place by a rename and never written to again, so only a deliberate change by the user does this; every
+    // reader of memory-mapped files accepts it.
+    let map = unsafe { Mmap::map(&file) };
+    Ok(Bytes::from_owner(map.map_err(CaptureError::io("map capture", path))?))
+}

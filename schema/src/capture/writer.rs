@@ -1,0 +1,256 @@
+//! Writes a capture: tables as streams of batches, cubins, and at the end the manifest.
+//!
+//! Everything goes to a folder beside the output, whose name begins with a dot; [`CaptureWriter::finish`] renames the
+//! result into place, so that a capture is whole or absent. The folder is removed whatever happens but a kill.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+
+use super::error::CaptureError;
+use super::manifest::{FileEntry, Manifest, TableEntry};
+use super::{container, encoding, entry};
+use crate::table::{Row, TableDef};
+use crate::tables;
+
+const CUBIN_ZSTD_LEVEL: i32 = 9;
+
+/// The form of a capture on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One ZIP file.
+    File,
+    /// A folder with the same entries.
+    Folder,
+}
+
+/// Writes one capture.
+pub struct CaptureWriter {
+    output: PathBuf,
+    form: Form,
+    staging: Staging,
+    tables: BTreeMap<String, TableWriter>,
+    files: Vec<FileEntry>,
+}
+
+impl CaptureWriter {
+    /// Begins a capture at a path where nothing is yet.
+    pub fn create(output: &Path, form: Form) -> Result<Self, CaptureError> {
+        if output.symlink_metadata().is_ok() {
+            let source = io::ErrorKind::AlreadyExists.into();
+            return Err(CaptureError::Io { action: "create capture", path: output.to_owned(), source });
+        }
+        let staging = Staging::beside(output)?;
+        for folder in ["tables", "cubins"] {
+            let path = staging.0.join(folder);
+            fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
+        }
+        Ok(Self { output: output.to_owned(), form, staging, tables: BTreeMap::new(), files: Vec::new() })
+    }
+
+    /// Appends rows to a table. Rows must come in the table's order; tables may grow side by side.
+    pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
+        if !self.tables.contains_key(table) {
+            let schema = tables::by_name(table).map_or_else(|| batch.schema(), TableDef::schema);
+            let writer = TableWriter::create(&self.staging.0, table, schema)?;
+            self.tables.insert(table.to_owned(), writer);
+        }
+        match self.tables.get_mut(table) {
+            Some(writer) => writer.write(table, batch, &self.output),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends rows to their table, in the table's order.
+    pub fn append_rows<R: Row>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), CaptureError> {
+        let name = R::TABLE.name;
+        let batch = R::batch(rows).map_err(|cause| {
+            CaptureError::refused(format!("rows of table `{name}`"), cause.to_string(), &self.output)
+        })?;
+        self.append(name, &batch)
+    }
+
+    /// Adds a cubin under the BLAKE3 hash of the cubin as loaded; returns its entry, for `module.file`.
+    pub fn add_cubin(&mut self, content_hash: &str, cubin: &[u8]) -> Result<String, CaptureError> {
+        let name = entry::cubin(content_hash);
+        let packed = zstd::bulk::compress(cubin, CUBIN_ZSTD_LEVEL)
+            .map_err(CaptureError::io("compress a cubin for", &self.output))?;
+        self.add_file(&name, &packed)?;
+        Ok(name)
+    }
+
+    /// Adds a file of the caller's own; adding the same name again is an error.
+    pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), CaptureError> {
+        if !entry::is_safe(name) || name == entry::MANIFEST || self.files.iter().any(|file| file.path == name)
+        {
+            let thing = format!("file `{name}`");
+            return Err(CaptureError::refused(thing, "the name is taken or not allowed", &self.output));
+        }
+        let path = self.staging.0.join(name);
+        let folder = path.parent().unwrap_or(&self.staging.0);
+        fs::create_dir_all(folder).map_err(CaptureError::io("create folder", folder))?;
+        fs::write(&path, bytes).map_err(CaptureError::io("write", &path))?;
+        let blake3 = blake3::hash(bytes).to_hex().to_string();
+        self.files.push(FileEntry { path: name.to_owned(), bytes: bytes.len() as u64, blake3 });
+        Ok(())
+    }
+
+    /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
+    pub fn finish(mut self) -> Result<Manifest, CaptureError> {
+        for table in tables::ALL {
+            if !self.tables.contains_key(table.name) {
+                let writer = TableWriter::create(&self.staging.0, table.name, table.schema())?;
+                self.tables.insert(table.name.to_owned(), writer);
+            }
+        }
+        let manifest = self.manifest()?;
+        let json = manifest
+            .to_json()
+            .map_err(|cause| CaptureError::refused("manifest", cause.to_string(), &self.output))?;
+        let path = self.staging.0.join(entry::MANIFEST);
+        fs::write(&path, json).map_err(CaptureError::io("write", &path))?;
+        self.put_into_place(&manifest)?;
+        Ok(manifest)
+    }
+
+    fn manifest(&mut self) -> Result<Manifest, CaptureError> {
+        let mut writers = std::mem::take(&mut self.tables);
+        let mut entries = Vec::new();
+        let known = tables::ALL.iter().filter_map(|table| writers.remove_entry(table.name));
+        for (name, writer) in known.collect::<Vec<_>>().into_iter().chain(writers) {
+            entries.push(writer.finish(name, &self.output)?);
+        }
+        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let created_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+        Ok(Manifest::new(created_ns, entries, std::mem::take(&mut self.files)))
+    }
+
+    fn put_into_place(&self, manifest: &Manifest) -> Result<(), CaptureError> {
+        let source = match self.form {
+            Form::Folder => self.staging.0.clone(),
+            Form::File => {
+                let zip = self.staging.0.join("capture.zip");
+                let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
+                container::write(&self.staging.0, &entries, &zip, true)?;
+                zip
+            }
+        };
+        fs::rename(source, &self.output).map_err(CaptureError::io("create capture", &self.output))
+    }
+}
+
+/// One table's Parquet file.
+struct TableWriter {
+    writer: ArrowWriter<HashedFile>,
+    schema: SchemaRef,
+    rows: u64,
+}
+
+impl TableWriter {
+    fn create(staging: &Path, table: &str, schema: SchemaRef) -> Result<Self, CaptureError> {
+        let name = entry::table(table);
+        let path = staging.join(&name);
+        if !entry::is_safe(&name) || table.contains('/') {
+            return Err(CaptureError::refused(format!("table `{table}`"), "the name is not allowed", &path));
+        }
+        let file = File::create_new(&path).map_err(CaptureError::io("create table", &path))?;
+        let properties = encoding::properties(tables::by_name(table));
+        let writer = ArrowWriter::try_new(HashedFile::new(file), schema.clone(), Some(properties))
+            .map_err(|cause| parquet_error(table, &cause, &path))?;
+        Ok(Self { writer, schema, rows: 0 })
+    }
+
+    fn write(&mut self, table: &str, batch: &RecordBatch, output: &Path) -> Result<(), CaptureError> {
+        let refused =
+            |cause: String| CaptureError::refused(format!("rows of table `{table}`"), cause, output);
+        // The declared schema carries the docs, which batches from segments have lost.
+        let column = |field: &Arc<Field>| {
+            let missing = || refused(format!("column `{}` is missing", field.name()));
+            batch.column_by_name(field.name()).cloned().ok_or_else(missing)
+        };
+        let columns = self.schema.fields().iter().map(column).collect::<Result<_, _>>()?;
+        let batch =
+            RecordBatch::try_new(self.schema.clone(), columns).map_err(|cause| refused(cause.to_string()))?;
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(&batch).map_err(|cause| parquet_error(table, &cause, output))
+    }
+
+    fn finish(mut self, name: String, output: &Path) -> Result<TableEntry, CaptureError> {
+        self.writer.finish().map_err(|cause| parquet_error(&name, &cause, output))?;
+        let (bytes, blake3) =
+            self.writer.inner_mut().finish().map_err(CaptureError::io("write table of", output))?;
+        Ok(TableEntry { name, rows: self.rows, bytes, blake3 })
+    }
+}
+
+fn parquet_error(table: &str, cause: &ParquetError, path: &Path) -> CaptureError {
+    if let ParquetError::External(inner) = cause
+        && let Some(source) = inner.downcast_ref::<io::Error>()
+    {
+        let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+        return CaptureError::Io { action: "write table of", path: path.to_owned(), source };
+    }
+    CaptureError::refused(format!("table `{table}`"), cause.to_string(), path)
+}
+
+/// A file that is hashed as it is written.
+struct HashedFile {
+    file: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl HashedFile {
+    fn new(file: File) -> Self {
+        Self { file: BufWriter::with_capacity(1 << 16, file), hasher: blake3::Hasher::new(), bytes: 0 }
+    }
+
+    fn finish(&mut self) -> io::Result<(u64, String)> {
+        self.file.flush()?;
+        Ok((self.bytes, self.hasher.finalize().to_hex().to_string()))
+    }
+}
+
+impl Write for HashedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// A folder beside the output that is removed when it is dropped.
+pub(super) struct Staging(pub(super) PathBuf);
+
+impl Staging {
+    pub(super) fn beside(output: &Path) -> Result<Self, CaptureError> {
+        let Some(name) = output.file_name() else {
+            return Err(CaptureError::refused("capture", "the path names no file", output));
+        };
+        let staged = format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id());
+        let path = output.with_file_name(staged);
+        fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // The folder is gone already where the capture is a folder; anything else would be noise behind an error.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
