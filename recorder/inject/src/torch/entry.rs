@@ -1,0 +1,279 @@
+//! The symbols that Python looks for; [`super`] documents them.
+#![expect(unsafe_code, reason = "exported symbols need no_mangle, and take pointers")]
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stallmap_config::Instrument;
+use stallmap_schema::id::{Address, OpId};
+use stallmap_schema::word::{LossKind, OpKind};
+
+use super::allocator_hook;
+use super::message::{Begin, End, Name};
+use super::ops::{self, Running};
+use super::recorded::{Moment, send};
+use super::states::States;
+use super::storages::Storages;
+use super::texts;
+use crate::context::{self, Context};
+use crate::guard::guard;
+use crate::session;
+
+/// Version of the interface.
+pub const ABI_VERSION: u32 = 1;
+
+static STATES: Mutex<Option<States>> = Mutex::new(None);
+static STORAGES: Mutex<Option<Storages>> = Mutex::new(None);
+static LAST_OP: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static RUNNING: RefCell<Vec<(Running, Option<&'static str>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The version of the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_abi_version() -> u32 {
+    ABI_VERSION
+}
+
+/// What is recorded; starts the session where `start` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_mode(start: u32) -> u32 {
+    guard(0, || mode(start != 0))
+}
+
+/// The number of a text.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_text(bytes: *const c_void, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(texts::NONE, || texts::number(&unsafe { text(bytes, length) }))
+}
+
+/// Records a stack; its hash.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_state(bytes: *const c_void, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(0, || state(&unsafe { text(bytes, length) }))
+}
+
+/// Begins an op or region.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_op_begin(words: *const i64, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(0, || op_begin(unsafe { slice(words, length) }))
+}
+
+/// Ends an op or region.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_op_end(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || op_end(unsafe { slice(words, length) }));
+}
+
+/// Names tensors.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_name(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || name(unsafe { slice(words, length) }));
+}
+
+/// Leaves launches out, or no longer.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_pause(paused: u32) {
+    guard((), || session::set_paused(paused != 0));
+}
+
+/// Records a fact about the run.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_fact(name: i64, value: i64) {
+    guard((), || fact(name, value));
+}
+
+/// Counts a loss.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64) {
+    guard((), || lose(kind, reason, count, detail));
+}
+
+/// Hooks the caching allocator.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_hook_allocator() -> i64 {
+    guard(0, hook_allocator)
+}
+
+/// An event of the caching allocator: bytes given out, or taken back where negative.
+pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
+    if session::config().is_none() {
+        return;
+    }
+    let (now, mut rows) = (Moment::now(), Vec::new());
+    let mut storages = lock(&STORAGES);
+    let storages = storages.get_or_insert_default();
+    if bytes >= 0 {
+        storages.allocated(device_id, address, bytes.unsigned_abs(), now, &mut rows);
+    } else {
+        storages.freed(address, now, &mut rows);
+    }
+    // Sent under the lock, so that a block's free is written before its next life.
+    send(rows);
+}
+
+fn mode(start: bool) -> u32 {
+    if start {
+        session::start();
+    }
+    let Some(config) = session::config().filter(|config| config.python) else { return 0 };
+    let has_tensors = config.instrument == Instrument::Accesses;
+    1 | (u32::from(has_tensors) << 1) | (u32::from(config.selection.paused) << 2)
+}
+
+fn state(stack: &str) -> i64 {
+    let mut rows = Vec::new();
+    let Some(hash) = lock(&STATES).get_or_insert_default().record(stack, &mut rows) else {
+        session::lose(LossKind::Op, "Python sent a stack that cannot be read", 1, Some(stack.to_owned()));
+        return 0;
+    };
+    send(rows);
+    hash.0.cast_signed()
+}
+
+fn op_begin(words: &[i64]) -> i64 {
+    if session::config().is_none() {
+        return 0;
+    }
+    let Ok(message) = Begin::read(words) else {
+        session::lose(LossKind::Op, "Python sent an op that cannot be read", 1, None);
+        return 0;
+    };
+    let op_id = OpId(LAST_OP.fetch_add(1, Ordering::Relaxed) + 1);
+    let (now, mut rows) = (Moment::now(), Vec::new());
+    let running = {
+        let mut storages = lock(&STORAGES);
+        let storages = storages.get_or_insert_default();
+        let running = ops::begin(op_id, session::thread_id(), &message, now, storages, &mut rows);
+        send(rows);
+        running
+    };
+    let region = (message.kind == OpKind::Region).then_some(message.name);
+    if let Some(region) = region {
+        context::region_enter(region);
+    }
+    context::push(Context { op_id, pystates_hash: message.pystates_hash });
+    RUNNING.with_borrow_mut(|stack| stack.push((running, region)));
+    op_id.0.cast_signed()
+}
+
+fn op_end(words: &[i64]) {
+    if session::config().is_none() {
+        return;
+    }
+    let Ok(message) = End::read(words) else {
+        session::lose(LossKind::Op, "Python sent an op's end that cannot be read", 1, None);
+        return;
+    };
+    context::pop(message.op_id);
+    let Some((running, region)) = take_running(message.op_id) else {
+        session::lose(LossKind::Op, "an op ended on a thread that it did not begin on", 1, None);
+        return;
+    };
+    if let Some(region) = region {
+        context::region_exit(region);
+    }
+    let (now, mut rows) = (Moment::now(), Vec::new());
+    let mut storages = lock(&STORAGES);
+    ops::end(running, &message, now, storages.get_or_insert_default(), &mut rows);
+    send(rows);
+}
+
+/// The running op, with every op that began after it on this thread and never ended dropped.
+fn take_running(op_id: OpId) -> Option<(Running, Option<&'static str>)> {
+    RUNNING.with_borrow_mut(|stack| {
+        let at = stack.iter().rposition(|(running, _)| running.op_id == op_id)?;
+        stack.truncate(at + 1);
+        stack.pop()
+    })
+}
+
+fn name(words: &[i64]) {
+    if session::config().is_none() {
+        return;
+    }
+    let Ok(names) = Name::read_all(words) else {
+        session::lose(LossKind::Tensor, "Python sent names that cannot be read", 1, None);
+        return;
+    };
+    let (now, mut rows) = (Moment::now(), Vec::new());
+    let mut storages = lock(&STORAGES);
+    let storages = storages.get_or_insert_default();
+    for name in &names {
+        storages.name(name, now, &mut rows);
+    }
+    send(rows);
+}
+
+fn fact(name: i64, value: i64) {
+    const NAMES: [&str; 2] = ["python_version", "torch_version"];
+    let name = texts::text(name).and_then(|name| NAMES.into_iter().find(|&known| known == name));
+    if let (Some(name), Some(value)) = (name, texts::text(value)) {
+        session::fact(name, value.to_owned());
+    }
+}
+
+fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
+    let kind = match kind {
+        0 => LossKind::Op,
+        1 => LossKind::Tensor,
+        _ => LossKind::Source,
+    };
+    let reason = texts::text(reason).unwrap_or("Python gave no reason");
+    session::lose(kind, reason, count, texts::text(detail).map(str::to_owned));
+}
+
+fn hook_allocator() -> i64 {
+    let places = allocator_hook::install();
+    if places > 0 {
+        lock(&STORAGES).get_or_insert_default().set_reported();
+    }
+    i64::try_from(places).unwrap_or(i64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// # Safety
+/// `bytes` points to `length` readable bytes that nobody writes while the text lives.
+unsafe fn text<'a>(bytes: *const c_void, length: usize) -> std::borrow::Cow<'a, str> {
+    if bytes.is_null() {
+        return "".into();
+    }
+    // SAFETY: not null, and the caller's promise is the same.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(bytes.cast(), length) })
+}
+
+/// # Safety
+/// `words` points to `length` readable words, aligned, that nobody writes while the slice lives.
+unsafe fn slice<'a>(words: *const i64, length: usize) -> &'a [i64] {
+    if words.is_null() || !words.is_aligned() {
+        return &[];
+    }
+    // SAFETY: not null and aligned, and the caller's promise is the same.
+    unsafe { std::slice::from_raw_parts(words, length) }
+}

@@ -1,0 +1,279 @@
+//! What Python sends as arrays of words: read with every bound checked, because a wrong count must not read past the end.
+
+use stallmap_schema::id::{Address, OpId, PystatesHash};
+use stallmap_schema::word::{Direction, OpKind, Phase};
+
+use super::texts;
+
+/// The largest number of dimensions that is believed.
+const MOST_DIMENSIONS: usize = 64;
+
+/// The beginning of an op or region: kind (0 torch, 1 triton, 2 region), name, phase (0 forward, 1 backward,
+/// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
+/// 1 where the stack is known, its hash; then tensor records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// What kind of call it is.
+    pub kind: OpKind,
+    /// Its name.
+    pub name: &'static str,
+    /// The part of the training step.
+    pub phase: Phase,
+    /// Optimizer steps finished before.
+    pub step: u32,
+    /// Autograd's sequence number.
+    pub sequence_number: Option<i64>,
+    /// The autograd node that runs.
+    pub autograd_node: Option<&'static str>,
+    /// The forward op whose gradient this one computes.
+    pub forward_op_id: Option<OpId>,
+    /// The innermost module.
+    pub module_path: Option<&'static str>,
+    /// The Python stack.
+    pub pystates_hash: Option<PystatesHash>,
+    /// The arguments' tensors.
+    pub tensors: Vec<Seen>,
+}
+
+/// The end of an op or region: its op_id; then tensor records of its results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The op.
+    pub op_id: OpId,
+    /// The results' tensors.
+    pub tensors: Vec<Seen>,
+}
+
+/// What a tensor is to the model: its name or 0, its role; then its tensor record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Dotted name.
+    pub name: Option<&'static str>,
+    /// parameter, gradient, buffer or optimizer_state.
+    pub role: &'static str,
+    /// The tensor.
+    pub tensor: Seen,
+}
+
+/// A tensor as Python saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its part in the op; none where it is only mentioned.
+    pub direction: Option<Direction>,
+    /// Position among the arguments or results.
+    pub position: u32,
+    /// Position in a list.
+    pub element: u32,
+    /// The argument's name.
+    pub argument: Option<&'static str>,
+    /// Which tensor of this op it is a view of: the arguments count on into the results.
+    pub base: Option<usize>,
+    /// CUDA's device ordinal.
+    pub device_id: i32,
+    /// First address of its storage.
+    pub storage_address: Address,
+    /// Bytes of its storage, as PyTorch asked for them.
+    pub storage_bytes: u64,
+    /// Address of its first element.
+    pub address: Address,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// Whether it is an nn.Parameter.
+    pub is_parameter: bool,
+    /// Elements in each dimension.
+    pub sizes: Vec<i64>,
+    /// Elements between neighbours in each dimension.
+    pub strides: Vec<i64>,
+}
+
+/// Words that are not the message that they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Begin {
+    /// Reads the words.
+    pub fn read(words: &[i64]) -> Result<Self, Malformed> {
+        let mut words = Words(words);
+        Ok(Self {
+            kind: words.choice(&[OpKind::Torch, OpKind::Triton, OpKind::Region])?,
+            name: words.text()?,
+            phase: words.choice(&[Phase::Forward, Phase::Backward, Phase::Optimizer, Phase::Other])?,
+            step: words.number()?,
+            sequence_number: Some(words.next()?).filter(|&number| number >= 0),
+            autograd_node: words.optional_text()?,
+            forward_op_id: Some(words.unsigned()?).filter(|&id| id != 0).map(OpId),
+            module_path: words.optional_text()?,
+            pystates_hash: words.state()?,
+            tensors: words.tensors()?,
+        })
+    }
+}
+
+impl End {
+    /// Reads the words.
+    pub fn read(words: &[i64]) -> Result<Self, Malformed> {
+        let mut words = Words(words);
+        Ok(Self { op_id: OpId(words.unsigned()?), tensors: words.tensors()? })
+    }
+}
+
+impl Name {
+    /// Reads the words, which hold any number of such messages.
+    pub fn read_all(words: &[i64]) -> Result<Vec<Self>, Malformed> {
+        let mut words = Words(words);
+        let mut names = Vec::new();
+        while !words.0.is_empty() {
+            names.push(Self { name: words.optional_text()?, role: words.text()?, tensor: words.tensor()? });
+        }
+        Ok(names)
+    }
+}
+
+/// The words that are still to be read.
+struct Words<'a>(&'a [i64]);
+
+impl Words<'_> {
+    fn next(&mut self) -> Result<i64, Malformed> {
+        let (&first, rest) = self.0.split_first().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    fn unsigned(&mut self) -> Result<u64, Malformed> {
+        self.next().map(i64::cast_unsigned)
+    }
+
+    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, Malformed> {
+        T::try_from(self.next()?).map_err(|_| Malformed)
+    }
+
+    fn choice<T: Copy>(&mut self, choices: &[T]) -> Result<T, Malformed> {
+        choices.get(self.number::<usize>()?).copied().ok_or(Malformed)
+    }
+
+    fn text(&mut self) -> Result<&'static str, Malformed> {
+        texts::text(self.next()?).ok_or(Malformed)
+    }
+
+    /// A text or none; a number that stands for no text is refused.
+    fn optional_text(&mut self) -> Result<Option<&'static str>, Malformed> {
+        match self.next()? {
+            texts::NONE => Ok(None),
+            number => texts::text(number).map(Some).ok_or(Malformed),
+        }
+    }
+
+    fn state(&mut self) -> Result<Option<PystatesHash>, Malformed> {
+        let is_known = self.next()? != 0;
+        let hash = self.unsigned()?;
+        Ok(is_known.then_some(PystatesHash(hash)))
+    }
+
+    fn tensors(&mut self) -> Result<Vec<Seen>, Malformed> {
+        let mut tensors = Vec::new();
+        while !self.0.is_empty() {
+            tensors.push(self.tensor()?);
+        }
+        Ok(tensors)
+    }
+
+    fn tensor(&mut self) -> Result<Seen, Malformed> {
+        let mut seen = Seen {
+            direction: self.choice(&[
+                Some(Direction::In),
+                Some(Direction::Out),
+                Some(Direction::InOut),
+                None,
+            ])?,
+            position: self.number()?,
+            element: self.number()?,
+            argument: self.optional_text()?,
+            base: usize::try_from(self.next()?).ok(),
+            device_id: self.number()?,
+            storage_address: Address(self.unsigned()?),
+            storage_bytes: self.unsigned()?,
+            address: Address(self.unsigned()?),
+            dtype: self.text()?,
+            element_bytes: self.number()?,
+            is_parameter: self.next()? != 0,
+            sizes: Vec::new(),
+            strides: Vec::new(),
+        };
+        let dimensions = self.number().ok().filter(|&count| count <= MOST_DIMENSIONS).ok_or(Malformed)?;
+        seen.sizes = self.list(dimensions)?;
+        seen.strides = self.list(dimensions)?;
+        Ok(seen)
+    }
+
+    fn list(&mut self, count: usize) -> Result<Vec<i64>, Malformed> {
+        let (list, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(list.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor() -> Vec<i64> {
+        vec![
+            2,
+            1,
+            0,
+            texts::number("mat2"),
+            -1,
+            0,
+            4096,
+            64,
+            4104,
+            texts::number("float32"),
+            4,
+            1,
+            2,
+            2,
+            3,
+            3,
+            1,
+        ]
+    }
+
+    fn begin() -> Vec<i64> {
+        let mut words =
+            vec![0, texts::number("aten::mm.default"), 1, 7, -1, texts::number("MmBackward0"), 3, 0, 1, -2];
+        words.extend(tensor());
+        words
+    }
+
+    #[test]
+    fn an_op_is_read() {
+        let op = Begin::read(&begin()).unwrap();
+        assert_eq!((op.name, op.phase, op.step), ("aten::mm.default", Phase::Backward, 7));
+        assert_eq!((op.sequence_number, op.autograd_node), (None, Some("MmBackward0")));
+        assert_eq!((op.forward_op_id, op.module_path), (Some(OpId(3)), None));
+        assert_eq!(op.pystates_hash, Some(PystatesHash(u64::MAX - 1)));
+        let seen = &op.tensors[0];
+        assert_eq!((seen.direction, seen.argument), (Some(Direction::InOut), Some("mat2")));
+        assert_eq!((&seen.sizes[..], &seen.strides[..]), (&[2, 3][..], &[3, 1][..]));
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let words = begin();
+        let complete = [10, words.len()];
+        for length in (0..words.len()).filter(|length| !complete.contains(length)) {
+            assert_eq!(Begin::read(&words[..length]), Err(Malformed), "{length} words");
+        }
+    }
+
+    #[test]
+    fn absurd_counts_are_refused() {
+        let mut words = tensor();
+        words[12] = i64::MAX;
+        assert_eq!(End::read(&[&[1], &words[..]].concat()), Err(Malformed));
+        words[12] = -1;
+        assert_eq!(End::read(&[&[1], &words[..]].concat()), Err(Malformed));
+    }
+}

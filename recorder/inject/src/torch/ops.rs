@@ -1,0 +1,87 @@
+//! Ops and regions: their rows, and the part that tensors take in them.
+
+use stallmap_schema::capture::recording::OpEnd;
+use stallmap_schema::id::{OpId, RunId, TensorId};
+use stallmap_schema::tables::tensor::{Op, OpTensor};
+
+use super::message::{Begin, End, Seen};
+use super::recorded::{Moment, Recorded};
+use super::storages::{Sight, Storages};
+
+/// An op that runs, with its tensors in the order in which Python named them.
+#[derive(Debug)]
+pub struct Running {
+    /// The op.
+    pub op_id: OpId,
+    begin: Moment,
+    tensors: Vec<Option<TensorId>>,
+}
+
+/// Begins an op on a thread.
+pub fn begin(
+    op_id: OpId,
+    thread_id: u32,
+    message: &Begin,
+    now: Moment,
+    storages: &mut Storages,
+    rows: &mut Vec<Recorded>,
+) -> Running {
+    rows.push(Recorded::Op(Op {
+        op_id,
+        run_id: RunId(0),
+        kind: message.kind,
+        name: message.name.to_owned(),
+        parent_op_id: now.op_id,
+        thread_id,
+        begin_ns: now.time_ns,
+        end_ns: None,
+        phase: message.phase,
+        step: message.step,
+        sequence_number: message.sequence_number,
+        autograd_node: message.autograd_node.map(str::to_owned),
+        forward_op_id: message.forward_op_id,
+        module_path: message.module_path.map(str::to_owned),
+        pystates_hash: message.pystates_hash,
+    }));
+    let mut running = Running { op_id, begin: Moment { op_id: Some(op_id), ..now }, tensors: Vec::new() };
+    take_part(&mut running, &message.tensors, Sight::Argument, now, storages, rows);
+    running
+}
+
+/// Ends an op on its thread.
+pub fn end(
+    mut running: Running,
+    message: &End,
+    now: Moment,
+    storages: &mut Storages,
+    rows: &mut Vec<Recorded>,
+) {
+    let sight = Sight::Result(running.begin);
+    take_part(&mut running, &message.tensors, sight, now, storages, rows);
+    rows.push(Recorded::OpEnd(OpEnd { op_id: running.op_id, end_ns: now.time_ns }));
+}
+
+fn take_part(
+    running: &mut Running,
+    tensors: &[Seen],
+    sight: Sight,
+    now: Moment,
+    storages: &mut Storages,
+    rows: &mut Vec<Recorded>,
+) {
+    for seen in tensors {
+        let base = seen.base.and_then(|index| running.tensors.get(index).copied().flatten());
+        let tensor_id = storages.tensor(seen, base, sight, now, rows);
+        running.tensors.push(tensor_id);
+        if let (Some(tensor_id), Some(direction)) = (tensor_id, seen.direction) {
+            rows.push(Recorded::OpTensor(OpTensor {
+                op_id: running.op_id,
+                direction,
+                position: seen.position,
+                element: seen.element,
+                tensor_id,
+                argument: seen.argument.map(str::to_owned),
+            }));
+        }
+    }
+}

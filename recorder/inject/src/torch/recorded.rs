@@ -1,0 +1,67 @@
+//! The rows that the Python side gives rise to, as one type: what is recorded can be looked at before it is sent.
+
+use stallmap_schema::capture::recording::{OpEnd, StorageEvent, TensorName};
+use stallmap_schema::id::OpId;
+use stallmap_schema::tables::python::{PythonFrame, PythonState};
+use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
+
+use crate::session;
+
+/// When something happened, on both clocks, and inside which op.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Ordinal of the next launch.
+    pub ordinal: u64,
+    /// The op that was running on the thread.
+    pub op_id: Option<OpId>,
+}
+
+impl Moment {
+    /// The present, on this thread.
+    pub fn now() -> Self {
+        Self {
+            time_ns: session::now_ns(),
+            ordinal: session::next_ordinal(),
+            op_id: crate::context::current().map(|context| context.op_id),
+        }
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recorded {
+    /// An op began.
+    Op(Op),
+    /// An op ended.
+    OpEnd(OpEnd),
+    /// A tensor's part in an op.
+    OpTensor(OpTensor),
+    /// A tensor was seen for the first time.
+    Tensor(Tensor),
+    /// It became known what a tensor is to the model.
+    TensorName(TensorName),
+    /// A storage was born or died.
+    Storage(StorageEvent),
+    /// A frame was seen for the first time.
+    Frame(PythonFrame),
+    /// A frame's place in a stack that was seen for the first time.
+    State(PythonState),
+}
+
+/// Sends rows to the session, in their order.
+pub fn send(rows: Vec<Recorded>) {
+    for row in rows {
+        match row {
+            Recorded::Op(row) => session::emit(row),
+            Recorded::OpEnd(row) => session::emit(row),
+            Recorded::OpTensor(row) => session::emit(row),
+            Recorded::Tensor(row) => session::emit(row),
+            Recorded::TensorName(row) => session::emit(row),
+            Recorded::Storage(row) => session::emit(row),
+            Recorded::Frame(row) => session::emit(row),
+            Recorded::State(row) => session::emit(row),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Storages and their tensors: which life of which allocator block a tensor lies in, and whether it was seen before.
+//!
+//! Pure: events in, rows out. Addresses of all devices share one space, so the address alone finds the block.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stallmap_schema::capture::recording::{StorageEvent, TensorName};
+use stallmap_schema::id::{Address, RunId, StorageId, TensorId};
+use stallmap_schema::tables::tensor::Tensor;
+use stallmap_schema::word::StorageOrigin;
+
+use super::message::{Name, Seen};
+use super::recorded::{Moment, Recorded};
+
+/// The storages that live, and their tensors.
+#[derive(Debug, Default)]
+pub struct Storages {
+    live: BTreeMap<u64, Live>,
+    last_storage: u64,
+    last_tensor: u64,
+    /// Whether the allocator reports its events: lives are then exact.
+    is_reported: bool,
+}
+
+#[derive(Debug)]
+struct Live {
+    storage_id: StorageId,
+    size_bytes: u64,
+    origin: StorageOrigin,
+    tensors: HashMap<View, Known>,
+}
+
+/// What makes two tensors of one storage the same.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct View {
+    address: Address,
+    dtype: &'static str,
+    sizes: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+#[derive(Debug)]
+struct Known {
+    tensor_id: TensorId,
+    label: Option<Label>,
+}
+
+type Label = (Option<&'static str>, &'static str);
+
+/// How a tensor came into sight.
+#[derive(Clone, Copy, Debug)]
+pub enum Sight {
+    /// As an argument, or by name.
+    Argument,
+    /// As a result of the op that began then.
+    Result(Moment),
+}
+
+impl Storages {
+    /// Trusts the allocator's reports from now on.
+    pub fn set_reported(&mut self) {
+        self.is_reported = true;
+    }
+
+    /// The allocator gave out a block.
+    pub fn allocated(
+        &mut self,
+        device_id: i32,
+        address: Address,
+        size_bytes: u64,
+        now: Moment,
+        rows: &mut Vec<Recorded>,
+    ) {
+        self.end_overlapping(address, size_bytes, now, rows);
+        self.begin(StorageOrigin::Allocator, device_id, (address, size_bytes), now, rows);
+    }
+
+    /// The allocator took a block back. A block that no tensor of the recording was seen in is not known, and not missed.
+    pub fn freed(&mut self, address: Address, now: Moment, rows: &mut Vec<Recorded>) {
+        if let Some(live) = self.live.remove(&address.0) {
+            rows.push(end(&live, address, now));
+        }
+    }
+
+    /// The identity of a tensor, recorded where it is new. `None` where it has no elements.
+    pub fn tensor(
+        &mut self,
+        seen: &Seen,
+        base: Option<TensorId>,
+        sight: Sight,
+        now: Moment,
+        rows: &mut Vec<Recorded>,
+    ) -> Option<TensorId> {
+        let known = self.known(seen, base, sight, now, rows)?;
+        if seen.is_parameter && known.label.is_none() {
+            label(known, (None, "parameter"), rows);
+        }
+        Some(known.tensor_id)
+    }
+
+    /// Records what a tensor is to the model, where that is news.
+    pub fn name(&mut self, name: &Name, now: Moment, rows: &mut Vec<Recorded>) {
+        if let Some(known) = self.known(&name.tensor, None, Sight::Argument, now, rows) {
+            label(known, (name.name, name.role), rows);
+        }
+    }
+
+    fn known(
+        &mut self,
+        seen: &Seen,
+        base: Option<TensorId>,
+        sight: Sight,
+        now: Moment,
+        rows: &mut Vec<Recorded>,
+    ) -> Option<&mut Known> {
+        if seen.storage_address.0 == 0 || seen.sizes.contains(&0) {
+            return None;
+        }
+        let start = self.storage_of(seen).unwrap_or_else(|| self.observe(seen, sight, now, rows));
+        let live = self.live.get_mut(&start)?;
+        let view = View {
+            address: seen.address,
+            dtype: seen.dtype,
+            sizes: seen.sizes.clone(),
+            strides: seen.strides.clone(),
+        };
+        let (storage_id, last_tensor) = (live.storage_id, &mut self.last_tensor);
+        Some(live.tensors.entry(view).or_insert_with(|| {
+            *last_tensor += 1;
+            let tensor_id = TensorId(*last_tensor);
+            rows.push(Recorded::Tensor(row(tensor_id, storage_id, base, sight, seen)));
+            Known { tensor_id, label: None }
+        }))
+    }
+
+    /// Where the live storage that holds a tensor starts.
+    fn storage_of(&self, seen: &Seen) -> Option<u64> {
+        let (address, bytes) = (seen.storage_address.0, seen.storage_bytes);
+        let (&start, live) = self.live.range(..=address).next_back()?;
+        let is_inside = address < start.saturating_add(live.size_bytes);
+        let is_whole = address.saturating_add(bytes) <= start.saturating_add(live.size_bytes);
+        let is_same = match live.origin {
+            StorageOrigin::Allocator => is_inside,
+            StorageOrigin::Tensor if self.is_reported => is_inside && is_whole,
+            // Nobody reports frees: another extent at the address is another storage.
+            StorageOrigin::Tensor => start == address && live.size_bytes == extent(seen),
+        };
+        is_same.then_some(start)
+    }
+
+    /// Makes a storage of what a tensor says about it.
+    fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
+        let birth = match sight {
+            Sight::Result(begin) if !self.is_reported => begin,
+            _ => now,
+        };
+        let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), birth, rows);
+        let is_old = !is_reuse && (self.is_reported || matches!(sight, Sight::Argument));
+        let birth = if is_old { Moment { ordinal: 0, op_id: None, ..birth } } else { birth };
+        let place = (seen.storage_address, extent(seen));
+        self.begin(StorageOrigin::Tensor, seen.device_id, place, birth, rows);
+        seen.storage_address.0
+    }
+
+    fn begin(
+        &mut self,
+        origin: StorageOrigin,
+        device_id: i32,
+        (address, size_bytes): (Address, u64),
+        at: Moment,
+        rows: &mut Vec<Recorded>,
+    ) {
+        self.last_storage += 1;
+        let storage_id = StorageId(self.last_storage);
+        self.live.insert(address.0, Live { storage_id, size_bytes, origin, tensors: HashMap::new() });
+        rows.push(Recorded::Storage(StorageEvent {
+            storage_id,
+            is_free: false,
+            device_id,
+            address,
+            size_bytes,
+            time_ns: at.time_ns,
+            ordinal: at.ordinal,
+            origin,
+            op_id: at.op_id,
+        }));
+    }
+
+    /// Ends the storages that a new one overlaps: their free was not seen. Whether there was one.
+    fn end_overlapping(
+        &mut self,
+        address: Address,
+        size_bytes: u64,
+        at: Moment,
+        rows: &mut Vec<Recorded>,
+    ) -> bool {
+        let past = address.0.saturating_add(size_bytes);
+        let before = rows.len();
+        while let Some((&start, live)) = self.live.range(..past).next_back() {
+            if start.saturating_add(live.size_bytes) <= address.0 {
+                break;
+            }
+            rows.push(end(live, Address(start), at));
+            self.live.remove(&start);
+        }
+        rows.len() > before
+    }
+}
+
+/// Bytes of a tensor's storage; at least as far as the tensor reaches.
+fn extent(seen: &Seen) -> u64 {
+    let reach = seen.address.0.saturating_sub(seen.storage_address.0).saturating_add(span_bytes(seen));
+    seen.storage_bytes.max(reach)
+}
+
+fn end(live: &Live, address: Address, at: Moment) -> Recorded {
+    Recorded::Storage(StorageEvent {
+        storage_id: live.storage_id,
+        is_free: true,
+        device_id: 0,
+        address,
+        size_bytes: live.size_bytes,
+        time_ns: at.time_ns,
+        ordinal: at.ordinal,
+        origin: live.origin,
+        op_id: at.op_id,
+    })
+}
+
+fn label(known: &mut Known, news: Label, rows: &mut Vec<Recorded>) {
+    if known.label == Some(news) {
+        return;
+    }
+    known.label = Some(news);
+    let (name, role) = news;
+    rows.push(Recorded::TensorName(TensorName {
+        tensor_id: known.tensor_id,
+        name: name.map(str::to_owned),
+        role: role.to_owned(),
+    }));
+}
+
+fn row(
+    tensor_id: TensorId,
+    storage_id: StorageId,
+    base_tensor_id: Option<TensorId>,
+    sight: Sight,
+    seen: &Seen,
+) -> Tensor {
+    Tensor {
+        tensor_id,
+        run_id: RunId(0),
+        storage_id,
+        base_tensor_id,
+        op_id: match sight {
+            Sight::Argument => None,
+            Sight::Result(begin) => begin.op_id,
+        },
+        address: seen.address,
+        dtype: seen.dtype.to_owned(),
+        element_bytes: seen.element_bytes,
+        sizes: seen.sizes.clone(),
+        strides: seen.strides.clone(),
+        span_bytes: span_bytes(seen),
+        is_contiguous: is_contiguous(seen),
+        name: None,
+        role: None,
+    }
+}
+
+/// Bytes from the first to past the last element. Strides of PyTorch are never negative.
+fn span_bytes(seen: &Seen) -> u64 {
+    let last = seen.sizes.iter().zip(&seen.strides).fold(0_i64, |last, (&size, &stride)| {
+        last.saturating_add(size.saturating_sub(1).saturating_mul(stride))
+    });
+    last.saturating_add(1).saturating_mul(seen.element_bytes.into()).max(0).cast_unsigned()
+}
+
+/// Whether neighbours in the last dimension are neighbours in memory, and so on outwards; dimensions of one element
+/// do not count.
+fn is_contiguous(seen: &Seen) -> bool {
+    let mut expected = 1_i64;
+    seen.sizes.iter().zip(&seen.strides).rev().filter(|&(&size, _)| size != 1).all(|(&size, &stride)| {
+        let is_next = stride == expected;
+        expected = expected.saturating_mul(size);
+        is_next
+    })
+}
+
+#[cfg(test)]
+mod tests;
