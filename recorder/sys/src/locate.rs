@@ -86,6 +86,18 @@ pub fn nvrtc() -> Vec<PathBuf> {
     Machine::of_this_process().candidates(Part::Nvrtc)
 }
 
+/// The library that `nvrtc` opens by plain name, which the system finds only where it is loaded already.
+pub fn nvrtc_builtins(nvrtc: &Path) -> Vec<PathBuf> {
+    let Some(folder) = nvrtc.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Vec::new();
+    };
+    let is_builtins = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with("libnvrtc-builtins.so")
+    };
+    folders::entries(folder).into_iter().filter(is_builtins).collect()
+}
+
 /// The compiler driver's executable.
 pub fn nvcc() -> Vec<PathBuf> {
     Machine::of_this_process().candidates(Part::Nvcc)
