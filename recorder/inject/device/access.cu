@@ -23,8 +23,7 @@ struct Ring {
     u32 slot_shift;      // log2 of slot_count
     u32 chunk_shift;     // log2 of the slots in a chunk
     u32 drops;           // 1: a request that finds no room is lost; 0: it waits
-    u32 unused;
-    u64 block_stride;    // only blocks whose linear index is a multiple of this are recorded
+    u32 block_stride;    // only blocks whose linear index (its low 32 bits) is a multiple of this are recorded
     uint4 *slots;        // host memory: two uint4 a slot
     volatile u64 *tail;  // host memory
     u64 *written;        // slots written in each chunk, over all laps
@@ -109,7 +108,7 @@ static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 addres
     u32 first_lane = __ffs(mask) - 1;
     u64 block = linear_block();
 
-    if (ring->block_stride > 1 && block % ring->block_stride) {
+    if (ring->block_stride > 1 && (u32)block % ring->block_stride) {
         if (lane == first_lane) {
             atomicAdd(&ring->lost_requests, 1ull);
             atomicAdd(&ring->lost_lanes, (u64)__popc(mask));

@@ -1,7 +1,56 @@
 //! The instruments: one a process, because the driver lets no two share one.
+//!
+//! This folder is the safe floor over [`stallmap_sys`]: owned types and rows go out, raw pointers stay in.
 
-/// Attaches the instrument that the session asks for.
-pub fn attach() {}
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends it, with everything delivered.
-pub fn shut_down() {}
+use stallmap_config::Instrument;
+use stallmap_schema::word::LossKind;
+
+use crate::guard::say;
+use crate::session;
+
+pub mod code;
+pub mod device;
+pub mod parameters;
+pub mod patch;
+pub mod pc_sampling;
+pub mod ring;
+pub mod sanitizer;
+pub mod selection;
+
+/// Set once by [`attach`].
+static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Attaches the instrument that the session asks for, once.
+pub fn attach() {
+    ATTACHED.get_or_init(|| {
+        let instrument = session::config()?.instrument;
+        let (attached, what) = match instrument {
+            Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
+            Instrument::PcSamples => (pc_sampling::attach(), "stall samples"),
+        };
+        match attached {
+            Ok(()) => Some(instrument),
+            Err(error) => {
+                say(&format!("no {what} are recorded: {error}"));
+                session::lose(LossKind::Source, "instrument could not be attached", 1, Some(error));
+                None
+            }
+        }
+    });
+}
+
+/// Ends the instrument, with everything delivered.
+pub fn shut_down() {
+    if ENDED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    match ATTACHED.get().copied().flatten() {
+        Some(Instrument::Accesses) => sanitizer::shut_down(),
+        Some(Instrument::PcSamples) => pc_sampling::shut_down(),
+        None => {}
+    }
+}

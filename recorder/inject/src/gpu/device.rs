@@ -1,0 +1,81 @@
+//! What the driver says of its devices and functions.
+#![expect(unsafe_code, reason = "calls of the CUDA driver")]
+
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
+
+use stallmap_schema::id::RunId;
+use stallmap_schema::tables::run::Device;
+use stallmap_sys::cuda::{self, Cuda, Handle};
+
+/// The driver's functions; `None` where it could not be opened.
+pub fn driver() -> Option<&'static Cuda> {
+    static DRIVER: OnceLock<Option<Cuda>> = OnceLock::new();
+    DRIVER.get_or_init(|| Cuda::load(&["libcuda.so.1".into()]).ok().map(|(cuda, _path)| cuda)).as_ref()
+}
+
+/// The newest CUDA version that the driver supports.
+pub fn cuda_version() -> Option<i32> {
+    let mut version = 0;
+    // SAFETY: `version` outlives the call.
+    (unsafe { (driver()?.driver_get_version)(&raw mut version) } == 0).then_some(version)
+}
+
+/// A device's row.
+pub fn describe(device_id: i32) -> Option<Device> {
+    let cuda = driver()?;
+    let attribute = |attribute| {
+        let mut value = 0;
+        // SAFETY: `value` outlives the call.
+        if unsafe { (cuda.device_get_attribute)(&raw mut value, attribute, device_id) } == 0 {
+            value
+        } else {
+            0
+        }
+    };
+    let mut name = [0; 256];
+    // SAFETY: the driver writes at most 256 bytes, the ending zero too.
+    unsafe { (cuda.device_get_name)(name.as_mut_ptr(), 256, device_id) };
+    let mut memory_bytes = 0;
+    // SAFETY: `memory_bytes` outlives the call.
+    unsafe { (cuda.device_total_memory)(&raw mut memory_bytes, device_id) };
+    Some(Device {
+        run_id: RunId(0),
+        device_id,
+        // SAFETY: the array was zeroed and the driver ends the name with a zero.
+        name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
+        compute_major: attribute(cuda::DEVICE_COMPUTE_MAJOR),
+        compute_minor: attribute(cuda::DEVICE_COMPUTE_MINOR),
+        multiprocessor_count: attribute(cuda::DEVICE_MULTIPROCESSORS),
+        memory_bytes: memory_bytes as u64,
+        l2_bytes: u64::try_from(attribute(cuda::DEVICE_L2_BYTES)).unwrap_or(0),
+        sm_clock_khz: attribute(cuda::DEVICE_CLOCK_KHZ),
+        memory_clock_khz: attribute(cuda::DEVICE_MEMORY_CLOCK_KHZ),
+    })
+}
+
+/// Resources of a loaded function.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resources {
+    /// Registers of a thread.
+    pub register_count: Option<u32>,
+    /// Static shared memory of a block.
+    pub static_shared_bytes: Option<u32>,
+    /// Local memory of a thread.
+    pub local_bytes: Option<u32>,
+}
+
+/// What a function needs; `function` must be loaded.
+pub fn resources(function: Handle) -> Resources {
+    let attribute = |attribute: c_int| {
+        let mut value = 0;
+        // SAFETY: the callback that names the function says that it is loaded; `value` outlives the call.
+        let code = unsafe { (driver()?.function_get_attribute)(&raw mut value, attribute, function) };
+        (code == 0).then(|| u32::try_from(value).ok()).flatten()
+    };
+    Resources {
+        register_count: attribute(cuda::ATTRIBUTE_REGISTERS),
+        static_shared_bytes: attribute(cuda::ATTRIBUTE_SHARED_BYTES),
+        local_bytes: attribute(cuda::ATTRIBUTE_LOCAL_BYTES),
+    }
+}

@@ -1,0 +1,571 @@
+//! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
+#![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stallmap_config::Config;
+use stallmap_schema::capture::recording::{CodeRange, RawSample};
+use stallmap_schema::id::{Address, KernelId, Pc, RunId};
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::word::{LossKind, Match};
+use stallmap_sys::cuda::{Handle, LaunchConfig, LaunchKernel, LaunchKernelEx, launch_id};
+use stallmap_sys::cupti::types::{
+    CUpti_GetCubinCrcParams, CUpti_PCSamplingConfigurationAttributeType as Attribute,
+    CUpti_PCSamplingConfigurationInfo, CUpti_PCSamplingConfigurationInfo__bindgen_ty_1 as Value,
+    CUpti_PCSamplingConfigurationInfo__bindgen_ty_1__bindgen_ty_1 as Words,
+    CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingData, CUpti_PCSamplingDisableParams,
+    CUpti_PCSamplingEnableParams, CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
+    CUpti_PCSamplingGetStallReasonsParams, CUpti_PCSamplingPCData, CUpti_PCSamplingStallReason, CUptiResult,
+};
+use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
+use stallmap_sys::locate;
+
+use super::code::{self, Code};
+use super::device;
+use super::selection::Selector;
+use crate::guard::guard;
+use crate::{context, session};
+
+/// Two to this power cycles between samples, where the user does not say.
+const DEFAULT_PERIOD_EXPONENT: u32 = 8;
+/// Instructions that one request for data can answer.
+const PCS: usize = 4096;
+/// Bytes of a stall reason's name.
+const NAME_BYTES: usize = 128;
+/// What the names of the reasons that we collect begin with.
+const REASON_PREFIX: &str = "smsp__pcsamp_warps_issue_stalled_";
+
+struct Instrument {
+    api: Cupti,
+    config: &'static Config,
+    selector: Selector,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    samplers: BTreeMap<usize, Sampler>,
+    /// The modules that hold a kernel of a name, the newest last.
+    kernels: BTreeMap<String, Vec<Arc<Code>>>,
+    streams: BTreeMap<usize, u32>,
+    devices: BTreeMap<c_int, ()>,
+}
+
+/// Sampling of one context.
+struct Sampler {
+    reasons: BTreeMap<u32, String>,
+    /// Where CUPTI keeps what nobody asked for yet.
+    _kept: Buffer,
+    /// Where it answers.
+    answer: Buffer,
+}
+
+// SAFETY: the buffers' pointers are to memory that the sampler owns.
+unsafe impl Send for Sampler {}
+
+static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+
+/// Subscribes to CUPTI.
+pub fn attach() -> Result<(), String> {
+    let config = session::config().ok_or("no session")?;
+    let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
+    let selector = Selector::new(config.selection.clone())?;
+    if INSTRUMENT.set(Instrument { api, config, selector, state: Mutex::default() }).is_err() {
+        return Ok(());
+    }
+    let mut subscriber = null_mut();
+    // SAFETY: `callback` lives as long as the process and does not unwind.
+    check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    let launches =
+        [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
+    let resources = [resource::CONTEXT_CREATED, resource::CONTEXT_DESTROY_STARTING, resource::MODULE_LOADED];
+    let ids = launches.into_iter().map(|id| (domain::DRIVER, id));
+    for (domain, id) in ids.chain(resources.map(|id| (domain::RESOURCE, id))) {
+        // SAFETY: the subscriber was made above.
+        check(unsafe { (api.enable_callback)(1, subscriber, domain, id) }, "enable callbacks")?;
+    }
+    let mut version = 0;
+    // SAFETY: `version` outlives the call.
+    unsafe { (api.version)(&raw mut version) };
+    session::fact("instrument_version", format!("CUPTI {version}, {}", path.display()));
+    if let Some(version) = device::cuda_version() {
+        session::fact("cuda_version", version.to_string());
+    }
+    let period = 1_u64 << config.sampling_period_exponent.unwrap_or(DEFAULT_PERIOD_EXPONENT);
+    session::fact("sampling_period_cycles", period.to_string());
+    Ok(())
+}
+
+/// Delivers what is left and ends sampling.
+pub fn shut_down() {
+    let Some(instrument) = INSTRUMENT.get() else { return };
+    let samplers = std::mem::take(&mut instrument.lock().samplers);
+    for (context, sampler) in samplers {
+        instrument.end(context as Handle, sampler);
+    }
+}
+
+extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
+    guard((), || {
+        let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
+        if session::config().is_none() {
+            return;
+        }
+        // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
+        unsafe {
+            match domain {
+                domain::DRIVER => instrument.driver_call(id, &*data.cast()),
+                domain::RESOURCE => instrument.resource(id, &*data.cast()),
+                _ => {}
+            }
+        }
+    });
+}
+
+impl Instrument {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Safety
+    /// `data.descriptor` is what CUPTI documents for `id`.
+    unsafe fn resource(&self, id: u32, data: &ResourceData) {
+        match id {
+            resource::CONTEXT_CREATED => self.context_created(data.context),
+            resource::CONTEXT_DESTROY_STARTING => {
+                let sampler = self.lock().samplers.remove(&(data.context as usize));
+                if let Some(sampler) = sampler {
+                    self.end(data.context, sampler);
+                }
+            }
+            resource::MODULE_LOADED if !data.descriptor.is_null() => {
+                // SAFETY: by this function's contract; the cubin has that many bytes during the callback.
+                let cubin = unsafe {
+                    let module = &*data.descriptor.cast::<ModuleData>();
+                    if module.cubin.is_null() {
+                        return;
+                    }
+                    std::slice::from_raw_parts(module.cubin, module.cubin_bytes)
+                };
+                self.module_loaded(cubin);
+            }
+            _ => {}
+        }
+    }
+
+    fn context_created(&self, context: Handle) {
+        match self.begin(context) {
+            Ok(sampler) => {
+                self.lock().samplers.insert(context as usize, sampler);
+            }
+            Err(error) => {
+                crate::guard::say(&format!("no stall samples are recorded: {error}"));
+                session::lose(LossKind::Source, "PC sampling could not be enabled", 1, Some(error));
+            }
+        }
+    }
+
+    fn module_loaded(&self, cubin: &[u8]) {
+        let mut parameters = CUpti_GetCubinCrcParams {
+            size: size_of::<CUpti_GetCubinCrcParams>(),
+            cubinSize: cubin.len(),
+            cubin: cubin.as_ptr().cast(),
+            cubinCrc: 0,
+        };
+        // SAFETY: the parameters describe `cubin`, which outlives the call.
+        let code = unsafe { (self.api.cubin_crc)(&raw mut parameters) };
+        let code = code::register(cubin, (code == 0).then_some(parameters.cubinCrc));
+        let mut state = self.lock();
+        for name in &code.kernels {
+            state.kernels.entry(name.clone()).or_default().push(Arc::clone(&code));
+        }
+    }
+
+    /// # Safety
+    /// `data.parameters` points to the parameters of the function with this callback id.
+    unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+        const ENTER: c_int = 0;
+        if launch_id::GRAPH.contains(&id) {
+            if data.site == ENTER {
+                session::lose(LossKind::Launch, "launched by a CUDA graph", 1, None);
+            }
+            return;
+        }
+        if data.site == ENTER {
+            if !data.parameters.is_null() {
+                // SAFETY: by this function's contract.
+                let shape = unsafe { Shape::read(id, data.parameters) };
+                self.launch_begins(data, &shape);
+            }
+            return;
+        }
+        self.collect(data.context);
+    }
+
+    fn launch_begins(&self, data: &ApiData, shape: &Shape) {
+        let ordinal = session::take_ordinal();
+        let name = text(data.symbol);
+        let decision = self.selector.decide(&name);
+        if let Err(reason) = decision {
+            session::lose(LossKind::Launch, reason, 1, None);
+        }
+        let mut state = self.lock();
+        let next = u32::try_from(state.streams.len()).unwrap_or(u32::MAX);
+        let stream_id = *state.streams.entry(shape.stream as usize).or_insert(next);
+        let candidates = state.kernels.get(&name);
+        let device_id = current_device();
+        if let Some(device) = device::describe(device_id).filter(|_| !state.devices.contains_key(&device_id))
+        {
+            session::emit(device);
+        }
+        match candidates.and_then(|candidates| candidates.last()) {
+            Some(code) => {
+                emit_launch(shape, code, &name, ordinal, device_id);
+            }
+            None => session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name)),
+        }
+        state.devices.insert(device_id, ());
+        session::emit(LaunchRun {
+            run_id: RunId(0),
+            ordinal,
+            kernel_id: KernelId(ordinal),
+            matched: Match::Reference,
+            match_reason: None,
+            thread_id: session::thread_id(),
+            stream_id,
+            correlation_id: Some(data.correlation_id.into()),
+            begin_ns: session::now_ns(),
+            end_ns: None,
+            recorded: decision.is_ok(),
+            request_count: None,
+            lane_access_count: None,
+            lost_request_count: None,
+            sample_count: None,
+            lost_sample_count: None,
+        });
+    }
+
+    // Sampling.
+
+    fn begin(&self, context: Handle) -> Result<Sampler, String> {
+        let reasons = self.reasons(context)?;
+        let kept = Buffer::new(PCS, reasons.len());
+        let answer = Buffer::new(PCS, reasons.len());
+        let mut indices: Vec<u32> = reasons.keys().copied().collect();
+        let exponent = self.config.sampling_period_exponent.unwrap_or(DEFAULT_PERIOD_EXPONENT);
+        /// KERNEL_SERIALIZED of CUpti_PCSamplingCollectionMode.
+        const SERIALIZED: u64 = 2;
+        use Attribute as A;
+        let mut settings = [
+            setting(A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
+            setting(A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD, [exponent.into(), 0]),
+            setting(
+                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON,
+                [indices.len() as u64, indices.as_mut_ptr() as u64],
+            ),
+            setting(
+                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE,
+                [self.config.sampling_buffer_bytes, 0],
+            ),
+            setting(
+                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
+                [&raw const *kept.data as u64, 0],
+            ),
+        ];
+        let mut enable = CUpti_PCSamplingEnableParams {
+            size: size_of::<CUpti_PCSamplingEnableParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+        };
+        // SAFETY: the context was just created.
+        check(unsafe { (self.api.enable)(&raw mut enable) }, "enable PC sampling")?;
+        let mut configure = CUpti_PCSamplingConfigurationInfoParams {
+            size: size_of::<CUpti_PCSamplingConfigurationInfoParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+            numAttributes: settings.len(),
+            pPCSamplingConfigurationInfo: settings.as_mut_ptr(),
+        };
+        // SAFETY: the settings and what they point to outlive the call; `kept` lives until sampling ends.
+        check(unsafe { (self.api.configure)(&raw mut configure) }, "configure PC sampling")?;
+        Ok(Sampler { reasons, _kept: kept, answer })
+    }
+
+    /// The stall reasons that the hardware counts, by index.
+    fn reasons(&self, context: Handle) -> Result<BTreeMap<u32, String>, String> {
+        let mut count = 0;
+        let mut ask = CUpti_PCSamplingGetNumStallReasonsParams {
+            size: size_of::<CUpti_PCSamplingGetNumStallReasonsParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+            numStallReasons: &raw mut count,
+        };
+        // SAFETY: `count` outlives the call.
+        check(unsafe { (self.api.stall_reason_count)(&raw mut ask) }, "count stall reasons")?;
+        let mut indices = vec![0_u32; count];
+        let mut names = vec![[0 as c_char; NAME_BYTES]; count];
+        let mut pointers: Vec<*mut c_char> = names.iter_mut().map(|name| name.as_mut_ptr()).collect();
+        let mut list = CUpti_PCSamplingGetStallReasonsParams {
+            size: size_of::<CUpti_PCSamplingGetStallReasonsParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+            numStallReasons: count,
+            stallReasonIndex: indices.as_mut_ptr(),
+            stallReasons: pointers.as_mut_ptr(),
+        };
+        // SAFETY: there are `count` indices and `count` names of 128 bytes, as CUPTI asks for.
+        check(unsafe { (self.api.stall_reasons)(&raw mut list) }, "list stall reasons")?;
+        let named = indices.into_iter().zip(pointers.iter().map(|&name| text(name)));
+        // The others are totals, not reasons.
+        Ok(named.filter(|(_, name)| name.starts_with(REASON_PREFIX)).collect())
+    }
+
+    /// Records every sample that CUPTI has for a context.
+    fn collect(&self, context: Handle) {
+        let mut state = self.lock();
+        let Some(sampler) = state.samplers.get_mut(&(context as usize)) else { return };
+        self.collect_from(context, sampler);
+    }
+
+    fn collect_from(&self, context: Handle, sampler: &mut Sampler) {
+        loop {
+            let Sampler { reasons, answer, .. } = sampler;
+            let mut ask = CUpti_PCSamplingGetDataParams {
+                size: size_of::<CUpti_PCSamplingGetDataParams>(),
+                pPriv: null_mut(),
+                ctx: context.cast(),
+                pcSamplingData: (&raw mut *answer.data).cast(),
+            };
+            // SAFETY: the buffer was built for this many instructions and reasons, and the sampler owns it.
+            let code = unsafe { (self.api.get_data)(&raw mut ask) };
+            if code != 0 {
+                let detail = Some(format!("CUPTI error {code}"));
+                session::lose(LossKind::Sample, "samples could not be read", 1, detail);
+                return;
+            }
+            answer.record(reasons);
+            if answer.data.remainingNumPcs == 0 {
+                return;
+            }
+        }
+    }
+
+    fn end(&self, context: Handle, mut sampler: Sampler) {
+        self.collect_from(context, &mut sampler);
+        let mut disable = CUpti_PCSamplingDisableParams {
+            size: size_of::<CUpti_PCSamplingDisableParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+        };
+        // SAFETY: sampling was enabled for this context.
+        let code = unsafe { (self.api.disable)(&raw mut disable) };
+        if code == 0 {
+            // What was left after the last request lies in the buffer that CUPTI was given.
+            sampler._kept.record(&sampler.reasons);
+        }
+    }
+}
+
+/// A CUpti_PCSamplingData with room for instructions and their reasons.
+struct Buffer {
+    data: Box<CUpti_PCSamplingData>,
+    _pcs: Vec<CUpti_PCSamplingPCData>,
+    _reasons: Vec<CUpti_PCSamplingStallReason>,
+}
+
+impl Buffer {
+    fn new(pcs: usize, reason_count: usize) -> Self {
+        let empty = CUpti_PCSamplingStallReason { pcSamplingStallReasonIndex: 0, samples: 0 };
+        let mut reasons = vec![empty; pcs * reason_count];
+        let base = reasons.as_mut_ptr();
+        let mut records: Vec<CUpti_PCSamplingPCData> = (0..pcs)
+            .map(|index| CUpti_PCSamplingPCData {
+                size: size_of::<CUpti_PCSamplingPCData>(),
+                cubinCrc: 0,
+                pcOffset: 0,
+                functionIndex: 0,
+                pad: 0,
+                functionName: null_mut(),
+                stallReasonCount: reason_count,
+                stallReason: base.wrapping_add(index * reason_count),
+                correlationId: 0,
+            })
+            .collect();
+        let data = Box::new(CUpti_PCSamplingData {
+            size: size_of::<CUpti_PCSamplingData>(),
+            collectNumPcs: pcs,
+            totalSamples: 0,
+            droppedSamples: 0,
+            totalNumPcs: 0,
+            remainingNumPcs: 0,
+            rangeId: 0,
+            pPcData: records.as_mut_ptr(),
+            nonUsrKernelsTotalSamples: 0,
+            hardwareBufferFull: 0,
+        });
+        Self { data, _pcs: records, _reasons: reasons }
+    }
+
+    /// Turns what CUPTI wrote into rows, and empties the buffer.
+    fn record(&mut self, names: &BTreeMap<u32, String>) {
+        let data = &mut *self.data;
+        let count = data.totalNumPcs.min(data.collectNumPcs);
+        for index in 0..count {
+            // SAFETY: CUPTI wrote `count` records, at most as many as there are.
+            let record = unsafe { &mut *data.pPcData.add(index) };
+            let function_name = text(record.functionName);
+            // SAFETY: CUPTI allocates each name with malloc and leaves it to its caller.
+            unsafe { libc::free(record.functionName.cast()) };
+            record.functionName = null_mut();
+            for reason in 0..record.stallReasonCount {
+                // SAFETY: there are that many reasons behind the pointer.
+                let reason = unsafe { *record.stallReason.add(reason) };
+                if reason.samples == 0 {
+                    continue;
+                }
+                let name = names.get(&reason.pcSamplingStallReasonIndex);
+                session::emit(RawSample {
+                    correlation_id: { record.correlationId }.into(),
+                    cubin_crc: record.cubinCrc,
+                    function_name: function_name.clone(),
+                    pc: Pc(u32::try_from(record.pcOffset).unwrap_or(u32::MAX)),
+                    stall_reason: name
+                        .cloned()
+                        .unwrap_or_else(|| format!("reason {}", { reason.pcSamplingStallReasonIndex })),
+                    samples: reason.samples.into(),
+                });
+            }
+        }
+        if data.droppedSamples > 0 {
+            session::lose(LossKind::Sample, "dropped by the hardware", data.droppedSamples, None);
+        }
+        if data.hardwareBufferFull != 0 {
+            session::lose(LossKind::Source, "sample buffer of the hardware was full", 1, None);
+        }
+        if data.nonUsrKernelsTotalSamples > 0 {
+            let samples = data.nonUsrKernelsTotalSamples;
+            session::lose(LossKind::Sample, "taken outside the program's kernels", samples, None);
+        }
+        if std::env::var_os("STALLMAP_DEBUG").is_some() && data.totalSamples > 0 {
+            crate::guard::say(&format!(
+                "{} pcs, {} samples, {} dropped, {} remaining, last corr {}",
+                count,
+                { data.totalSamples },
+                { data.droppedSamples },
+                { data.remainingNumPcs },
+                unsafe { (*data.pPcData).correlationId }
+            ));
+        }
+        data.totalNumPcs = 0;
+        data.droppedSamples = 0;
+    }
+}
+
+/// The parameters of a launch call that say what is launched.
+struct Shape {
+    sizes: [u32; 6],
+    shared_bytes: u32,
+    stream: Handle,
+}
+
+impl Shape {
+    /// # Safety
+    /// `parameters` points to the parameters of the launch function with this callback id.
+    unsafe fn read(id: u32, parameters: *const c_void) -> Self {
+        /// CUlaunchConfig: the stream stands behind the shape.
+        #[repr(C)]
+        struct Config {
+            head: LaunchConfig,
+            stream: Handle,
+        }
+        // SAFETY: by this function's contract.
+        unsafe {
+            if launch_id::KERNEL_EX.contains(&id) {
+                let config = (*parameters.cast::<LaunchKernelEx>()).config.cast::<Config>();
+                if config.is_null() {
+                    return Self { sizes: [0; 6], shared_bytes: 0, stream: null_mut() };
+                }
+                let head = &(*config).head;
+                Self { sizes: head.shape, shared_bytes: head.shared_bytes, stream: (*config).stream }
+            } else {
+                let call = parameters.cast::<LaunchKernel>();
+                Self {
+                    sizes: (&raw const (*call).shape).read(),
+                    shared_bytes: (&raw const (*call).shared_bytes).read(),
+                    stream: (&raw const (*call).stream).read(),
+                }
+            }
+        }
+    }
+}
+
+fn emit_launch(shape: &Shape, code: &Code, name: &str, ordinal: u64, device_id: i32) {
+    let context = context::current();
+    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = shape.sizes;
+    let function_id = code.function_id(name);
+    session::emit(Launch {
+        kernel_id: KernelId(ordinal),
+        run_id: RunId(0),
+        function_id,
+        ordinal,
+        occurrence: 0,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        cluster_x: None,
+        cluster_y: None,
+        cluster_z: None,
+        dynamic_shared_bytes: Some(shape.shared_bytes),
+        static_shared_bytes: None,
+        local_bytes: None,
+        register_count: None,
+        device_id,
+        op_id: context.map(|context| context.op_id),
+        pystates_hash: context.and_then(|context| context.pystates_hash),
+    });
+    session::emit(CodeRange {
+        function_id,
+        module_id: code.module_id,
+        name: name.to_owned(),
+        is_kernel: true,
+        address: Address(0),
+        code_bytes: 0,
+        ordinal,
+    });
+}
+
+fn current_device() -> i32 {
+    let mut device = 0;
+    if let Some(cuda) = device::driver() {
+        // SAFETY: `device` outlives the call.
+        unsafe { (cuda.context_get_device)(&raw mut device) };
+    }
+    device
+}
+
+fn setting(attribute: Attribute, [first, second]: [u64; 2]) -> CUpti_PCSamplingConfigurationInfo {
+    CUpti_PCSamplingConfigurationInfo {
+        attributeType: attribute,
+        attributeStatus: CUptiResult::CUPTI_SUCCESS,
+        attributeData: Value { invalidData: Words { data: [first, second, 0] } },
+    }
+}
+
+/// A C string of CUPTI's.
+fn text(name: *const c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
+    // SAFETY: CUPTI's names end with a zero and live during the callback.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+fn check(code: c_int, what: &str) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("CUPTI error {code}: failed to {what}")) }
+}

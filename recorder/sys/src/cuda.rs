@@ -1,0 +1,107 @@
+//! The few functions of the CUDA driver that the recorder calls itself.
+#![expect(unsafe_code, reason = "tables of C functions")]
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A handle of the driver's: context, module, function, stream.
+pub type Handle = *mut c_void;
+
+/// cuFuncGetAttribute: static shared memory of a block, in bytes.
+pub const ATTRIBUTE_SHARED_BYTES: c_int = 1;
+/// cuFuncGetAttribute: local memory of a thread, in bytes.
+pub const ATTRIBUTE_LOCAL_BYTES: c_int = 3;
+/// cuFuncGetAttribute: registers of a thread.
+pub const ATTRIBUTE_REGISTERS: c_int = 4;
+
+/// cuDeviceGetAttribute: SM clock in kHz.
+pub const DEVICE_CLOCK_KHZ: c_int = 13;
+/// cuDeviceGetAttribute: multiprocessors.
+pub const DEVICE_MULTIPROCESSORS: c_int = 16;
+/// cuDeviceGetAttribute: memory clock in kHz.
+pub const DEVICE_MEMORY_CLOCK_KHZ: c_int = 36;
+/// cuDeviceGetAttribute: bytes of L2 cache.
+pub const DEVICE_L2_BYTES: c_int = 38;
+/// cuDeviceGetAttribute: compute capability, major.
+pub const DEVICE_COMPUTE_MAJOR: c_int = 75;
+/// cuDeviceGetAttribute: compute capability, minor.
+pub const DEVICE_COMPUTE_MINOR: c_int = 76;
+
+/// `extra` of a launch: the next entry points to the parameter buffer.
+pub const PARAM_BUFFER_POINTER: usize = 1;
+/// `extra` of a launch: the next entry points to the buffer's size.
+pub const PARAM_BUFFER_SIZE: usize = 2;
+
+crate::functions! {
+    /// Functions of `libcuda.so.1`. All return a CUresult, 0 for success.
+    Cuda from "CUDA driver library (libcuda.so.1)" {
+        /// (version)
+        driver_get_version: cuDriverGetVersion(*mut c_int) -> c_int;
+        /// (name, bytes, device)
+        device_get_name: cuDeviceGetName(*mut c_char, c_int, c_int) -> c_int;
+        /// (bytes, device)
+        device_total_memory: cuDeviceTotalMem_v2(*mut usize, c_int) -> c_int;
+        /// (value, attribute, device)
+        device_get_attribute: cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
+        /// (value, attribute, function)
+        function_get_attribute: cuFuncGetAttribute(*mut c_int, c_int, Handle) -> c_int;
+        /// (function, index, offset, bytes): 1 past the last parameter
+        function_get_parameter: cuFuncGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        /// (kernel, index, offset, bytes): 1 past the last parameter
+        kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        /// (function of a kernel, kernel)
+        kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
+        /// (device) of the current context
+        context_get_device: cuCtxGetDevice(*mut c_int) -> c_int;
+    }
+}
+
+/// Parameters of cuLaunchKernel and cuLaunchCooperativeKernel, which has no `extra`.
+#[repr(C)]
+pub struct LaunchKernel {
+    /// The function or kernel.
+    pub function: Handle,
+    /// Grid x, y, z, block x, y, z.
+    pub shape: [c_uint; 6],
+    /// Dynamic shared memory.
+    pub shared_bytes: c_uint,
+    /// The stream.
+    pub stream: Handle,
+    /// Pointers to the parameters, or null.
+    pub parameters: *const *const c_void,
+    /// Alternating keys and pointers, or null; not there for cooperative launches.
+    pub extra: *const *const c_void,
+}
+
+/// The head of CUlaunchConfig.
+#[repr(C)]
+pub struct LaunchConfig {
+    /// Grid x, y, z, block x, y, z.
+    pub shape: [c_uint; 6],
+    /// Dynamic shared memory.
+    pub shared_bytes: c_uint,
+}
+
+/// Parameters of cuLaunchKernelEx.
+#[repr(C)]
+pub struct LaunchKernelEx {
+    /// Shape and attributes.
+    pub config: *const LaunchConfig,
+    /// The function or kernel.
+    pub function: Handle,
+    /// Pointers to the parameters, or null.
+    pub parameters: *const *const c_void,
+    /// Alternating keys and pointers, or null.
+    pub extra: *const *const c_void,
+}
+
+/// Callback numbers of the launch functions, the same in the sanitizer API and in CUPTI.
+pub mod launch_id {
+    /// cuLaunchKernel and its per-thread-stream twin.
+    pub const KERNEL: [u32; 2] = [307, 442];
+    /// cuLaunchCooperativeKernel and its twin.
+    pub const COOPERATIVE: [u32; 2] = [477, 478];
+    /// cuLaunchKernelEx and its twin.
+    pub const KERNEL_EX: [u32; 2] = [652, 653];
+    /// cuGraphLaunch and its twin.
+    pub const GRAPH: [u32; 2] = [514, 515];
+}

@@ -1,0 +1,108 @@
+//! CUPTI: callbacks on driver calls and modules, and PC sampling.
+//!
+//! Parameter structs are cudarc's. Results and ids are plain integers here: cudarc's enums do not hold values that a
+//! newer CUPTI may return.
+#![expect(unsafe_code, reason = "tables of C functions")]
+
+use std::ffi::{c_char, c_int, c_void};
+
+pub use cudarc::cupti::sys as types;
+
+use crate::cuda::Handle;
+
+/// CUptiResult: 0 for success.
+pub type Code = c_int;
+/// (userdata, domain, callback id, data)
+pub type Callback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+
+crate::functions! {
+    /// Functions of `libcupti.so`.
+    Cupti from "CUPTI library (libcupti.so)" {
+        /// (version)
+        version: cuptiGetVersion(*mut u32) -> Code;
+        /// (subscriber, callback, userdata)
+        subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        /// (enable, subscriber, domain, callback id)
+        enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
+        /// (parameters)
+        cubin_crc: cuptiGetCubinCrc(*mut types::CUpti_GetCubinCrcParams) -> Code;
+        /// (parameters)
+        stall_reason_count:
+            cuptiPCSamplingGetNumStallReasons(*mut types::CUpti_PCSamplingGetNumStallReasonsParams) -> Code;
+        /// (parameters)
+        stall_reasons:
+            cuptiPCSamplingGetStallReasons(*mut types::CUpti_PCSamplingGetStallReasonsParams) -> Code;
+        /// (parameters)
+        configure:
+            cuptiPCSamplingSetConfigurationAttribute(*mut types::CUpti_PCSamplingConfigurationInfoParams) -> Code;
+        /// (parameters)
+        enable: cuptiPCSamplingEnable(*mut types::CUpti_PCSamplingEnableParams) -> Code;
+        /// (parameters)
+        disable: cuptiPCSamplingDisable(*mut types::CUpti_PCSamplingDisableParams) -> Code;
+        /// (parameters)
+        get_data: cuptiPCSamplingGetData(*mut types::CUpti_PCSamplingGetDataParams) -> Code;
+    }
+}
+
+/// Callback domains.
+pub mod domain {
+    /// Calls of the driver API.
+    pub const DRIVER: i32 = 1;
+    /// Contexts and modules.
+    pub const RESOURCE: i32 = 3;
+}
+
+/// Callback ids of the resource domain.
+pub mod resource {
+    /// A context was created.
+    pub const CONTEXT_CREATED: u32 = 1;
+    /// A context is about to be destroyed.
+    pub const CONTEXT_DESTROY_STARTING: u32 = 2;
+    /// [`super::ModuleData`] is the descriptor.
+    pub const MODULE_LOADED: u32 = 6;
+}
+
+/// Data of API callbacks.
+#[repr(C)]
+pub struct ApiData {
+    /// 0 on entry, 1 on exit.
+    pub site: c_int,
+    /// The function's name.
+    pub name: *const c_char,
+    /// Its parameters.
+    pub parameters: *const c_void,
+    /// Where its result will be.
+    pub result: *mut c_void,
+    /// The kernel's mangled name, for launches.
+    pub symbol: *const c_char,
+    /// The context.
+    pub context: Handle,
+    /// Its number.
+    pub context_uid: u32,
+    /// A word that lasts from entry to exit.
+    pub correlation_data: *mut u64,
+    /// The call's number, which samples refer to.
+    pub correlation_id: u32,
+}
+
+/// Data of resource callbacks.
+#[repr(C)]
+pub struct ResourceData {
+    /// The context.
+    pub context: Handle,
+    /// A stream, for streams.
+    pub handle: Handle,
+    /// What the id says.
+    pub descriptor: *const c_void,
+}
+
+/// Descriptor of module callbacks.
+#[repr(C)]
+pub struct ModuleData {
+    /// CUPTI's number of the module.
+    pub module_id: u32,
+    /// Bytes of the cubin.
+    pub cubin_bytes: usize,
+    /// The cubin.
+    pub cubin: *const u8,
+}

@@ -1,0 +1,242 @@
+//! NVIDIA's sanitizer API: callbacks on what the driver does, and patches in front of instructions.
+//!
+//! Layouts of CUDA 12.4 to 13: a field that a later version appends is not read.
+#![expect(unsafe_code, reason = "tables of C functions")]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::cuda::Handle;
+
+/// SanitizerResult: 0 for success.
+pub type Code = c_int;
+/// (userdata, domain, callback id, data)
+pub type Callback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+
+crate::functions! {
+    /// Functions of `libsanitizer-public.so`.
+    Sanitizer from "sanitizer library (libsanitizer-public.so)" {
+        /// (subscriber, callback, userdata): only before the first context
+        subscribe: sanitizerSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        /// (enable, subscriber, domain)
+        enable_domain: sanitizerEnableDomain(u32, Handle, c_int) -> Code;
+        /// (enable, subscriber, domain, callback id)
+        enable_callback: sanitizerEnableCallback(u32, Handle, c_int, u32) -> Code;
+        /// (image, context)
+        add_patches: sanitizerAddPatches(*const c_void, Handle) -> Code;
+        /// (instruction kind, module, device function's name)
+        patch_instructions: sanitizerPatchInstructions(c_int, Handle, *const c_char) -> Code;
+        /// (module)
+        patch_module: sanitizerPatchModule(Handle) -> Code;
+        /// (launch, function, stream, userdata)
+        set_launch_data: sanitizerSetLaunchCallbackData(Handle, Handle, Handle, *const c_void) -> Code;
+        /// (module, function's name, pc, bytes)
+        function_range: sanitizerGetFunctionPcAndSize(Handle, *const c_char, *mut u64, *mut u64) -> Code;
+        /// (context, pointer, bytes)
+        alloc: sanitizerAlloc(Handle, *mut *mut c_void, usize) -> Code;
+        /// (context, pointer, bytes): pinned, mapped at one address for host and device
+        alloc_host: sanitizerAllocHost(Handle, *mut *mut c_void, usize) -> Code;
+        /// (destination, source, bytes, stream)
+        copy_to_device: sanitizerMemcpyHostToDeviceAsync(*mut c_void, *const c_void, usize, Handle) -> Code;
+        /// (destination, source, bytes, stream)
+        copy_to_host: sanitizerMemcpyDeviceToHost(*mut c_void, *const c_void, usize, Handle) -> Code;
+        /// (pointer, value, bytes, stream)
+        set: sanitizerMemset(*mut c_void, c_int, usize, Handle) -> Code;
+        /// (stream)
+        synchronize: sanitizerStreamSynchronize(Handle) -> Code;
+    }
+}
+
+/// Callback domains.
+pub mod domain {
+    /// Calls of the driver API.
+    pub const DRIVER: i32 = 1;
+    /// Contexts, streams, modules, memory.
+    pub const RESOURCE: i32 = 3;
+    /// Kernel launches.
+    pub const LAUNCH: i32 = 5;
+    /// Copies.
+    pub const MEMCPY: i32 = 6;
+    /// Fills.
+    pub const MEMSET: i32 = 7;
+    /// CUDA graphs.
+    pub const GRAPHS: i32 = 10;
+}
+
+/// Callback ids of the resource domain.
+pub mod resource {
+    /// [`super::ContextData`].
+    pub const CONTEXT_CREATED: u32 = 3;
+    /// [`super::ContextData`].
+    pub const CONTEXT_DESTROY_STARTING: u32 = 4;
+    /// [`super::ModuleData`].
+    pub const MODULE_LOADED: u32 = 9;
+    /// [`super::ModuleData`].
+    pub const MODULE_UNLOAD_STARTING: u32 = 10;
+    /// [`super::MemoryData`].
+    pub const MEMORY_ALLOC: u32 = 11;
+    /// [`super::MemoryData`].
+    pub const MEMORY_FREE: u32 = 12;
+    /// [`super::MemoryData`].
+    pub const HOST_MEMORY_ALLOC: u32 = 13;
+    /// [`super::MemoryData`].
+    pub const HOST_MEMORY_FREE: u32 = 14;
+    /// [`super::MemoryData`].
+    pub const MEMORY_ALLOC_ASYNC: u32 = 15;
+    /// [`super::MemoryData`].
+    pub const MEMORY_FREE_ASYNC: u32 = 16;
+}
+
+/// Callback ids of the launch domain.
+pub mod launch {
+    /// [`super::LaunchData`].
+    pub const BEGIN: u32 = 1;
+    /// [`super::LaunchData`].
+    pub const END: u32 = 3;
+}
+
+/// Callback ids of the graphs domain.
+pub mod graphs {
+    /// A graph is being launched.
+    pub const LAUNCH_BEGIN: u32 = 6;
+}
+
+/// Kinds of instructions that can be patched, with the signature that the device function must have.
+pub mod instruction {
+    /// (userdata, pc, address, bytes, flags, data)
+    pub const GLOBAL: i32 = 3;
+    /// As GLOBAL.
+    pub const SHARED: i32 = 4;
+    /// As GLOBAL.
+    pub const LOCAL: i32 = 5;
+    /// (userdata, pc, source, destination, bytes)
+    pub const MEMCPY_ASYNC: i32 = 14;
+}
+
+/// Data of API callbacks.
+#[repr(C)]
+pub struct ApiData {
+    /// 0 on entry, 1 on exit.
+    pub site: c_int,
+    /// The function's name.
+    pub name: *const c_char,
+    /// Its parameters, a struct of their own for each function.
+    pub parameters: *const c_void,
+}
+
+/// Data of context callbacks.
+#[repr(C)]
+pub struct ContextData {
+    /// The context.
+    pub context: Handle,
+    /// Its device.
+    pub device: c_int,
+}
+
+/// Data of module callbacks.
+#[repr(C)]
+pub struct ModuleData {
+    /// The context.
+    pub context: Handle,
+    /// The module.
+    pub module: Handle,
+    /// Bytes of the cubin.
+    pub cubin_bytes: usize,
+    /// The cubin.
+    pub cubin: *const u8,
+}
+
+/// Data of memory callbacks.
+#[repr(C)]
+pub struct MemoryData {
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// The context.
+    pub context: Handle,
+    /// Its device.
+    pub device: c_int,
+    /// The stream of an asynchronous allocation.
+    pub stream: Handle,
+    /// The API's handle of that stream.
+    pub stream_handle: Handle,
+    /// The pool of an asynchronous allocation.
+    pub pool: Handle,
+    /// SANITIZER_MEMORY_FLAG_*.
+    pub flags: u32,
+}
+
+/// Data of launch callbacks.
+#[repr(C)]
+pub struct LaunchData {
+    /// The context.
+    pub context: Handle,
+    /// The stream.
+    pub stream: Handle,
+    /// The API's handle of that stream.
+    pub stream_handle: Handle,
+    /// The kernel's module.
+    pub module: Handle,
+    /// The kernel.
+    pub function: Handle,
+    /// Its mangled name.
+    pub name: *const c_char,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [u32; 3],
+    /// Blocks of a cluster in x, y, z; 0 without clusters.
+    pub cluster: [u32; 3],
+    /// The driver's number of the launch.
+    pub grid_id: u64,
+    /// The API's handle of the launch.
+    pub launch: Handle,
+    /// The device.
+    pub device: c_int,
+}
+
+/// Data of copy callbacks.
+#[repr(C)]
+pub struct MemcpyData {
+    /// Source and destination context.
+    pub contexts: [Handle; 2],
+    /// The source's stream and its handle, the destination's stream and its handle.
+    pub streams: [Handle; 4],
+    /// Source.
+    pub source: u64,
+    /// Destination.
+    pub destination: u64,
+    /// Bytes, all rows and layers.
+    pub size_bytes: u64,
+    /// Width, height, depth of a copy in more dimensions.
+    pub extent: [u64; 3],
+    /// Pitch of source and destination.
+    pub pitches: [u64; 2],
+    /// Whether it is asynchronous.
+    pub is_async: u32,
+    /// 2 host to device, 3 device to host, 4 device to device.
+    pub direction: c_int,
+}
+
+/// Data of fill callbacks.
+#[repr(C)]
+pub struct MemsetData {
+    /// The context.
+    pub context: Handle,
+    /// The stream.
+    pub stream: Handle,
+    /// The API's handle of that stream.
+    pub stream_handle: Handle,
+    /// First address.
+    pub address: u64,
+    /// Elements in a row, unless `height` is 0 or 1: bytes or elements by `element_bytes`.
+    pub width: u64,
+    /// Rows.
+    pub height: u64,
+    /// Bytes from row to row.
+    pub pitch: u64,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// The element.
+    pub value: u32,
+}
