@@ -1,2 +1,35 @@
-//! Under construction.
-fn main() {}
+//! `stallmap-record`: runs a program and writes a capture of what its GPU waited for.
+
+mod args;
+mod child;
+mod doctor;
+mod exit;
+mod finishing;
+mod folder;
+mod injection;
+mod message;
+mod passes;
+mod probe;
+mod python;
+mod record;
+mod recover;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    match args::Arguments::try_parse() {
+        Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
+        Err(error) => exit::usage(&error),
+    }
+}
+
+fn run(arguments: args::Arguments) -> Result<ExitCode, exit::Failure> {
+    match arguments.command {
+        None => record::record(&arguments.record),
+        Some(args::Command::Recover(options)) => recover::recover(&options),
+        Some(args::Command::Doctor(options)) => doctor::doctor(&options),
+        Some(args::Command::Probe(options)) => Ok(probe::probe(&options)),
+    }
+}

@@ -1,0 +1,275 @@
+//! The command line; the comments are the help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  stallmap-record -o step.stallmap -- python train.py --steps 2
+  stallmap-record -o gemm.stallmap --kernels 'gemm|nvjet' --count 20 -- ./program
+  stallmap-record -o stalls.stallmap --only samples -- ./program
+  stallmap-record recover step.stallmap.partial
+  stallmap-record doctor
+
+The program runs twice, each time in a fresh process: first with its memory accesses recorded, then with its stalls
+sampled, because the driver does not let one process do both. Its output, exit code and signals pass through; what it
+prints the second time is dropped from standard output (see --repeat-output).
+
+Exit codes:
+  the program's own, or 128 + the signal that ended it
+  124  the program ran, but the capture could not be written; its rows are kept for `recover`
+  125  the program was not run: wrong options, output exists or cannot be written
+  126  the program could not be run
+  127  the program was not found";
+
+/// Records what a program's GPU accesses and waits for into one capture.
+#[derive(Debug, Parser)]
+#[command(name = "stallmap-record", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
+                            stallmap-record recover|doctor [OPTIONS]")]
+pub(crate) struct Arguments {
+    /// What to do instead of recording.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The recording.
+    #[command(flatten)]
+    pub record: Record,
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a capture of what an interrupted recording left
+    Recover(Recover),
+    /// Say what this machine can and cannot record, and how to fix it
+    Doctor(Doctor),
+    /// Look at one library from a process that may crash
+    #[command(hide = true)]
+    Probe(Probe),
+}
+
+/// The options of a recording.
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    /// The capture to write
+    #[arg(short, long, value_name = "NAME.stallmap", required = true)]
+    pub output: Option<PathBuf>,
+    /// Record one side only, with one run of the program
+    #[arg(long, value_enum)]
+    pub only: Option<Side>,
+    /// What to select, and how much
+    #[command(flatten)]
+    pub volume: Volume,
+    /// How to record
+    #[command(flatten)]
+    pub method: Method,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// The volume of a recording.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Volume")]
+pub(crate) struct Volume {
+    /// Record only kernels whose name, mangled or not, this regular expression finds
+    #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
+    pub kernels: Option<String>,
+    /// Leave out the first N of them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+    /// Then take one of every N
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: u64,
+    /// Then stop after N
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Record the accesses of N blocks of each launch, spread evenly over its grid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub blocks: Option<u64>,
+    /// Record only inside `stallmap.region(NAME)`
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+    /// Record nothing until the program calls `stallmap.start()`
+    #[arg(long)]
+    pub paused: bool,
+    /// The address spaces whose accesses are recorded
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "global")]
+    pub spaces: Vec<Space>,
+}
+
+/// The method of a recording.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[command(next_help_heading = "Method")]
+pub(crate) struct Method {
+    /// When the buffer is full, let the kernel wait, or drop and count
+    #[arg(long, value_enum, default_value_t = WhenFull::Wait)]
+    pub when_full: WhenFull,
+    /// Bytes of the buffer between GPU and host, such as 64M or 1G
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub buffer: u64,
+    /// Sample every 2^EXP cycles; chosen by the recorder otherwise
+    #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
+    pub period: Option<u32>,
+    /// Record no Python stacks, ops and tensors
+    #[arg(long)]
+    pub no_python: bool,
+    /// Let the program print in its second run too
+    #[arg(long)]
+    pub repeat_output: bool,
+    /// The library to inject, where it does not lie beside this executable
+    #[arg(long, value_name = "PATH")]
+    pub library: Option<PathBuf>,
+    /// Replace an existing capture, and what an interrupted recording of this name left
+    #[arg(short, long)]
+    pub force: bool,
+    /// Keep the recording's folder, NAME.stallmap.partial
+    #[arg(long)]
+    pub keep: bool,
+    /// How much to say
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// How much is said on standard error.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub(crate) struct Voice {
+    /// Print only warnings and errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Print what is done
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// The options of `recover`.
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// The folder that the recording left, NAME.stallmap.partial
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The capture to write; the folder's name without `.partial` otherwise
+    #[arg(short, long, value_name = "NAME.stallmap")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing capture
+    #[arg(short, long)]
+    pub force: bool,
+    /// How much to say
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// The options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The Python whose packages are searched
+    #[arg(long, value_name = "PATH", default_value = "python3")]
+    pub python: PathBuf,
+    /// The library to inject, where it does not lie beside this executable
+    #[arg(long, value_name = "PATH")]
+    pub library: Option<PathBuf>,
+}
+
+/// The options of `probe`.
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// What the library is
+    #[arg(value_enum)]
+    pub part: ProbedPart,
+    /// The library
+    pub path: PathBuf,
+}
+
+/// What `probe` knows to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProbedPart {
+    /// Any library: whether it can be loaded.
+    Library,
+    /// The driver: its version and devices.
+    Driver,
+    /// The sanitizer API.
+    Sanitizer,
+    /// CUPTI: its version.
+    Cupti,
+    /// The run-time compiler: its version, and whether it compiles for tools.
+    Nvrtc,
+}
+
+/// One side of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    /// Memory accesses, tensors, allocations, copies
+    Accesses,
+    /// Stall samples
+    Samples,
+}
+
+/// An address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Space {
+    /// Device memory
+    Global,
+    /// Memory shared in a block
+    Shared,
+    /// Memory private to a thread
+    Local,
+}
+
+/// What happens when the buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhenFull {
+    /// The kernel waits for the host: nothing is lost
+    Wait,
+    /// Accesses are dropped and counted
+    Drop,
+}
+
+/// Refuses what is no regular expression while there is still a command line to correct.
+fn regular_expression(text: &str) -> Result<String, String> {
+    regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Reads a size such as `64M`, in powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|symbol: char| !symbol.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        other => return Err(format!("`{other}` is no unit: use K, M or G")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size is a number and K, M or G".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).ok_or("that is more than a machine can hold")?;
+    if (1 << 20..=64 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 64G".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(
+            [size("64M"), size("1g"), size("2GiB"), size("1048576")],
+            [64 << 20, 1 << 30, 2 << 30, 1 << 20].map(Ok)
+        );
+        for wrong in ["", "M", "12X", "1K", "99999999999G", "-1M", "é"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,140 @@
+//! Runs the program as if we were not there: signals that end us reach it, and its end is our end.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+use crate::message;
+
+/// Signals that ask a program to end.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+/// The signals that reach us, passed on to the program while it runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signals {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The program, while it runs.
+    program: Option<Pid>,
+    /// The last signal that asked for the end.
+    ending: Option<i32>,
+    /// Set when nothing but our own work is left: then a signal ends us, and this says what to do.
+    parting_words: Option<String>,
+}
+
+/// How a run of the program ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Its process.
+    pub process_id: u32,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+impl Signals {
+    /// Takes over the signals that end a program, except those that whoever started us has turned off.
+    pub(crate) fn take() -> io::Result<Self> {
+        let ignored =
+            std::fs::read_to_string("/proc/self/status").map(|text| ignored(&text)).unwrap_or_default();
+        let taken =
+            ENDING.into_iter().chain([SIGUSR1, SIGUSR2]).filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        let mut origins = SignalsInfo::<WithOrigin>::new(taken)?;
+        let signals = Self::default();
+        let passing = signals.clone();
+        std::thread::spawn(move || origins.forever().for_each(|origin| passing.pass_on(&origin)));
+        Ok(signals)
+    }
+
+    /// The signal that asked for the end, if one did.
+    pub(crate) fn ending(&self) -> Option<i32> {
+        self.lock().ending
+    }
+
+    /// From here on a signal ends us, after `words`.
+    pub(crate) fn only_us_left(&self, words: String) {
+        self.lock().parting_words = Some(words);
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
+        let mut state = self.lock();
+        // No signal is between its start and the moment when we know it.
+        let mut child = command.spawn()?;
+        let process_id = child.id();
+        let pid = Pid::from_raw(process_id.cast_signed());
+        state.program = Some(pid);
+        drop(state);
+        // Not reaped yet, so that no signal goes to a process that took its number.
+        while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(nix::Error::EINTR) {}
+        self.lock().program = None;
+        Ok(Ended { process_id, status: child.wait()? })
+    }
+
+    fn pass_on(&self, origin: &Origin) {
+        let mut state = self.lock();
+        if ENDING.contains(&origin.signal) {
+            state.ending = Some(origin.signal);
+        }
+        if let Some(words) = &state.parting_words {
+            message::error(words);
+            end_as(origin.signal);
+        }
+        // What a terminal sends, it sends to the program as well.
+        let from_terminal = origin.cause == Cause::Kernel;
+        if let (Some(program), false, Ok(signal)) =
+            (state.program, from_terminal, Signal::try_from(origin.signal))
+        {
+            // A program that is gone needs no signal.
+            kill(program, signal).ok();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::exit, reason = "a signal ends the process from the thread that receives it")]
+fn end_as(signal: i32) {
+    std::process::exit(128 + signal);
+}
+
+impl Ended {
+    /// In words, for a message.
+    pub(crate) fn words(self) -> String {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (_, Some(signal)) => format!("signal {signal}"),
+            _ => self.status.to_string(),
+        }
+    }
+}
+
+/// The mask of ignored signals in the text of `/proc/self/status`.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000000001\n") >> (SIGHUP - 1) & 1, 1);
+        assert_eq!(ignored("nothing"), 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! Checks of what NVIDIA provides: driver, devices, permission, libraries, compilers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use stallmap_sys::locate::{Machine, Part, driver_release};
+
+use super::check::{ACCESSES, BOTH, Check, SAMPLES};
+use crate::args::ProbedPart;
+use crate::probe;
+
+const DRIVER_HINT: &str = "install NVIDIA's driver; a container needs the NVIDIA container toolkit and `--gpus all` \
+                           with NVIDIA_DRIVER_CAPABILITIES=compute,utility";
+
+/// Every check, in the order of dependence.
+pub(crate) fn checks(machine: &Machine) -> Vec<Check> {
+    let mut checks = driver(machine);
+    checks.push(permission());
+    checks.push(sanitizer(machine));
+    checks.push(cupti(machine));
+    checks.push(nvrtc(machine));
+    checks.push(nvcc(machine));
+    checks
+}
+
+/// The driver, and the devices that it shows.
+fn driver(machine: &Machine) -> Vec<Check> {
+    let release = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let release = driver_release(&release).unwrap_or("release not known");
+    match first_usable(machine, Part::Driver, ProbedPart::Driver) {
+        Found::Usable(path, answer) => {
+            let cuda = answer["cuda_version"].as_i64().unwrap_or_default();
+            let detail = format!("{release}, CUDA {}: {}", dotted(cuda), path.display());
+            vec![Check::ok("driver", BOTH, detail), devices(&answer["devices"])]
+        }
+        Found::Unusable(path, cause) => {
+            let detail = format!("{release}, but {cause}: {}", path.display());
+            let hint = "check `nvidia-smi`; a container needs `--gpus all`, and the driver's library must match its module";
+            vec![Check::problem("driver", BOTH, detail, hint)]
+        }
+        Found::Nothing => vec![Check::missing("driver", BOTH, "libcuda.so.1 was not found", DRIVER_HINT)],
+    }
+}
+
+fn devices(devices: &Value) -> Check {
+    let devices = devices.as_array().map(Vec::as_slice).unwrap_or_default();
+    let describe = |device: &Value| {
+        let name = device["name"].as_str().unwrap_or("?");
+        format!("{name} (sm_{}{})", device["compute"][0], device["compute"][1])
+    };
+    let names: Vec<String> = devices.iter().map(describe).collect();
+    let is_old = |device: &Value| device["compute"][0].as_i64().is_some_and(|major| major < 7);
+    if names.is_empty() {
+        return Check::missing(
+            "devices",
+            BOTH,
+            "the driver shows no GPU",
+            "check CUDA_VISIBLE_DEVICES and `nvidia-smi`",
+        );
+    }
+    let detail = format!("{}: {}", names.len(), names.join(", "));
+    if devices.iter().all(is_old) {
+        return Check::problem("devices", BOTH, detail, "stalls are sampled on sm_70 (Volta) and later");
+    }
+    Check::ok("devices", BOTH, detail)
+}
+
+/// Whether the driver lets this user sample.
+fn permission() -> Check {
+    let parameters = std::fs::read_to_string("/proc/driver/nvidia/params").ok();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    permission_of(parameters.as_deref(), &status)
+}
+
+fn permission_of(parameters: Option<&str>, status: &str) -> Check {
+    let Some(parameters) = parameters else {
+        return Check::unknown("permission", SAMPLES, "the driver's parameters are not readable here");
+    };
+    let admin_only = parameters.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
+    match admin_only.map(str::trim) {
+        Some("0") => Check::ok("permission", SAMPLES, "every user may sample"),
+        Some(_) if is_admin(status) => {
+            Check::ok("permission", SAMPLES, "only administrators may sample, and you are one")
+        }
+        Some(_) => Check::problem(
+            "permission",
+            SAMPLES,
+            "only administrators may sample",
+            "run as root or with CAP_SYS_ADMIN, or load the driver's module with \
+             NVreg_RestrictProfilingToAdminUsers=0",
+        ),
+        None => Check::unknown("permission", SAMPLES, "the driver does not say who may sample"),
+    }
+}
+
+/// Whether the process whose `/proc/self/status` this is has CAP_SYS_ADMIN.
+fn is_admin(status: &str) -> bool {
+    const SYS_ADMIN: u32 = 21;
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> SYS_ADMIN & 1 == 1)
+}
+
+fn sanitizer(machine: &Machine) -> Check {
+    let hint = "install compute-sanitizer of the CUDA toolkit, or the Python package nvidia-cuda-sanitizer-api; \
+                or name the file in STALLMAP_SANITIZER";
+    let found = first_usable(machine, Part::Sanitizer, ProbedPart::Sanitizer);
+    found.check("sanitizer", Part::Sanitizer, hint, |_| "loads".to_owned())
+}
+
+fn cupti(machine: &Machine) -> Check {
+    let hint = "install CUPTI of the CUDA toolkit, or the Python package nvidia-cuda-cupti; or name the file in \
+                STALLMAP_CUPTI";
+    let found = first_usable(machine, Part::Cupti, ProbedPart::Cupti);
+    found.check("cupti", Part::Cupti, hint, |version| format!("version {version}"))
+}
+
+fn nvrtc(machine: &Machine) -> Check {
+    let hint = "install NVRTC of the CUDA toolkit, or the Python package nvidia-cuda-nvrtc; or name the file in \
+                STALLMAP_NVRTC; it compiles the recorder's code for your GPU, and nvcc does it instead";
+    let found = first_usable(machine, Part::Nvrtc, ProbedPart::Nvrtc);
+    found.check("nvrtc", Part::Nvrtc, hint, |version| {
+        format!("{}.{}, compiles for tools", version[0], version[1])
+    })
+}
+
+/// Needed only where NVRTC is not there.
+fn nvcc(machine: &Machine) -> Check {
+    let hint = "needed only where nvrtc is missing";
+    let Some(path) = machine.candidates(Part::Nvcc).into_iter().next() else {
+        return Check::missing("nvcc", ACCESSES, "not found", hint);
+    };
+    match probe::output(Command::new(&path).arg("--version"), Duration::from_secs(20)) {
+        Ok(text) => {
+            let release =
+                text.split_once("release ").and_then(|(_, rest)| rest.split(',').next()).unwrap_or("?");
+            Check::ok("nvcc", ACCESSES, format!("{release}: {}", path.display()))
+        }
+        Err(cause) => Check::problem("nvcc", ACCESSES, format!("{cause}: {}", path.display()), hint),
+    }
+}
+
+/// What the search for a library came to.
+enum Found {
+    /// The first candidate that works, and what it answered.
+    Usable(PathBuf, Value),
+    /// A file is there, but none works: the first one's failure.
+    Unusable(PathBuf, String),
+    /// No file is there.
+    Nothing,
+}
+
+impl Found {
+    fn check(self, name: &'static str, part: Part, hint: &str, describe: impl Fn(&Value) -> String) -> Check {
+        let needed_by = if part == Part::Cupti { SAMPLES } else { ACCESSES };
+        match self {
+            Self::Usable(path, answer) => {
+                Check::ok(name, needed_by, format!("{}: {}", describe(&answer), path.display()))
+            }
+            Self::Unusable(path, cause) => {
+                Check::problem(name, needed_by, format!("{cause}: {}", path.display()), hint)
+            }
+            Self::Nothing => {
+                Check::missing(name, needed_by, format!("{} was not found", part.file_name()), hint)
+            }
+        }
+    }
+}
+
+/// Tries the candidates in order, each in a process of its own.
+fn first_usable(machine: &Machine, part: Part, probed: ProbedPart) -> Found {
+    let mut failure = None;
+    for path in machine.candidates(part) {
+        match probe::in_a_process(probed, &path) {
+            Ok(answer) => return Found::Usable(path, answer),
+            // A plain name that the system does not know is no file.
+            Err(_) if path.parent() == Some(Path::new("")) => {}
+            Err(cause) => failure = failure.or(Some((path, cause))),
+        }
+    }
+    failure.map_or(Found::Nothing, |(path, cause)| Found::Unusable(path, cause))
+}
+
+/// 13020 is 13.2.
+fn dotted(version: i64) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+
+    #[test]
+    fn sampling_may_be_for_administrators() {
+        let user = "CapEff:\t0000000000000000\n";
+        let root = "CapEff:\t000001ffffffffff\n";
+        let state = |parameters, status| permission_of(parameters, status).state;
+        assert_eq!(state(Some("A: 1\nRmProfilingAdminOnly: 0\n"), user), State::Ok);
+        assert_eq!(state(Some("RmProfilingAdminOnly: 1\n"), root), State::Ok);
+        assert_eq!(state(Some("RmProfilingAdminOnly: 1\n"), user), State::Problem);
+        assert_eq!(state(Some(""), user), State::Unknown);
+        assert_eq!(state(None, user), State::Unknown);
+    }
+
+    #[test]
+    fn devices_are_named_and_old_ones_refused() {
+        let h200 = serde_json::json!([{ "name": "NVIDIA H200", "compute": [9, 0] }]);
+        assert_eq!(devices(&h200).detail, "1: NVIDIA H200 (sm_90)");
+        let old = serde_json::json!([{ "name": "Old", "compute": [6, 1] }]);
+        assert_eq!(devices(&old).state, State::Problem);
+        assert_eq!(devices(&serde_json::json!([])).state, State::Missing);
+    }
+
+    #[test]
+    fn versions_are_dotted() {
+        assert_eq!([dotted(13000), dotted(12080)], ["13.0", "12.8"]);
+    }
+}

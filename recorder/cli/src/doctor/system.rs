@@ -1,0 +1,137 @@
+//! Checks of the machine around the GPU: the recorder's library, the C library, disk, Python.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::check::{BOTH, Check, PYTHON};
+use crate::{injection, probe};
+
+/// Below this a recording of a few launches may already fail.
+const LITTLE_DISK: u64 = 1 << 30;
+
+/// What Python is asked: its version, PyTorch's and the CUDA that it was built for, where its packages are.
+const QUESTION: &str = "
+import json, site, sys
+from importlib import metadata, util
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+sites = list(site.getsitepackages()) + [site.getusersitepackages()]
+print(json.dumps({'python': sys.version.split()[0], 'executable': sys.executable, 'minor': sys.version_info[:2],
+    'torch': version('torch') if util.find_spec('torch') else None, 'sites': sites}))
+";
+
+/// Everything but Python.
+pub(crate) fn checks(library: Option<&Path>) -> Vec<Check> {
+    vec![recorder(library), c_library(), disk()]
+}
+
+/// The recorder's own library.
+fn recorder(given: Option<&Path>) -> Check {
+    let hint = "put libstallmap_inject.so beside stallmap-record, or name it with --library";
+    match injection::find(given) {
+        Err(error) => Check::missing("recorder", BOTH, format!("{error:#}"), hint),
+        Ok(_) => match injection::usable(given) {
+            Ok(path) => {
+                Check::ok("recorder", BOTH, format!("{}: {}", env!("CARGO_PKG_VERSION"), path.display()))
+            }
+            Err(error) => Check::problem(
+                "recorder",
+                BOTH,
+                format!("{error:#}"),
+                "take the release for this system's C library",
+            ),
+        },
+    }
+}
+
+/// Its version explains why a library cannot be loaded.
+fn c_library() -> Check {
+    match probe::output(Command::new("getconf").arg("GNU_LIBC_VERSION"), Duration::from_secs(10)) {
+        Ok(text) if text.starts_with("glibc") => Check::ok("c library", &[], text.trim()),
+        _ => Check::unknown("c library", &[], "not the GNU C library, or its version is not known"),
+    }
+}
+
+/// Room in the folder that captures are written to by default.
+fn disk() -> Check {
+    let Ok(folder) = nix::sys::statvfs::statvfs(".") else {
+        return Check::unknown("disk", BOTH, "the free space of this folder is not known");
+    };
+    let free = folder.blocks_available().saturating_mul(folder.fragment_size());
+    let detail = format!("{:.1} GB free in this folder", free as f64 / 1e9);
+    if free < LITTLE_DISK {
+        return Check::problem("disk", BOTH, detail, "make room, or write the capture elsewhere with -o");
+    }
+    Check::ok("disk", BOTH, detail)
+}
+
+/// Python and PyTorch, and the folders of their packages.
+pub(crate) fn python(executable: &Path) -> (Vec<Check>, Vec<PathBuf>) {
+    let answer = probe::output(Command::new(executable).args(["-c", QUESTION]), Duration::from_secs(30));
+    let answer: Result<Value, String> =
+        answer.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    match answer {
+        Ok(answer) => {
+            let sites =
+                answer["sites"].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from);
+            (python_of(&answer), sites.filter(|site| site.is_dir()).collect())
+        }
+        Err(cause) => {
+            let detail = format!("{cause}: {}", executable.display());
+            let hint = "only needed for Python programs; name another one with --python";
+            (vec![Check::missing("python", PYTHON, detail, hint)], Vec::new())
+        }
+    }
+}
+
+fn python_of(answer: &Value) -> Vec<Check> {
+    let word = |name: &str| answer[name].as_str().unwrap_or("?").to_owned();
+    let detail = format!("{}: {}", word("python"), word("executable"));
+    let minor = (answer["minor"][0].as_u64(), answer["minor"][1].as_u64());
+    let python = if minor < (Some(3), Some(9)) {
+        Check::problem("python", PYTHON, detail, "stacks are recorded in Python 3.9 and later")
+    } else {
+        Check::ok("python", PYTHON, detail)
+    };
+    let torch = answer["torch"].as_str().map_or_else(
+        || {
+            Check::missing(
+                "torch",
+                PYTHON,
+                "not installed",
+                "without it there are no ops and tensors; CUDA programs need none",
+            )
+        },
+        |version| Check::ok("torch", PYTHON, version),
+    );
+    vec![python, torch]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+
+    #[test]
+    fn python_without_torch_is_said() {
+        let answer =
+            serde_json::json!({ "python": "3.12.1", "executable": "/p", "minor": [3, 12], "torch": null });
+        let checks = python_of(&answer);
+        assert_eq!((checks[0].state, checks[0].detail.as_str()), (State::Ok, "3.12.1: /p"));
+        assert_eq!(checks[1].state, State::Missing);
+        let old = serde_json::json!({ "minor": [3, 6], "torch": "2.11.0" });
+        assert_eq!([python_of(&old)[0].state, python_of(&old)[1].state], [State::Problem, State::Ok]);
+    }
+
+    #[test]
+    fn a_python_that_is_not_there_is_missing() {
+        let (checks, sites) = python(Path::new("/nowhere/python"));
+        assert_eq!((checks[0].state, sites.len()), (State::Missing, 0));
+    }
+}

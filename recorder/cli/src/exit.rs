@@ -1,0 +1,65 @@
+//! Exit codes, and how a failure is reported.
+
+use std::fmt::Display;
+use std::process::{ExitCode, ExitStatus};
+
+use crate::message;
+
+/// The program ran, but the capture could not be written; its rows are kept.
+pub(crate) const NOT_WRITTEN: u8 = 124;
+/// The program was not run: wrong options, an output that exists or cannot be written.
+pub(crate) const NOT_STARTED: u8 = 125;
+/// The program could not be run.
+pub(crate) const CANNOT_RUN: u8 = 126;
+/// The program was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// `doctor` found something that keeps this machine from recording both sides.
+pub(crate) const CANNOT_RECORD: u8 = 1;
+
+/// A failure of the recorder's own: what, what to do, and the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// The failure before the program ran.
+    pub(crate) fn before(error: anyhow::Error) -> Self {
+        Self::new(NOT_STARTED, error)
+    }
+
+    /// The failure with exit code `code`.
+    pub(crate) fn new(code: u8, error: anyhow::Error) -> Self {
+        Self { code, error, hint: None }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn hint(self, hint: impl Display) -> Self {
+        Self { hint: Some(hint.to_string()), ..self }
+    }
+
+    /// Prints the failure; gives its exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        message::error(format_args!("{:#}", self.error));
+        if let Some(hint) = &self.hint {
+            message::hint(hint);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Prints help, the version, or what is wrong with the command line.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no failure of ours.
+    drop(error.print());
+    if error.use_stderr() { ExitCode::from(NOT_STARTED) } else { ExitCode::SUCCESS }
+}
+
+/// The exit code that says the same as `status`: the program's own, or 128 + signal.
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(u8::MAX)
+}

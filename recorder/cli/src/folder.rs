@@ -1,0 +1,106 @@
+//! The recording's folder beside the capture: made before the program runs, which proves that both can be written.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context as _, anyhow};
+use stallmap_config::{Instrument, RECORDING_FILE, Recording};
+
+use crate::exit::Failure;
+
+/// The end of the folder's name.
+const SUFFIX: &str = ".partial";
+
+/// A recording's folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes the folder for the capture at `output`; `force` gives up what stands in the way.
+    pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
+        check_output(output, force)?;
+        let path = absolute(&of_output(output)).map_err(Failure::before)?;
+        if force && path.is_dir() {
+            let removed = fs::remove_dir_all(&path);
+            removed.with_context(|| format!("remove `{}`", path.display())).map_err(Failure::before)?;
+        }
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Self { path }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let text = anyhow!("an earlier recording was not finished: `{}`", path.display());
+                let hint =
+                    format!("run `stallmap-record recover {}`, or give it up with --force", path.display());
+                Err(Failure::before(text).hint(hint))
+            }
+            Err(error) => {
+                let text =
+                    anyhow!(error).context(format!("make the recording's folder `{}`", path.display()));
+                Err(Failure::before(text).hint("choose an output in a folder that exists and can be written"))
+            }
+        }
+    }
+
+    /// The folder's path, absolute: the program may change its own folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what this recording is, over what was written before.
+    pub(crate) fn describe(&self, recording: &Recording) -> anyhow::Result<()> {
+        let (path, temporary) = (self.path.join(RECORDING_FILE), self.path.join(".recording.json"));
+        let json = serde_json::to_vec_pretty(recording).context("describe the recording")?;
+        let written = fs::write(&temporary, json).and_then(|()| fs::rename(&temporary, &path));
+        written.with_context(|| format!("write `{}`", path.display()))
+    }
+
+    /// How many processes left rows under `instrument`.
+    pub(crate) fn processes(&self, instrument: Instrument) -> usize {
+        let prefix = format!("run-{}-", instrument.word());
+        let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
+    }
+
+    /// Removes the folder and what is in it.
+    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+        fs::remove_dir_all(&self.path).with_context(|| format!("remove `{}`", self.path.display()))
+    }
+}
+
+/// The recording's folder of the capture at `output`.
+pub(crate) fn of_output(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(SUFFIX);
+    PathBuf::from(name)
+}
+
+/// The capture that a recording's folder is of, where its name says so.
+pub(crate) fn output_of(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    Some(folder.with_file_name(OsString::from(name)))
+}
+
+/// Refuses to overwrite without being told, and to replace what is no file.
+pub(crate) fn check_output(output: &Path, force: bool) -> Result<(), Failure> {
+    if output.file_name().is_none() {
+        return Err(Failure::before(anyhow!("the output is no file's name: `{}`", output.display())));
+    }
+    match fs::symlink_metadata(output) {
+        Err(_) => Ok(()),
+        Ok(metadata) if metadata.is_dir() => {
+            let text = anyhow!("the output is a folder: `{}`", output.display());
+            Err(Failure::before(text).hint("choose another name, or remove the folder"))
+        }
+        Ok(_) if force => Ok(()),
+        Ok(_) => {
+            let text = anyhow!("the output exists: `{}`", output.display());
+            Err(Failure::before(text).hint("choose another name, or replace it with --force"))
+        }
+    }
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("find the folder of `{}`", path.display()))
+}

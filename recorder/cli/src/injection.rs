@@ -1,0 +1,83 @@
+//! The library to inject: where it is, and whether a process can load it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context as _, anyhow, bail};
+use stallmap_config::{Config, Instrument, VARIABLE};
+
+use crate::args::ProbedPart;
+use crate::{message, probe, python};
+
+/// The library's file name.
+pub(crate) const LIBRARY: &str = "libstallmap_inject.so";
+
+/// Folders of the library, from the executable's folder.
+const PLACES: [&str; 4] = ["", "../lib/stallmap", "../lib", "lib"];
+
+/// What makes a program record itself: variables of its environment.
+#[derive(Debug)]
+pub(crate) struct Injection {
+    library: PathBuf,
+    python_path: Option<OsString>,
+    config: Config,
+}
+
+impl Injection {
+    /// Gets everything ready in the recording's folder; `given` is the library that the user named.
+    pub(crate) fn prepare(config: Config, given: Option<&Path>) -> anyhow::Result<Self> {
+        let library = usable(given)?;
+        let python_path = if config.python { unpack_python(&config.directory) } else { None };
+        Ok(Self { library, python_path, config })
+    }
+
+    /// The variables for a run of the program under `instrument`.
+    pub(crate) fn variables(&self, instrument: Instrument) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+        let config = Config { instrument, ..self.config.clone() };
+        let json = config.to_json().context("describe the recording to the program")?;
+        let library = self.library.clone().into_os_string();
+        let mut variables = vec![
+            ("CUDA_INJECTION64_PATH", library.clone()),
+            ("STALLMAP_LIBRARY", library),
+            (VARIABLE, OsString::from(json)),
+        ];
+        variables.extend(self.python_path.clone().map(|path| ("PYTHONPATH", path)));
+        Ok(variables)
+    }
+}
+
+/// Without the package the rest is still recorded.
+fn unpack_python(folder: &Path) -> Option<OsString> {
+    match python::unpack(folder) {
+        Ok(path) => Some(path),
+        Err(error) => {
+            message::warning(format_args!("Python stacks, ops and tensors are not recorded: {error:#}"));
+            None
+        }
+    }
+}
+
+/// The library that can be loaded, or why there is none.
+pub(crate) fn usable(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let library = find(given)?;
+    probe::in_a_process(ProbedPart::Library, &library).map_err(|cause| {
+        anyhow!("the recorder's library cannot be loaded: {cause}: `{}`", library.display())
+    })?;
+    Ok(library)
+}
+
+/// The library's path: `given`, or beside the executable.
+pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = given {
+        return fs::canonicalize(path)
+            .with_context(|| format!("the recorder's library is missing: `{}`", path.display()));
+    }
+    let executable = env::current_exe().and_then(fs::canonicalize).context("find this executable")?;
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let places = PLACES.map(|place| folder.join(place).join(LIBRARY));
+    let Some(found) = places.iter().find(|place| place.is_file()) else {
+        bail!("the recorder's library is missing: no {LIBRARY} beside `{}`", executable.display());
+    };
+    fs::canonicalize(found).with_context(|| format!("find `{}`", found.display()))
+}

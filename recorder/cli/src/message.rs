@@ -1,0 +1,46 @@
+//! Messages for people, on standard error, each line with the command's name.
+
+use std::fmt::Display;
+
+use crate::args::Voice;
+
+/// Says what is going on, as far as the user wants to hear it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Messages(pub Voice);
+
+impl Messages {
+    /// A result.
+    pub(crate) fn result(self, text: impl Display) {
+        if !self.0.quiet {
+            line(&text);
+        }
+    }
+
+    /// A step, for those who want to follow.
+    pub(crate) fn step(self, text: impl Display) {
+        if self.0.verbose {
+            line(&text);
+        }
+    }
+}
+
+/// Something that is not as it should be, while work goes on.
+pub(crate) fn warning(text: impl Display) {
+    line(&format_args!("warning: {text}"));
+}
+
+/// Something that ends the work.
+pub(crate) fn error(text: impl Display) {
+    line(&format_args!("error: {text}"));
+}
+
+/// What to do about the line before.
+pub(crate) fn hint(text: impl Display) {
+    line(&format_args!("hint: {text}"));
+}
+
+/// A line of its own, even if the program's output did not end with one; a closed standard error is no failure.
+fn line(text: &dyn Display) {
+    use std::io::Write as _;
+    drop(writeln!(std::io::stderr().lock(), "stallmap-record: {text}"));
+}

@@ -1,0 +1,169 @@
+//! The passes of a recording: the program run once for each instrument, in fresh processes.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Seek as _, SeekFrom};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow};
+use stallmap_config::{Instrument, Pass, Recording};
+
+use crate::args::Record;
+use crate::child::{Ended, Signals};
+use crate::exit::{self, Failure};
+use crate::folder::Folder;
+use crate::injection::Injection;
+use crate::message::{self, Messages};
+
+/// Runs the program, once or twice, and says how its runs ended.
+#[derive(Debug)]
+pub(crate) struct Passes<'a> {
+    /// What the user asked for.
+    pub options: &'a Record,
+    /// Where the rows go.
+    pub folder: &'a Folder,
+    /// The signals to pass on.
+    pub signals: &'a Signals,
+    /// What is said meanwhile.
+    pub messages: Messages,
+}
+
+impl Passes<'_> {
+    /// Runs the program once, recording nothing.
+    pub(crate) fn unrecorded(&self) -> Result<Ended, Failure> {
+        self.start(&mut self.command())
+    }
+
+    /// Runs the program under each of `instruments`; `recording` is kept up to date in the folder.
+    pub(crate) fn recorded(
+        &self,
+        instruments: &[Instrument],
+        injection: &Injection,
+        recording: &mut Recording,
+    ) -> Result<Vec<Ended>, Failure> {
+        let input = Input::of_this_process();
+        let mut ends: Vec<Ended> = Vec::new();
+        for (index, &instrument) in instruments.iter().enumerate() {
+            let (number, count) = (index + 1, instruments.len());
+            self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
+            let mut command = self.command();
+            command.envs(injection.variables(instrument).map_err(Failure::before)?);
+            if index > 0 {
+                input.again(&mut command);
+                if !self.options.method.repeat_output {
+                    command.stdout(Stdio::null());
+                }
+            }
+            let started_ns = now_ns();
+            let end = self.start(&mut command)?;
+            recording.passes.push(ended_pass(instrument, started_ns, end));
+            self.folder.describe(recording).map_err(|error| Failure::new(exit::NOT_WRITTEN, error))?;
+            ends.push(end);
+            if index + 1 < count && !self.goes_on(instrument, end) {
+                break;
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Whether another pass can add something.
+    fn goes_on(&self, instrument: Instrument, end: Ended) -> bool {
+        let reason = if self.signals.ending().is_some() {
+            "it was asked to end".to_owned()
+        } else if end.status.code().is_none() {
+            format!("it ended with {}", end.words())
+        } else if self.folder.processes(instrument) == 0 {
+            // The caller says that nothing was recorded.
+            return false;
+        } else {
+            return true;
+        };
+        message::warning(format_args!("stalls are not recorded: the program is not run again, as {reason}"));
+        false
+    }
+
+    fn command(&self) -> Command {
+        let mut words = self.options.program.iter();
+        let mut command = Command::new(words.next().map(OsString::as_os_str).unwrap_or_default());
+        command.args(words);
+        command
+    }
+
+    fn start(&self, command: &mut Command) -> Result<Ended, Failure> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        self.signals.run(command).map_err(|error| {
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            let (code, hint) = if missing {
+                (exit::NOT_FOUND, "check the name after `--`; a program in this folder is `./NAME`")
+            } else {
+                (exit::CANNOT_RUN, "check that it is an executable file, or name its interpreter before it")
+            };
+            Failure::new(code, anyhow!(error).context(format!("run the program `{name}`"))).hint(hint)
+        })
+    }
+}
+
+fn ended_pass(instrument: Instrument, started_ns: i64, end: Ended) -> Pass {
+    use std::os::unix::process::ExitStatusExt as _;
+    Pass {
+        instrument,
+        process_id: end.process_id,
+        started_ns,
+        ended_ns: Some(now_ns()),
+        exit_code: end.status.code(),
+        exit_signal: end.status.signal(),
+    }
+}
+
+/// Nanoseconds since the Unix epoch.
+pub(crate) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// What the program reads: a file can be read again from where it stood, a pipe cannot.
+enum Input {
+    /// A file, and the position in it at our start.
+    File(File, u64),
+    /// A terminal, or a device such as `/dev/null`: the same for each run.
+    Same,
+    /// Something that the first run used up.
+    Once,
+}
+
+impl Input {
+    fn of_this_process() -> Self {
+        Self::inspect().unwrap_or(Self::Once)
+    }
+
+    fn inspect() -> io::Result<Self> {
+        let stdin = io::stdin();
+        let mut file = File::from(stdin.as_fd().try_clone_to_owned()?);
+        let kind = file.metadata()?.file_type();
+        if kind.is_file() {
+            let position = file.stream_position()?;
+            return Ok(Self::File(file, position));
+        }
+        Ok(if stdin.is_terminal() || kind.is_char_device() { Self::Same } else { Self::Once })
+    }
+
+    /// Gives the input to another run.
+    fn again(&self, command: &mut Command) {
+        let rewound = match self {
+            Self::Same => return,
+            // The run shares our position in the file.
+            Self::File(file, position) => {
+                let mut file = file;
+                file.seek(SeekFrom::Start(*position)).context("rewind standard input")
+            }
+            Self::Once => Err(anyhow!("standard input is no file and was used up by the first run")),
+        };
+        if let Err(error) = rewound {
+            message::warning(format_args!("the program reads nothing in its second run: {error:#}"));
+            command.stdin(Stdio::null());
+        }
+    }
+}

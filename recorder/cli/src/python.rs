@@ -1,0 +1,53 @@
+//! The Python package, carried in this executable and unpacked into the recording's folder.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::Context as _;
+
+/// Every file of the package: its path in the tree, and its text.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/python_files.rs"));
+
+/// Writes the package below `folder`; gives the PYTHONPATH with which a program finds it.
+pub(crate) fn unpack(folder: &Path) -> anyhow::Result<OsString> {
+    let root = folder.join("python");
+    for (name, text) in FILES {
+        let path = root.join(name);
+        let parent = path.parent().unwrap_or(&root);
+        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, text));
+        written.with_context(|| format!("write `{}`", path.display()))?;
+    }
+    search_path(&root, env::var_os("PYTHONPATH").as_deref())
+}
+
+/// Our hook first, so that Python imports it at its start; then the package, then what the user has set.
+fn search_path(root: &Path, inherited: Option<&std::ffi::OsStr>) -> anyhow::Result<OsString> {
+    let mut paths: Vec<PathBuf> = vec![root.join("sitecustomize"), root.to_owned()];
+    // An empty variable means nothing to Python, but an empty entry means the working folder.
+    paths.extend(inherited.filter(|value| !value.is_empty()).map(env::split_paths).into_iter().flatten());
+    env::join_paths(paths).context("put the recorder's Python package on PYTHONPATH")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_own_path_stays_behind_ours() {
+        let root = Path::new("/r");
+        assert_eq!(search_path(root, None).unwrap(), "/r/sitecustomize:/r");
+        assert_eq!(search_path(root, Some("".as_ref())).unwrap(), "/r/sitecustomize:/r");
+        assert_eq!(search_path(root, Some("/a:/b".as_ref())).unwrap(), "/r/sitecustomize:/r:/a:/b");
+        assert!(search_path(Path::new("/r:s"), None).is_err());
+    }
+
+    #[test]
+    fn every_file_is_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        unpack(folder.path()).unwrap();
+        for (name, text) in FILES {
+            assert_eq!(&fs::read_to_string(folder.path().join("python").join(name)).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The recording: prepare, run the program, finish the capture, end as the program ended.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use stallmap_config::{Config, Instrument, Recording, RecordingOption, Selection, Space, WhenFull};
+
+use crate::args::{self, Record, Side};
+use crate::child::{Ended, Signals};
+use crate::exit::{self, Failure};
+use crate::folder::Folder;
+use crate::injection::Injection;
+use crate::message::{self, Messages};
+use crate::passes::{Passes, now_ns};
+use crate::{finishing, folder};
+
+/// Records the program; ends with its exit code.
+pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
+    let Some(output) = options.output.as_deref() else {
+        return Err(Failure::before(anyhow!("no output is named: use -o NAME.stallmap")));
+    };
+    let messages = Messages(options.method.voice);
+    let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
+    let folder = Folder::create(output, options.method.force)?;
+    let passes = Passes { options, folder: &folder, signals: &signals, messages };
+    let mut recording = describe(options);
+    let ends =
+        folder.describe(&recording).map_err(Failure::before).and_then(|()| run(&passes, &mut recording));
+    let ends = match ends {
+        Ok(ends) => ends,
+        Err(failure) => {
+            remove_unless_it_holds_rows(&folder);
+            return Err(failure);
+        }
+    };
+    let program_code = code_of_all(&ends);
+    let instruments = instruments(options);
+    if instruments.iter().all(|&instrument| folder.processes(instrument) == 0) {
+        folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+        return Ok(ExitCode::from(program_code));
+    }
+    let hint = format!("run `stallmap-record recover {}`", folder.path().display());
+    signals.only_us_left(format!("interrupted before the capture was written; {hint}"));
+    match finishing::finish(folder.path(), output, options.method.force, messages) {
+        Ok(()) => {
+            if !options.method.keep {
+                folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+            }
+            Ok(ExitCode::from(program_code))
+        }
+        Err(error) => {
+            let code = if program_code == 0 { exit::NOT_WRITTEN } else { program_code };
+            let hint = format!(
+                "what was recorded is kept: make room or choose another place, then {hint} -o NAME.stallmap"
+            );
+            Err(Failure::new(code, error).hint(hint))
+        }
+    }
+}
+
+/// Runs the program; without the recorder's library it runs all the same.
+fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure> {
+    if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
+        message::warning(format_args!(
+            "CUDA_INJECTION64_PATH was `{}` and is replaced",
+            other.to_string_lossy()
+        ));
+    }
+    let instruments = instruments(passes.options);
+    let library = passes.options.method.library.as_deref();
+    let injection = match Injection::prepare(config(passes.options, passes.folder), library) {
+        Ok(injection) => injection,
+        Err(error) => {
+            message::warning(format_args!("nothing is recorded, the program runs without: {error:#}"));
+            return Ok(vec![passes.unrecorded()?]);
+        }
+    };
+    let ends = passes.recorded(&instruments, &injection, recording)?;
+    let recorded = |&&instrument: &&Instrument| passes.folder.processes(instrument) == 0;
+    if instruments.iter().filter(recorded).count() == instruments.len() {
+        message::warning(
+            "nothing was recorded and no capture is written: no launches seen, the program did not start CUDA",
+        );
+    } else {
+        let silent = instruments.iter().take(ends.len()).filter(recorded);
+        silent.for_each(|instrument| {
+            message::warning(format_args!(
+                "the {} pass recorded nothing: CUDA did not start in it",
+                instrument.word()
+            ));
+        });
+    }
+    Ok(ends)
+}
+
+/// The folder proved that we can write; nothing is in it that anybody needs.
+fn remove_unless_it_holds_rows(folder: &Folder) {
+    if [Instrument::Accesses, Instrument::PcSamples]
+        .iter()
+        .all(|&instrument| folder.processes(instrument) == 0)
+    {
+        folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+    } else {
+        message::hint(format_args!("run `stallmap-record recover {}`", folder.path().display()));
+    }
+}
+
+/// The first run that failed says how the program ends.
+fn code_of_all(ends: &[Ended]) -> u8 {
+    let codes: Vec<u8> = ends.iter().map(|end| exit::code_of(end.status)).collect();
+    if codes.windows(2).any(|two| two[0] != two[1]) {
+        let words: Vec<String> = ends.iter().map(|end| end.words()).collect();
+        message::warning(format_args!(
+            "the runs of the program ended differently: {}",
+            words.join(", then ")
+        ));
+    }
+    codes.into_iter().find(|&code| code != 0).unwrap_or(0)
+}
+
+fn instruments(options: &Record) -> Vec<Instrument> {
+    match options.only {
+        None => vec![Instrument::Accesses, Instrument::PcSamples],
+        Some(Side::Accesses) => vec![Instrument::Accesses],
+        Some(Side::Samples) => vec![Instrument::PcSamples],
+    }
+}
+
+fn config(options: &Record, folder: &folder::Folder) -> Config {
+    let (volume, method) = (&options.volume, &options.method);
+    let spaces = volume.spaces.iter().map(|space| match space {
+        args::Space::Global => Space::Global,
+        args::Space::Shared => Space::Shared,
+        args::Space::Local => Space::Local,
+    });
+    Config {
+        directory: folder.path().to_owned(),
+        selection: Selection {
+            kernels: volume.kernels.clone(),
+            skip: volume.skip,
+            every: volume.every,
+            count: volume.count,
+            region: volume.region.clone(),
+            paused: volume.paused,
+        },
+        blocks: volume.blocks,
+        spaces: spaces.collect(),
+        when_full: match method.when_full {
+            args::WhenFull::Wait => WhenFull::Wait,
+            args::WhenFull::Drop => WhenFull::Drop,
+        },
+        buffer_bytes: method.buffer,
+        sampling_period_exponent: method.period,
+        python: !method.no_python,
+        ..Config::default()
+    }
+}
+
+fn describe(options: &Record) -> Recording {
+    let mut words = options.program.iter().map(|word| word.to_string_lossy().into_owned());
+    let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
+    Recording {
+        recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_ns: now_ns(),
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+        working_directory: folder.unwrap_or_default(),
+        options: described_options(options),
+        passes: Vec::new(),
+    }
+}
+
+/// Every option that decides what is recorded, whether given or not.
+fn described_options(options: &Record) -> Vec<RecordingOption> {
+    let (volume, method) = (&options.volume, &options.method);
+    let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+    let number = |value: Option<u64>| value.map(|number| number.to_string());
+    let spaces: Vec<String> = volume.spaces.iter().map(|space| word(space)).collect();
+    let options = [
+        ("only", options.only.map(|side| word(&side))),
+        ("kernels", volume.kernels.clone()),
+        ("skip", number(Some(volume.skip))),
+        ("every", number(Some(volume.every))),
+        ("count", number(volume.count)),
+        ("blocks", number(volume.blocks)),
+        ("region", volume.region.clone()),
+        ("paused", Some(volume.paused.to_string())),
+        ("spaces", Some(spaces.join(","))),
+        ("when-full", Some(word(&method.when_full))),
+        ("buffer", number(Some(method.buffer))),
+        ("period", number(method.period.map(u64::from))),
+        ("python", Some((!method.no_python).to_string())),
+    ];
+    let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    given.map(|(name, value)| RecordingOption { name: name.to_owned(), value }).collect()
+}
