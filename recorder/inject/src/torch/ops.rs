@@ -1,7 +1,7 @@
 //! Ops and regions: their rows, and the part that tensors take in them.
 
 use stallmap_schema::capture::recording::OpEnd;
-use stallmap_schema::id::{OpId, RunId, TensorId};
+use stallmap_schema::id::{Address, OpId, RunId, TensorId};
 use stallmap_schema::tables::tensor::{Op, OpTensor};
 
 use super::message::{Begin, End, Seen};
@@ -15,6 +15,7 @@ pub struct Running {
     pub op_id: OpId,
     begin: Moment,
     tensors: Vec<Option<TensorId>>,
+    storages: Vec<Address>,
 }
 
 /// Begins an op on a thread.
@@ -43,8 +44,11 @@ pub fn begin(
         module_path: message.module_path.map(str::to_owned),
         pystates_hash: message.pystates_hash,
     }));
-    let mut running = Running { op_id, begin: Moment { op_id: Some(op_id), ..now }, tensors: Vec::new() };
-    take_part(&mut running, &message.tensors, Sight::Argument, now, storages, rows);
+    let begin = Moment { op_id: Some(op_id), ..now };
+    let mut running = Running { op_id, begin, tensors: Vec::new(), storages: Vec::new() };
+    for seen in &message.tensors {
+        take_part(&mut running, seen, Sight::Argument, now, storages, rows);
+    }
     running
 }
 
@@ -56,32 +60,34 @@ pub fn end(
     storages: &mut Storages,
     rows: &mut Vec<Recorded>,
 ) {
-    let sight = Sight::Result(running.begin);
-    take_part(&mut running, &message.tensors, sight, now, storages, rows);
+    for seen in &message.tensors {
+        let is_fresh = !running.storages.contains(&seen.storage_address);
+        let sight = Sight::Result { begin: running.begin, is_fresh };
+        take_part(&mut running, seen, sight, now, storages, rows);
+    }
     rows.push(Recorded::OpEnd(OpEnd { op_id: running.op_id, end_ns: now.time_ns }));
 }
 
 fn take_part(
     running: &mut Running,
-    tensors: &[Seen],
+    seen: &Seen,
     sight: Sight,
     now: Moment,
     storages: &mut Storages,
     rows: &mut Vec<Recorded>,
 ) {
-    for seen in tensors {
-        let base = seen.base.and_then(|index| running.tensors.get(index).copied().flatten());
-        let tensor_id = storages.tensor(seen, base, sight, now, rows);
-        running.tensors.push(tensor_id);
-        if let (Some(tensor_id), Some(direction)) = (tensor_id, seen.direction) {
-            rows.push(Recorded::OpTensor(OpTensor {
-                op_id: running.op_id,
-                direction,
-                position: seen.position,
-                element: seen.element,
-                tensor_id,
-                argument: seen.argument.map(str::to_owned),
-            }));
-        }
+    let base = seen.base.and_then(|index| running.tensors.get(index).copied().flatten());
+    let tensor_id = storages.tensor(seen, base, sight, now, rows);
+    running.tensors.push(tensor_id);
+    running.storages.push(seen.storage_address);
+    if let (Some(tensor_id), Some(direction)) = (tensor_id, seen.direction) {
+        rows.push(Recorded::OpTensor(OpTensor {
+            op_id: running.op_id,
+            direction,
+            position: seen.position,
+            element: seen.element,
+            tensor_id,
+            argument: seen.argument.map(str::to_owned),
+        }));
     }
 }

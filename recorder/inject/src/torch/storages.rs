@@ -52,8 +52,13 @@ type Label = (Option<&'static str>, &'static str);
 pub enum Sight {
     /// As an argument, or by name.
     Argument,
-    /// As a result of the op that began then.
-    Result(Moment),
+    /// As a result of the op that began then; fresh where no argument or earlier result lies in the same storage.
+    Result {
+        /// The op's beginning.
+        begin: Moment,
+        /// Whether the op made the storage.
+        is_fresh: bool,
+    },
 }
 
 impl Storages {
@@ -116,7 +121,7 @@ impl Storages {
         if seen.storage_address.0 == 0 || seen.sizes.contains(&0) {
             return None;
         }
-        let start = self.storage_of(seen).unwrap_or_else(|| self.observe(seen, sight, now, rows));
+        let start = self.storage_of(seen, sight).unwrap_or_else(|| self.observe(seen, sight, now, rows));
         let live = self.live.get_mut(&start)?;
         let view = View {
             address: seen.address,
@@ -134,7 +139,7 @@ impl Storages {
     }
 
     /// Where the live storage that holds a tensor starts.
-    fn storage_of(&self, seen: &Seen) -> Option<u64> {
+    fn storage_of(&self, seen: &Seen, sight: Sight) -> Option<u64> {
         let (address, bytes) = (seen.storage_address.0, seen.storage_bytes);
         let (&start, live) = self.live.range(..=address).next_back()?;
         let is_inside = address < start.saturating_add(live.size_bytes);
@@ -142,8 +147,11 @@ impl Storages {
         let is_same = match live.origin {
             StorageOrigin::Allocator => is_inside,
             StorageOrigin::Tensor if self.is_reported => is_inside && is_whole,
-            // Nobody reports frees: another extent at the address is another storage.
-            StorageOrigin::Tensor => start == address && live.size_bytes == extent(seen),
+            // Nobody reports frees: another extent at the address is another storage, and so is one that an op made.
+            StorageOrigin::Tensor => {
+                let is_fresh = matches!(sight, Sight::Result { is_fresh: true, .. });
+                !is_fresh && start == address && live.size_bytes == extent(seen)
+            }
         };
         is_same.then_some(start)
     }
@@ -151,7 +159,7 @@ impl Storages {
     /// Makes a storage of what a tensor says about it.
     fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
         let birth = match sight {
-            Sight::Result(begin) if !self.is_reported => begin,
+            Sight::Result { begin, .. } if !self.is_reported => begin,
             _ => now,
         };
         let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), birth, rows);
@@ -254,7 +262,7 @@ fn row(
         base_tensor_id,
         op_id: match sight {
             Sight::Argument => None,
-            Sight::Result(begin) => begin.op_id,
+            Sight::Result { begin, .. } => begin.op_id,
         },
         address: seen.address,
         dtype: seen.dtype.to_owned(),

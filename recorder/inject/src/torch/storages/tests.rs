@@ -112,12 +112,18 @@ fn an_allocation_ends_what_it_overlaps() {
 #[test]
 fn without_reports_results_live_from_the_launch_before_their_op() {
     let (mut storages, mut rows) = (Storages::default(), Vec::new());
-    let result = |bytes| Seen { storage_bytes: bytes, ..seen(4096, 0, &[4], &[1]) };
-    storages.tensor(&result(64), None, Sight::Result(at(3)), at(4), &mut rows);
-    storages.tensor(&result(64), None, Sight::Result(at(5)), at(6), &mut rows);
-    storages.tensor(&result(128), None, Sight::Result(at(7)), at(8), &mut rows);
+    let mut result = |bytes, ordinal, is_fresh| {
+        let seen = Seen { storage_bytes: bytes, ..seen(4096, 0, &[4], &[1]) };
+        let sight = Sight::Result { begin: at(ordinal), is_fresh };
+        storages.tensor(&seen, None, sight, at(ordinal + 1), &mut rows)
+    };
+    let first = result(64, 3, true);
+    assert_eq!(result(64, 5, false), first);
+    assert_ne!(result(128, 7, false), first);
+    result(128, 9, true);
     let tensor = StorageOrigin::Tensor;
-    assert_eq!(lives(&rows), [(1, false, 3, tensor), (1, true, 7, tensor), (2, false, 7, tensor)]);
+    let expected = [(1, false, 3), (1, true, 7), (2, false, 7), (2, true, 9), (3, false, 9)];
+    assert_eq!(lives(&rows), expected.map(|(id, is_free, ordinal)| (id, is_free, ordinal, tensor)));
 }
 
 #[test]

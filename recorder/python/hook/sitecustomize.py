@@ -1,0 +1,38 @@
+"""Starts stallmap's Python side in a recorded program: Python imports this file by itself when it starts.
+
+`stallmap-record` puts this folder first on PYTHONPATH. Nothing is printed and nothing raised here, and a sitecustomize
+that this one hides runs as if it were alone.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _watch():
+    try:
+        # Last, so that nothing of the program is hidden by it.
+        sys.path.append(os.path.dirname(_HERE))
+        from stallmap import _imports
+
+        _imports.watch()
+    except Exception:  # The program must start whatever is wrong here; the recording lacks its Run facts then.
+        pass
+
+
+def _run_hidden():
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if os.environ.get("STALLMAP_CONFIG"):
+    _watch()
+_run_hidden()

@@ -1,0 +1,98 @@
+"""Autograd: which forward op a backward op belongs to, and where backward was called."""
+
+import torch
+
+from stallmap._session import SESSION
+from stallmap._stacks import caller
+from stallmap._threads import HERE
+
+_MOST = 1 << 20
+
+_current_node = torch._C._current_autograd_node
+_sequence_number = torch.autograd._get_sequence_nr
+
+
+class Autograd:
+    """Forward ops by sequence number, and the running calls of backward."""
+
+    def __init__(self, library, stacks):
+        self._library = library
+        self._stacks = stacks
+        self._forward = {}
+        self._calls = []
+
+    def forward_sequence(self):
+        """The sequence number of the node that autograd made for the op that now begins, or -1.
+
+        Autograd makes the node just before the op reaches the mode. Numbers count by thread; one that stands still means
+        that there is no node.
+        """
+        number = _sequence_number()
+        if number == HERE.sequence:
+            return -1
+        HERE.sequence = number
+        return number - 1
+
+    def remember(self, sequence, op_id):
+        """The op is the forward op of the node with that number on this thread."""
+        forward = self._forward
+        if len(forward) >= _MOST:
+            del forward[next(iter(forward))]
+        # A number that is used again must move to the end.
+        forward.pop((sequence, HERE.number), None)
+        forward[sequence, HERE.number] = op_id
+
+    def node(self):
+        """(name's text, sequence number, forward op) of the node that runs on this thread, or None."""
+        node = _current_node()
+        if node is None:
+            return None
+        sequence = node._sequence_nr()
+        # Nodes that accumulate gradients have the largest number.
+        if not 0 <= sequence < 1 << 62:
+            return self._library.text(node.name()), -1, 0
+        return self._library.text(node.name()), sequence, self._forward_op(sequence)
+
+    def _forward_op(self, sequence):
+        """The forward op on the thread that called backward; on another one where only one thread has such a number."""
+        calls = self._calls
+        if calls:
+            op_id = self._forward.get((sequence, calls[-1][0]))
+            if op_id is not None:
+                return op_id
+        found = [op for op in (self._forward.get((sequence, number)) for number in _threads(self._forward)) if op]
+        return found[0] if len(found) == 1 else 0
+
+    def outer_stack(self):
+        """The stack of the call of backward, where this thread works for another one."""
+        calls = self._calls
+        if calls and calls[-1][0] != HERE.number:
+            return calls[-1][1]
+        return None
+
+    def hook(self, after):
+        """Wraps the engine's entry; `after` runs when it has finished."""
+        original = torch.autograd.graph._engine_run_backward
+
+        def _engine_run_backward(*args, **kwargs):
+            if torch.compiler.is_compiling() or not SESSION.poll():
+                return original(*args, **kwargs)
+            call = self._begin_call()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._calls.remove(call)
+                after()
+
+        for module in (torch.autograd.graph, torch.autograd):
+            if getattr(module, "_engine_run_backward", None) is original:
+                module._engine_run_backward = _engine_run_backward
+
+    def _begin_call(self):
+        call = (HERE.number, self._stacks.here(caller(2)))
+        self._calls.append(call)
+        return call
+
+
+def _threads(forward):
+    return {number for _, number in forward}

@@ -1,0 +1,81 @@
+"""Hooks a module when the program has imported it, whenever that is."""
+
+import sys
+
+
+def _torch():
+    from stallmap import _activate
+
+    _activate.torch_imported()
+
+
+def _triton():
+    from stallmap import _triton
+
+    _triton.hook_functions()
+
+
+def _inductor():
+    from stallmap import _triton
+
+    _triton.hook_generated()
+
+
+# What to do after the import of a module.
+_AFTER = {
+    "torch": _torch,
+    "triton.runtime.jit": _triton,
+    "torch._inductor.runtime.triton_heuristics": _inductor,
+}
+
+
+def watch():
+    """Waits for the imports, or acts at once on those that are done."""
+    sys.meta_path.insert(0, _Watcher())
+    for name, act in _AFTER.items():
+        if name in sys.modules:
+            act()
+
+
+class _Watcher:
+    """A finder that finds what the others find, and acts when it has been executed."""
+
+    def __init__(self):
+        self._finding = set()
+
+    def find_spec(self, name, path=None, target=None):
+        """The other finders' answer."""
+        if name not in _AFTER or name in self._finding:
+            return None
+        self._finding.add(name)
+        try:
+            spec = self._ask_others(name, path, target)
+        finally:
+            self._finding.discard(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            _act_after(spec.loader, _AFTER[name])
+        return spec
+
+    def _ask_others(self, name, path, target):
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                return spec
+        return None
+
+
+def _act_after(loader, act):
+    execute = loader.exec_module
+
+    def exec_module(module):
+        execute(module)
+        try:
+            act()
+        except Exception as error:  # The program's import has succeeded, whatever is wrong here.
+            print(f"stallmap: failed to hook `{module.__name__}`: {type(error).__name__}: {error}", file=sys.stderr)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        print(f"stallmap: failed to hook an import: {type(loader).__name__} takes no attribute", file=sys.stderr)

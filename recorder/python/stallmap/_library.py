@@ -1,0 +1,116 @@
+"""The injected library's C interface; `recorder/inject/src/torch.rs` documents it."""
+
+import ctypes
+import os
+import struct
+import sys
+
+ABI_VERSION = 1
+
+_OP, _TENSOR, _SOURCE = 0, 1, 2
+
+
+def load():
+    """The library, or None; why not is said in one line where a recording was asked for."""
+    if not os.environ.get("STALLMAP_CONFIG"):
+        return None
+    path = os.environ.get("STALLMAP_LIBRARY")
+    if not path:
+        return _give_up("STALLMAP_LIBRARY is not set")
+    try:
+        # The driver injects the same file: this is then the same instance. Calls keep the GIL: they are shorter than
+        # giving it up and taking it again.
+        library = ctypes.PyDLL(path)
+        version = library.stallmap_abi_version()
+    except (OSError, AttributeError) as error:
+        return _give_up(f"failed to load `{path}`: {error}")
+    if version != ABI_VERSION:
+        return _give_up(f"`{path}` has interface version {version}, this package needs {ABI_VERSION}: use one release")
+    return Library(library)
+
+
+def _give_up(why):
+    print(f"stallmap: Python stacks and tensors are not recorded: {why}", file=sys.stderr)
+
+
+class Library:
+    """The functions, with Python's types."""
+
+    def __init__(self, library):
+        words = [ctypes.c_char_p, ctypes.c_size_t]
+        self._text = _function(library.stallmap_text, ctypes.c_int64, words)
+        self._state = _function(library.stallmap_state, ctypes.c_int64, words)
+        self._op_begin = _function(library.stallmap_op_begin, ctypes.c_int64, words)
+        self._op_end = _function(library.stallmap_op_end, None, words)
+        self._name = _function(library.stallmap_name, None, words)
+        self._pause = _function(library.stallmap_pause, None, [ctypes.c_uint32])
+        self._fact = _function(library.stallmap_fact, None, [ctypes.c_int64] * 2)
+        lose = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int64]
+        self._lose = _function(library.stallmap_lose, None, lose)
+        self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
+        self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
+        self._numbers = {"": 0, None: 0}
+        self._packers = {}
+
+    def text(self, text):
+        """The number of a text; 0 of none."""
+        number = self._numbers.get(text)
+        if number is None:
+            encoded = text.encode("utf-8", "replace")
+            number = self._numbers[text] = self._text(encoded, len(encoded))
+        return number
+
+    def state(self, fields):
+        """Records a stack: five fields a frame; its hash."""
+        encoded = "".join([field + "\0" for field in fields]).encode("utf-8", "replace")
+        return self._state(encoded, len(encoded))
+
+    def op_begin(self, words):
+        """Begins an op; its op_id, 0 where it is not recorded."""
+        return self._op_begin(self._pack(words), len(words))
+
+    def op_end(self, words):
+        """Ends an op."""
+        self._op_end(self._pack(words), len(words))
+
+    def name(self, words):
+        """Says what tensors are to the model."""
+        if words:
+            self._name(self._pack(words), len(words))
+
+    def pause(self, paused):
+        """Leaves launches out, or no longer."""
+        self._pause(int(paused))
+
+    def fact(self, name, value):
+        """Records a version."""
+        self._fact(self.text(name), self.text(value))
+
+    def lose_op(self, reason, error=None):
+        """Counts an op that is not recorded."""
+        self._lost(_OP, reason, error)
+
+    def lose_tensor(self, reason, error=None):
+        """Counts a tensor that is not recorded."""
+        self._lost(_TENSOR, reason, error)
+
+    def lose_source(self, reason, error=None):
+        """Says that a whole kind of event is not recorded."""
+        self._lost(_SOURCE, reason, error)
+
+    def _lost(self, kind, reason, error):
+        detail = None if error is None else f"{type(error).__name__}: {error}"[:500]
+        self._lose(kind, self.text(reason), 1, self.text(detail))
+
+    def _pack(self, words):
+        count = len(words)
+        pack = self._packers.get(count)
+        if pack is None:
+            pack = self._packers[count] = struct.Struct(f"={count}q").pack
+        return pack(*words)
+
+
+def _function(function, result, arguments):
+    function.restype = result
+    function.argtypes = arguments
+    return function

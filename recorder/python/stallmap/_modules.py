@@ -1,0 +1,100 @@
+"""Which nn.Module is being called: dotted paths from the outermost module that was called."""
+
+import weakref
+
+import torch
+from torch.compiler import is_compiling
+
+from stallmap._session import SESSION
+from stallmap._threads import HERE
+
+
+class Modules:
+    """Paths of modules, found once a root."""
+
+    def __init__(self, library, names):
+        self._library = library
+        self._names = names
+        self._roots = {}
+
+    def hook(self):
+        """Hears of every call of every module."""
+        modules = self
+
+        def enter(module, args):
+            # Compilers trace hooks: for them there is nothing here.
+            if is_compiling() or not SESSION.active:
+                return None
+            modules._enter(module)
+            return None
+
+        def leave(module, args, result):
+            if is_compiling() or not SESSION.active:
+                return None
+            modules._leave(module)
+            return None
+
+        torch.nn.modules.module.register_module_forward_pre_hook(enter)
+        torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)
+
+    def _enter(self, module):
+        try:
+            stack = HERE.modules
+            root = stack[0][2] if stack else self._root(module)
+            path = root.path(module)
+            if path is None:
+                root = self._root(module)
+                path = root.path(module)
+            stack.append((module, HERE.module, root))
+            HERE.module = path
+        except Exception as error:
+            self._library.lose_op("its module's path is not known", error)
+
+    def _leave(self, module):
+        stack = HERE.modules
+        # A call that was left by an exception leaves its entry: it goes with its caller's.
+        while stack:
+            entered, before, _ = stack.pop()
+            HERE.module = before
+            if entered is module:
+                return
+
+    def _root(self, module):
+        root = self._roots.get(id(module))
+        if root is None or root.reference() is not module:
+            key = id(module)
+            reference = weakref.ref(module, lambda _: self._roots.pop(key, None))
+            root = self._roots[key] = _Root(reference, self._library, self._names)
+        if SESSION.tensors:
+            root.tell()
+        return root
+
+
+class _Root:
+    """A module that was called from outside any other."""
+
+    def __init__(self, reference, library, names):
+        self.reference = reference
+        self._library = library
+        self._names = names
+        self._paths = self._find_paths()
+        self._owned = None
+
+    def path(self, module):
+        """The text of a submodule's path; the root's own is its class. None of a module that is not below."""
+        path = self._paths.get(id(module))
+        if path is None and module is not None:
+            self._paths = self._find_paths()
+            path = self._paths.get(id(module))
+        return path
+
+    def tell(self):
+        """Names parameters and buffers that are new or have moved."""
+        if self._owned is None or not self._names.tell(self._owned):
+            self._owned = self._names.of_root(self.reference())
+            self._names.tell(self._owned)
+
+    def _find_paths(self):
+        root = self.reference()
+        named = root.named_modules()
+        return {id(module): self._library.text(path or type(root).__name__) for path, module in named}

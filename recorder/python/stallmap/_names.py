@@ -1,0 +1,86 @@
+"""What tensors are to the model: parameters, buffers, gradients, optimizer state, by their dotted names."""
+
+import weakref
+
+from stallmap._session import SESSION
+from stallmap._tensors import IN, NO_BASE, is_tensor
+
+
+class Names:
+    """The names learnt so far. Names reach the library whenever the tensor behind one has changed."""
+
+    def __init__(self, library, tensors):
+        self._library = library
+        self._tensors = tensors
+        # id -> (weak reference, name) of parameters.
+        self._parameters = {}
+        # (id of parameter or buffer, key) -> address that was last named.
+        self._addresses = {}
+
+    def of_root(self, module):
+        """[(weak reference, name, role)] of a root module's parameters and buffers."""
+        owned = [(weakref.ref(tensor), name, "parameter") for name, tensor in module.named_parameters()]
+        for reference, name, _ in owned:
+            self._parameters[id(reference())] = (reference, name)
+        owned += [(weakref.ref(tensor), name, "buffer") for name, tensor in module.named_buffers()]
+        return owned
+
+    def tell(self, owned):
+        """Names the parameters and buffers that are elsewhere than when they were last named; whether all still live."""
+        words, is_complete = [], True
+        for reference, name, role in owned:
+            tensor = reference()
+            if tensor is None:
+                is_complete = False
+            elif self._has_moved(tensor, role, tensor):
+                self._add(words, name, role, tensor)
+        self._library.name(words)
+        return is_complete
+
+    def tell_gradients(self, parameters=None):
+        """Names the gradients of the parameters given, or of all that are known."""
+        if not (SESSION.active and SESSION.tensors):
+            return
+        words = []
+        for parameter in parameters if parameters is not None else self._living():
+            gradient = parameter.grad
+            if gradient is not None and is_tensor(gradient):
+                self._add(words, self._name(parameter), "gradient", gradient)
+        self._library.name(words)
+
+    def tell_state(self, optimizer):
+        """Names an optimizer's state: the parameter's name, then the state's."""
+        words = []
+        for parameter, state in optimizer.state.items():
+            name = self._name(parameter) if is_tensor(parameter) else None
+            for key, value in state.items() if isinstance(state, dict) else ():
+                if is_tensor(value) and self._has_moved(parameter, key, value):
+                    self._add(words, f"{name}.{key}" if name else None, "optimizer_state", value)
+        self._library.name(words)
+
+    def _living(self):
+        for key, (reference, _) in list(self._parameters.items()):
+            parameter = reference()
+            if parameter is None:
+                del self._parameters[key]
+            else:
+                yield parameter
+
+    def _name(self, parameter):
+        reference, name = self._parameters.get(id(parameter), (None, None))
+        return name if reference is not None and reference() is parameter else None
+
+    def _has_moved(self, owner, key, tensor):
+        address = tensor.data_ptr()
+        if self._addresses.get((id(owner), key)) == address:
+            return False
+        self._addresses[id(owner), key] = address
+        return True
+
+    def _add(self, words, name, role, tensor):
+        record = []
+        try:
+            if self._tensors.add(record, tensor, IN, 0, 0, 0, NO_BASE):
+                words += (self._library.text(name), self._library.text(role), *record)
+        except Exception as error:
+            self._library.lose_tensor("could not be described", error)

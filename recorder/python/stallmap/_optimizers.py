@@ -1,0 +1,36 @@
+"""Optimizers: steps are counted, gradients and state are named."""
+
+from stallmap._session import SESSION
+
+
+class Optimizers:
+    """Hooks of every optimizer."""
+
+    def __init__(self, library, names):
+        self._library = library
+        self._names = names
+        self.steps = 0
+
+    def hook(self):
+        """Hears of every step of every optimizer."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        register_optimizer_step_pre_hook(self._before)
+        register_optimizer_step_post_hook(self._after)
+
+    def _before(self, optimizer, args, kwargs):
+        if not (SESSION.active and SESSION.tensors):
+            return
+        try:
+            self._names.tell_gradients([p for group in optimizer.param_groups for p in group["params"]])
+        except Exception as error:
+            self._library.lose_tensor("a gradient's name is not known", error)
+
+    def _after(self, optimizer, args, kwargs):
+        self.steps += 1
+        if not (SESSION.active and SESSION.tensors):
+            return
+        try:
+            self._names.tell_state(optimizer)
+        except Exception as error:
+            self._library.lose_tensor("an optimizer state's name is not known", error)

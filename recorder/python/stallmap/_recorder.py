@@ -1,0 +1,124 @@
+"""Ops as the library wants them: begin with arguments, end with results."""
+
+import torch
+
+from stallmap._session import SESSION
+from stallmap._stacks import caller
+from stallmap._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor
+from stallmap._threads import HERE
+
+TORCH, TRITON, REGION = 0, 1, 2
+_FORWARD, _BACKWARD, _OPTIMIZER = 0, 1, 2
+
+
+class Recorder:
+    """Begins and ends ops on the running thread."""
+
+    def __init__(self, library, stacks, tensors, autograd, optimizers):
+        self.library = library
+        self._stacks = stacks
+        self._tensors = tensors
+        self._autograd = autograd
+        self._optimizers = optimizers
+
+    def header(self, kind, text, frame, has_node):
+        """The first words of an op, and its sequence number where autograd made a node for it."""
+        autograd = self._autograd
+        stack = self._stacks.here(frame, autograd.outer_stack())
+        node = autograd.node()
+        made = autograd.forward_sequence() if has_node else -1
+        if node is not None:
+            phase, (name, sequence, forward) = _BACKWARD, node
+        else:
+            phase, name, sequence, forward = _OPTIMIZER if stack.in_optimizer else _FORWARD, 0, made, 0
+        step = self._optimizers.steps
+        return [kind, text, phase, step, sequence, name, forward, HERE.module, 1, stack.hash], made
+
+    def begin(self, schema, args, kwargs, frame):
+        """Begins an op of PyTorch: (op_id, records, where results may be views)."""
+        words, made = self.header(TORCH, schema.text, frame, True)
+        places = self._arguments(words, schema, args, kwargs) if SESSION.tensors else (0, ())
+        op_id = self.library.op_begin(words)
+        if made >= 0:
+            self._autograd.remember(made, op_id)
+        return op_id, *places
+
+    def end(self, schema, op, result):
+        """Ends it. `op` is what `begin` gave."""
+        words = [op[0]]
+        if SESSION.tensors and result is not None:
+            self._results(words, schema, op[2], result)
+        self.library.op_end(words)
+
+    def _arguments(self, words, schema, args, kwargs):
+        if schema.arguments is None:
+            return self.plain(words, [*args, *kwargs.values()]), ()
+        add, count, viewed = self._tensors.add, 0, []
+        given = len(args)
+        for index, name, text, is_list, is_written, may_be_viewed in schema.arguments:
+            value = args[index] if index < given else kwargs.get(name)
+            direction = INOUT if is_written else IN
+            if is_list and value is not None:
+                for element, tensor in enumerate(value):
+                    if is_tensor(tensor):
+                        count += add(words, tensor, direction, index, element, text, NO_BASE)
+                continue
+            # None, or a number that PyTorch takes for a tensor.
+            if not is_tensor(value):
+                continue
+            base = NO_BASE
+            if value._is_view() and add(words, value._base, MENTIONED, 0, 0, 0, NO_BASE):
+                base, count = count, count + 1
+            if add(words, value, direction, index, 0, text, base):
+                if may_be_viewed:
+                    viewed.append((value.untyped_storage().data_ptr(), count))
+                count += 1
+        return count, viewed
+
+    def plain(self, words, values):
+        """Arguments of which no schema is known."""
+        count = 0
+        for position, value in enumerate(values):
+            for element, tensor in enumerate(value if isinstance(value, (list, tuple)) else (value,)):
+                if is_tensor(tensor):
+                    count += self._tensors.add(words, tensor, IN, position, element, 0, NO_BASE)
+        return count
+
+    def _results(self, words, schema, viewed, result):
+        written = schema.written
+        results = result if isinstance(result, tuple) and len(written) != 1 else (result,)
+        for position, value in enumerate(results):
+            if position < len(written) and written[position]:
+                continue
+            if is_tensor(value):
+                self._result(words, value, position, 0, viewed)
+            elif isinstance(value, (list, tuple)):
+                for element, tensor in enumerate(value):
+                    if is_tensor(tensor):
+                        self._result(words, tensor, position, element, viewed)
+
+    def _result(self, words, tensor, position, element, viewed):
+        base = NO_BASE
+        if viewed:
+            address = tensor.untyped_storage().data_ptr()
+            for place, index in viewed:
+                if place == address:
+                    base = index
+        self._tensors.add(words, tensor, OUT, position, element, 0, base)
+
+    def launch(self, text, names, values):
+        """Begins the launch of a Triton kernel; its op_id."""
+        words, _ = self.header(TRITON, text, caller(2), False)
+        if SESSION.tensors:
+            for position, (name, value) in enumerate(zip(names, values)):
+                if is_tensor(value):
+                    # What compiled code names so is written by the kernel; other kernels do not tell.
+                    is_written = name.startswith(("out_ptr", "in_out_ptr"))
+                    direction = INOUT if is_written else IN
+                    self._tensors.add(words, value, direction, position, 0, self.library.text(name), NO_BASE)
+        return self.library.op_begin(words)
+
+    def region(self, name):
+        """Begins a region of the program; its op_id."""
+        words, _ = self.header(REGION, self.library.text(name), caller(2), False)
+        return self.library.op_begin(words)

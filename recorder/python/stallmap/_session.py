@@ -1,0 +1,86 @@
+"""What is being recorded in this process: the injected library, and what it asks for.
+
+The library's session begins when CUDA does (the driver injects the library then). Until then nothing is recorded and
+every hook returns at once: a process that never uses the GPU leaves no trace.
+"""
+
+import os
+import sys
+
+from stallmap import _library
+
+# For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
+CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
+
+_RECORDING, _TENSORS, _PAUSED = 1, 2, 4
+
+
+class Session:
+    """One per process. `active` is the one thing that hooks ask first."""
+
+    def __init__(self):
+        self.library = None
+        self.active = False
+        self.tensors = False
+        self.paused = False
+        self._forked = False
+        self._started = False
+
+    def open(self):
+        """Loads the library; whether there is one."""
+        if self.library is None and not self._forked:
+            self.library = _library.load()
+        return self.library is not None
+
+    def poll(self):
+        """Whether the session has begun by now and is not paused."""
+        if self.library is None:
+            return False
+        if not self._started:
+            mode = self.library.mode(int(CPU))
+            if not mode & _RECORDING:
+                return False
+            self._begin(mode)
+        return self.active
+
+    def _begin(self, mode):
+        self._started = True
+        self.tensors = bool(mode & _TENSORS)
+        self.paused = bool(mode & _PAUSED) if not self.paused else True
+        self.active = not self.paused
+        self.library.fact("python_version", sys.version.split()[0])
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            self.library.fact("torch_version", str(torch.__version__))
+
+    def pause(self, paused):
+        """Stops or resumes recording."""
+        if not self.open():
+            return
+        self.poll()
+        self.paused = paused
+        self.active = self._started and not paused
+        self.library.pause(paused)
+
+    def close(self):
+        """Ends recording in a forked child, which has no part in its parent's session."""
+        self._forked = True
+        self.active = False
+        self.library = None
+
+
+SESSION = Session()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SESSION.close)
+
+
+def start():
+    """Records from here on, where `stop` or `stallmap-record --paused` has stopped it."""
+    if os.environ.get("STALLMAP_CONFIG"):
+        SESSION.pause(False)
+
+
+def stop():
+    """Records nothing from here on; what is left out is counted."""
+    if os.environ.get("STALLMAP_CONFIG"):
+        SESSION.pause(True)

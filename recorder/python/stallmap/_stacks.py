@@ -1,0 +1,72 @@
+"""Python stacks, each recorded once: the walk is all that a known stack costs."""
+
+import os
+import sys
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Innermost frames of these files say how PyTorch reached us, not what the program did.
+_DISPATCH = ("utils/_python_dispatch.py", "_ops.py", "_compile.py", "_dynamo/eval_frame.py")
+_MOST = 100_000
+
+
+class Stack:
+    """A recorded stack."""
+
+    __slots__ = ("codes", "fields", "hash", "in_optimizer")
+
+    def __init__(self, fields, hash, in_optimizer, codes):
+        self.fields = fields
+        self.hash = hash
+        self.in_optimizer = in_optimizer
+        # Keeps the code objects alive: the key holds their addresses.
+        self.codes = codes
+
+
+class Stacks:
+    """Every stack seen so far."""
+
+    def __init__(self, library, files, torch_folder):
+        self._library = library
+        self._files = files
+        self._dispatch = tuple(os.path.join(torch_folder, *name.split("/")) for name in _DISPATCH)
+        self._optimizer = os.path.join(torch_folder, "optim", "optimizer.py")
+        self._stacks = {}
+
+    def here(self, frame, outer=None):
+        """The stack of a frame, and outside of it `outer`, a stack of the thread that this one works for."""
+        first = frame
+        key = [outer.hash] if outer is not None else []
+        add = key.append
+        while frame is not None:
+            add(id(frame.f_code))
+            add(frame.f_lasti)
+            frame = frame.f_back
+        key = tuple(key)
+        stack = self._stacks.get(key)
+        if stack is None:
+            if len(self._stacks) >= _MOST:
+                self._stacks.clear()
+            stack = self._stacks[key] = self._record(first, outer)
+        return stack
+
+    def _record(self, frame, outer):
+        fields, codes, in_optimizer = [], [], False
+        while frame is not None:
+            code = frame.f_code
+            codes.append(code)
+            file = code.co_filename
+            if not file.startswith(_OWN) and (fields or file not in self._dispatch):
+                name = getattr(code, "co_qualname", code.co_name)
+                normalized = self._files.normalized(file)
+                fields += (normalized, file, name, str(code.co_firstlineno), str(frame.f_lineno or 0))
+                # PyTorch wraps the step of every optimizer, the program's own too.
+                in_optimizer |= file == self._optimizer and code.co_name == "wrapper"
+            frame = frame.f_back
+        if outer is not None:
+            fields += outer.fields
+        return Stack(fields, self._library.state(fields), in_optimizer, codes)
+
+
+def caller(depth):
+    """The frame `depth` calls outside of the caller; None on a thread that is not Python's, where there is none."""
+    return sys._getframe(depth).f_back

@@ -1,0 +1,56 @@
+"""Tensor records for the library: 13 words, sizes, strides."""
+
+import torch
+
+from stallmap._session import CPU
+
+IN, OUT, INOUT, MENTIONED = 0, 1, 2, 3
+NO_BASE = -1
+
+_Tensor = torch.Tensor
+_Parameter = torch.nn.Parameter
+_strided = torch.strided
+
+
+class Tensors:
+    """Describes tensors."""
+
+    def __init__(self, library):
+        self._library = library
+        self._types = {}
+
+    def add(self, words, tensor, direction, position, element, argument, base):
+        """Appends the record of a tensor; whether it has one. The base is a record's index in the op."""
+        if not (tensor.is_cuda or (CPU and tensor.device.type == "cpu")):
+            return False
+        if tensor.layout is not _strided:
+            self._library.lose_tensor("not strided: its parts are recorded where ops take them")
+            return False
+        dtype = tensor.dtype
+        known = self._types.get(dtype)
+        if known is None:
+            known = self._types[dtype] = (self._library.text(str(dtype)[6:]), tensor.element_size())
+        storage = tensor.untyped_storage()
+        sizes = tensor.shape
+        words += (
+            direction,
+            position,
+            element,
+            argument,
+            base,
+            tensor.get_device(),
+            storage.data_ptr(),
+            storage.nbytes(),
+            tensor.data_ptr(),
+            *known,
+            type(tensor) is _Parameter,
+            len(sizes),
+            *sizes,
+            *tensor.stride(),
+        )
+        return True
+
+
+def is_tensor(value):
+    """Whether a value is a tensor that has memory of its own."""
+    return isinstance(value, _Tensor)

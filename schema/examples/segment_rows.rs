@@ -1,0 +1,38 @@
+//! Prints the rows of a recording's segment as JSON, one a line, with the table's name: `segment_rows rows.seg [TABLE]`.
+//!
+//! For looking at a recording before it is finished; `stallmap` reads finished captures.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use arrow::json::LineDelimitedWriter;
+use stallmap_schema::capture::segment::{Frame, SegmentReader};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("usage: segment_rows rows.seg [TABLE]")?;
+    let wanted = arguments.next();
+    let reader = SegmentReader::open(Path::new(&path))?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut requests = BTreeMap::new();
+    for frame in reader.frames() {
+        match reader.read(frame)? {
+            Frame::Rows { table, batch } if wanted.as_deref().is_none_or(|wanted| wanted == table) => {
+                let mut text = Vec::new();
+                let mut writer = LineDelimitedWriter::new(&mut text);
+                writer.write(&batch)?;
+                writer.finish()?;
+                for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                    write!(out, "{{\"table\":\"{table}\",\"row\":")?;
+                    out.write_all(line)?;
+                    writeln!(out, "}}")?;
+                }
+            }
+            Frame::Rows { .. } => {}
+            _ => *requests.entry("frames of requests").or_insert(0_u64) += 1,
+        }
+    }
+    eprintln!("{requests:?}, {} damaged places", reader.damages().len());
+    Ok(())
+}
