@@ -2,7 +2,7 @@
 //!
 //! Nothing here touches files, processes or the GPU.
 
-mod recording;
+pub mod recording;
 
 use std::path::PathBuf;
 
