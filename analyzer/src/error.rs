@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use datafusion::error::DataFusionError;
+use stallmap_schema::capture::error::CaptureError;
 
 /// Why a capture could not be opened or a query not be answered.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,9 @@ pub enum AnalyzeError {
         /// What to do instead.
         hint: &'static str,
     },
+    /// A capture could not be opened.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// The engine's answer to a query.
     #[error("{}", plain(.0))]
     Query(Box<DataFusionError>),

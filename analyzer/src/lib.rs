@@ -9,7 +9,10 @@
 //! [`session::Session`] is the only place that builds a DataFusion context. Nothing here writes to stdout, parses a
 //! command line or formats an answer: the binary does.
 
+pub mod engine;
 pub mod error;
+pub mod functions;
+mod guard;
 pub mod library;
 pub mod session;
 pub mod tables;

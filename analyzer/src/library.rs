@@ -91,8 +91,10 @@ pub(crate) fn register(state: &SessionState, schema: &dyn SchemaProvider) -> Res
 fn in_order(state: &SessionState) -> Result<Vec<&'static ViewDoc>, AnalyzeError> {
     let mut waiting = Vec::new();
     for view in views()? {
-        let reads = reads(state, view)
-            .map_err(|error| AnalyzeError::View { view: view.name.clone(), reason: error.strip_backtrace() })?;
+        let reads = reads(state, view).map_err(|error| AnalyzeError::View {
+            view: view.name.clone(),
+            reason: error.strip_backtrace(),
+        })?;
         waiting.push((view, reads));
     }
     let mut ordered = Vec::new();

@@ -1,21 +1,28 @@
 //! Opens captures and answers SQL: the only place that builds a DataFusion context.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
-use datafusion::execution::SessionState;
+use datafusion::datasource::MemTable;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use object_store::memory::InMemory;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
+use crate::engine::derived::{AccessTensor, PcTensorPart, ProducerWeight};
+use crate::engine::exec::Grain;
+use crate::engine::table::{DerivedTable, Engine};
 use crate::error::AnalyzeError;
+use crate::functions;
+use crate::guard::GuardScans;
 use crate::library::{self, ViewDoc};
 use crate::tables::captured::{CapturedTable, STORE};
+use crate::tables::listing::CaptureTable;
 use crate::tables::{self};
 
 /// The catalog that holds each capture as a schema.
@@ -34,8 +41,8 @@ pub struct Session {
 pub struct OpenCapture {
     /// The schema in SQL.
     pub name: String,
-    /// Where it was opened.
-    pub path: PathBuf,
+    /// Its manifest, and everything that is not a table.
+    pub reader: CaptureReader,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<CapturedTable>>,
 }
@@ -51,12 +58,14 @@ pub struct TableInfo {
     pub doc: String,
     /// Each column: name, SQL type as Arrow spells it, doc.
     pub columns: Vec<(String, String, String)>,
-    /// Rows.
+    /// Rows; 0 where it is derived.
     pub rows: i64,
     /// Bytes in the capture.
     pub size_bytes: usize,
     /// Whether the capture lacks this declared table, which is then empty.
     pub is_missing: bool,
+    /// Whether it is computed when asked.
+    pub is_derived: bool,
 }
 
 impl Session {
@@ -68,33 +77,29 @@ impl Session {
                 return Err(AnalyzeError::MissingName { path: path.clone() });
             }
             let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
-            opened.push((name, path.clone(), read_tables(path)?));
+            opened.push((name, CaptureReader::open(path)?));
         }
-        Self::with_tables(opened)
+        Self::over(opened)
     }
 
-    /// A session over tables that are in memory: (name, where they come from, Parquet files by table).
-    pub fn with_tables(
-        captures: Vec<(String, PathBuf, BTreeMap<String, Bytes>)>,
-    ) -> Result<Self, AnalyzeError> {
+    /// A session over captures that are open, by name; names that are not qualified mean the first.
+    pub fn over(captures: Vec<(String, CaptureReader)>) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
         let context = context(&first)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
         let mut session = Self { context, captures: Vec::new() };
-        for (name, path, files) in captures {
+        for (name, reader) in captures {
             check_name(&name)?;
             if session.captures.iter().any(|capture| capture.name == name) {
                 return Err(AnalyzeError::DuplicateName { name });
             }
-            let tables = tables::open(files)?;
+            let tables = tables::open(&reader)?;
             let schema = Arc::new(MemorySchemaProvider::new());
-            for (table, provider) in &tables {
-                schema.register_table(table.clone(), Arc::clone(provider) as _)?;
-            }
+            register_tables(schema.as_ref(), &tables)?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             library::register(&session.state_in(&name), schema.as_ref())?;
-            session.captures.push(OpenCapture { name, path, tables });
+            session.captures.push(OpenCapture { name, reader, tables });
         }
         Ok(session)
     }
@@ -143,7 +148,7 @@ impl OpenCapture {
     fn table_infos(&self) -> impl Iterator<Item = TableInfo> {
         let declared = stallmap_schema::tables::ALL.iter().filter_map(|table| self.tables.get(table.name));
         let others = self.tables.values().filter(|table| tables::definition(table.name()).is_none());
-        declared.chain(others).map(|table| TableInfo {
+        let captured = declared.chain(others).map(|table| TableInfo {
             capture: self.name.clone(),
             name: table.name().to_owned(),
             doc: tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
@@ -151,9 +156,31 @@ impl OpenCapture {
             rows: table.rows(),
             size_bytes: table.size_bytes(),
             is_missing: table.is_missing(),
-        })
+            is_derived: false,
+        });
+        captured.chain(DERIVED.iter().map(|definition| self.derived_info(definition)))
+    }
+
+    fn derived_info(&self, definition: &TableDef) -> TableInfo {
+        let column = |column: &ColumnDef| {
+            (column.name.to_owned(), (column.data_type)().to_string(), column.doc.trim().to_owned())
+        };
+        TableInfo {
+            capture: self.name.clone(),
+            name: definition.name.to_owned(),
+            doc: definition.doc.trim().to_owned(),
+            columns: definition.columns.iter().map(column).collect(),
+            rows: 0,
+            size_bytes: 0,
+            is_missing: false,
+            is_derived: true,
+        }
     }
 }
+
+/// The tables that no capture holds: they are computed when asked.
+const DERIVED: [TableDef; 4] =
+    [AccessTensor::TABLE, PcTensorPart::TABLE, ProducerWeight::TABLE, CaptureTable::TABLE];
 
 fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     let mut config = SessionConfig::new()
@@ -161,7 +188,14 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, first);
     config.options_mut().execution.parquet.pushdown_filters = true;
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_physical_optimizer_rule(Arc::new(GuardScans))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    for function in functions::functions() {
+        context.register_udf(function.as_ref().clone());
+    }
     let store = ObjectStoreUrl::parse(STORE)?;
     context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
     Ok(context)
@@ -170,7 +204,9 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
 /// Names that SQL reads without quotes.
 fn check_name(name: &str) -> Result<(), AnalyzeError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.chars().all(plain) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name != "information_schema"
+    if name.chars().all(plain)
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name != "information_schema"
     {
         return Ok(());
     }
@@ -186,26 +222,35 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
             | DdlStatement::DropView(_)
             | DdlStatement::DropTable(_),
         ) => Ok(()),
-        LogicalPlan::Ddl(ddl) => refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session"),
-        LogicalPlan::Dml(dml) => refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ..."),
+        LogicalPlan::Ddl(ddl) => {
+            refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session")
+        }
+        LogicalPlan::Dml(dml) => {
+            refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ...")
+        }
         LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
         _ => plan.inputs().into_iter().try_for_each(check_read_only),
     }
 }
 
-fn read_tables(path: &Path) -> Result<BTreeMap<String, Bytes>, AnalyzeError> {
-    let folder = path.join("tables");
-    let wrong = |error: std::io::Error| AnalyzeError::Table {
-        table: folder.display().to_string(),
-        reason: error.to_string(),
-    };
-    let mut tables = BTreeMap::new();
-    for entry in fs::read_dir(&folder).map_err(wrong)? {
-        let file = entry.map_err(wrong)?.path();
-        let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
-        if let Some(name) = name.filter(|_| file.extension().is_some_and(|e| e == "parquet")) {
-            tables.insert(name, fs::read(&file).map_err(wrong)?.into());
-        }
+/// The tables of a capture and those derived from them.
+fn register_tables(
+    schema: &dyn SchemaProvider,
+    tables: &BTreeMap<String, Arc<CapturedTable>>,
+) -> Result<(), AnalyzeError> {
+    for (name, table) in tables {
+        schema.register_table(name.clone(), Arc::clone(table) as _)?;
     }
-    Ok(tables)
+    let listing = tables::listing::listing(tables.values())?;
+    schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
+    if !schema.table_exist(ProducerWeight::TABLE.name) {
+        let none = MemTable::try_new(ProducerWeight::TABLE.schema(), vec![Vec::new()])?;
+        schema.register_table(ProducerWeight::TABLE.name.to_owned(), Arc::new(none))?;
+    }
+    let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
+    for grain in [Grain::Request, Grain::Instruction] {
+        let table = DerivedTable::new(Arc::clone(&engine), grain);
+        schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
+    }
+    Ok(())
 }

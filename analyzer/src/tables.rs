@@ -1,12 +1,14 @@
 //! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied.
 
 pub mod captured;
+pub mod listing;
 mod reader;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 
 use crate::error::AnalyzeError;
@@ -16,7 +18,9 @@ use captured::CapturedTable;
 ///
 /// A declared table that the capture lacks is there without rows, and [`CapturedTable::is_missing`] says so; the
 /// table `capture_table` and the view `coverage` tell the reader.
-pub fn open(mut files: BTreeMap<String, Bytes>) -> Result<BTreeMap<String, Arc<CapturedTable>>, AnalyzeError> {
+pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, AnalyzeError> {
+    let files = reader.table_files()?.into_iter().map(|file| (file.name, file.bytes));
+    let mut files: BTreeMap<String, Bytes> = files.collect();
     let mut tables = BTreeMap::new();
     for definition in stallmap_schema::tables::ALL {
         let table = match files.remove(definition.name) {

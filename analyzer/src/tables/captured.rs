@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,14 +17,16 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 use stallmap_schema::table::TableDef;
 
@@ -49,7 +53,11 @@ pub struct CapturedTable {
 impl CapturedTable {
     /// A table from the bytes of its Parquet file; a declared one has the declared columns, then any that this
     /// version does not know.
-    pub fn open(name: &str, definition: Option<&'static TableDef>, bytes: Bytes) -> Result<Self, AnalyzeError> {
+    pub fn open(
+        name: &str,
+        definition: Option<&'static TableDef>,
+        bytes: Bytes,
+    ) -> Result<Self, AnalyzeError> {
         let wrong = |reason: String| AnalyzeError::Table { table: name.to_owned(), reason };
         // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
         let loaded = catch_unwind(AssertUnwindSafe(|| {
@@ -68,7 +76,11 @@ impl CapturedTable {
         .unwrap_or_else(|| Statistics::new_unknown(&schema));
         Ok(Self {
             name: name.to_owned(),
-            sort: definition.map(|table| table.sort.to_vec()).unwrap_or_default(),
+            // Only a file that says so is taken to be sorted.
+            sort: definition
+                .filter(|_| metadata.row_groups().iter().all(|group| group.sorting_columns().is_some()))
+                .map(|table| table.sort.to_vec())
+                .unwrap_or_default(),
             file: TableBytes { bytes, metadata },
             schema,
             statistics,
@@ -116,9 +128,40 @@ impl CapturedTable {
         fields.map(|field| (field.name().clone(), field.data_type().to_string(), doc(field))).collect()
     }
 
-    /// The whole file.
-    pub(crate) fn bytes(&self) -> &Bytes {
-        &self.file.bytes
+    /// All rows of some columns, as declared: for tables that fit in memory.
+    pub(crate) fn read(&self, columns: &[&str]) -> Result<RecordBatch> {
+        let projection: Result<Vec<usize>, _> =
+            columns.iter().map(|name| self.schema.index_of(name)).collect();
+        let schema = Arc::new(self.schema.project(&projection?)?);
+        let read = catch_unwind(AssertUnwindSafe(|| self.read_as(&schema)));
+        read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref())))).map_err(
+            |error| {
+                let table = self.name.clone();
+                DataFusionError::External(Box::new(AnalyzeError::Table {
+                    table,
+                    reason: error.strip_backtrace(),
+                }))
+            },
+        )
+    }
+
+    fn read_as(&self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let options = ArrowReaderOptions::new();
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new_with_options(self.file.bytes.clone(), options)?;
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let mask = ProjectionMask::columns(builder.parquet_schema(), names);
+        let mut batches = Vec::new();
+        for batch in builder.with_projection(mask).build()? {
+            let batch = batch?;
+            let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+                Some(column) => cast(column, field.data_type()),
+                None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            };
+            let columns: Result<Vec<_>, _> = schema.fields().iter().map(column).collect();
+            batches.push(RecordBatch::try_new(Arc::clone(schema), columns?)?);
+        }
+        Ok(concat_batches(schema, &batches)?)
     }
 
     /// A scan, in stored order, split into at most `partitions` runs of whole row groups.
@@ -211,12 +254,15 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let Some(definition) = definition else { return Arc::clone(file) };
     let declared = definition.schema();
     let mut fields: Vec<Arc<Field>> = declared.fields().iter().cloned().collect();
-    fields.extend(file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err()).cloned());
+    fields.extend(
+        file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err()).cloned(),
+    );
     Arc::new(Schema::new_with_metadata(fields, declared.metadata().clone()))
 }
 
 /// What a panic said.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text =
+        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("its reader gave up: {}", text.unwrap_or("no reason given"))
 }

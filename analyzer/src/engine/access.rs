@@ -1,0 +1,139 @@
+//! The columns of a batch of `memory_access` that the engine reads.
+
+use arrow::array::{Array, AsArray, Int32Array, ListArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt32Type, UInt64Type};
+use datafusion::error::Result;
+use stallmap_schema::word::Space;
+
+use super::index::{column, wrong};
+use super::request::{Lanes, Request};
+
+/// The columns that every use of the engine reads, in the order of the table.
+pub const COLUMNS: [&str; 9] = [
+    "kernel_id",
+    "space",
+    "access_bytes",
+    "lane_mask",
+    "address",
+    "span_bytes",
+    "stride_bytes",
+    "offsets",
+    "offset_shift",
+];
+
+/// A batch of `memory_access`.
+pub(super) struct Accesses<'a> {
+    pub(super) kernel_id: &'a [u64],
+    space: Words<'a>,
+    /// Of each of the space's words, whether it is device memory.
+    is_global: Vec<bool>,
+    access_bytes: &'a [u8],
+    lane_mask: &'a [u32],
+    address: &'a [u64],
+    span_bytes: &'a [u64],
+    stride_bytes: &'a Int32Array,
+    offsets: &'a ListArray,
+    distances: &'a [u32],
+    offset_shift: &'a [u8],
+}
+
+impl<'a> Accesses<'a> {
+    /// The columns of a batch; an error names the one that is not as declared.
+    pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
+        let space = Words::new(batch, "space")?;
+        let is_global =
+            |word: &str| matches!(Space::from_word(word), Some(Space::Global | Space::GlobalAsync));
+        let offsets = batch.column_by_name("offsets").and_then(|array| array.as_list_opt::<i32>());
+        let offsets = offsets.ok_or_else(|| wrong("offsets"))?;
+        let distances = offsets.values().as_primitive_opt::<UInt32Type>().ok_or_else(|| wrong("offsets"))?;
+        Ok(Self {
+            kernel_id: values::<UInt64Type>(batch, "kernel_id")?,
+            is_global: space.words.iter().map(|word| is_global(word)).collect(),
+            space,
+            access_bytes: values::<UInt8Type>(batch, "access_bytes")?,
+            lane_mask: values::<UInt32Type>(batch, "lane_mask")?,
+            address: values::<UInt64Type>(batch, "address")?,
+            span_bytes: values::<UInt64Type>(batch, "span_bytes")?,
+            stride_bytes: column::<Int32Type>(batch, "stride_bytes")?,
+            offsets,
+            distances: distances.values(),
+            offset_shift: values::<UInt8Type>(batch, "offset_shift")?,
+        })
+    }
+
+    /// Whether a row is an access to device memory.
+    #[inline]
+    pub(super) fn is_global(&self, row: usize) -> bool {
+        self.is_global.get(self.space.code(row)).copied().unwrap_or(false)
+    }
+
+    /// The request of a row.
+    #[inline]
+    pub(super) fn request(&self, row: usize) -> Request<'a> {
+        let lanes = if self.stride_bytes.is_valid(row) {
+            Lanes::Regular(self.stride_bytes.value(row))
+        } else if self.offsets.is_valid(row) {
+            let bounds = self.offsets.value_offsets();
+            let bound = |place: usize| usize::try_from(bounds[place]).unwrap_or(0);
+            Lanes::Irregular(&self.distances[bound(row)..bound(row + 1)], self.offset_shift[row])
+        } else {
+            // Neither says where the lanes are: all that is known is the lowest address.
+            Lanes::Regular(0)
+        };
+        Request {
+            lane_mask: self.lane_mask[row],
+            address: self.address[row],
+            span_bytes: self.span_bytes[row],
+            access_bytes: self.access_bytes[row].into(),
+            lanes,
+        }
+    }
+}
+
+/// The columns by which rows of one instruction are told apart.
+pub(super) struct Instructions<'a> {
+    pub(super) function_id: &'a [u64],
+    pub(super) pc: &'a [u32],
+    pub(super) kind: Words<'a>,
+    pub(super) space: Words<'a>,
+}
+
+impl<'a> Instructions<'a> {
+    /// The columns of a batch.
+    pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
+        Ok(Self {
+            function_id: values::<UInt64Type>(batch, "function_id")?,
+            pc: values::<UInt32Type>(batch, "pc")?,
+            kind: Words::new(batch, "kind")?,
+            space: Words::new(batch, "space")?,
+        })
+    }
+}
+
+/// A dictionary-encoded column of words.
+pub(super) struct Words<'a> {
+    codes: &'a [u8],
+    pub(super) words: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn new(batch: &'a RecordBatch, name: &str) -> Result<Self> {
+        let array = batch.column_by_name(name).and_then(|array| array.as_dictionary_opt::<UInt8Type>());
+        let array = array.ok_or_else(|| wrong(name))?;
+        let words = array.values().as_string_opt::<i32>().ok_or_else(|| wrong(name))?;
+        Ok(Self {
+            codes: array.keys().values(),
+            words: words.iter().map(Option::unwrap_or_default).collect(),
+        })
+    }
+
+    /// The position of a row's word in `words`.
+    #[inline]
+    pub(super) fn code(&self, row: usize) -> usize {
+        self.codes[row].into()
+    }
+}
+
+fn values<'a, T: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> Result<&'a [T::Native]> {
+    Ok(column::<T>(batch, name)?.values())
+}

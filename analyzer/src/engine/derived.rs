@@ -1,0 +1,123 @@
+//! The tables that the engine derives, declared like those that a capture holds.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, StringDictionaryBuilder};
+use arrow::datatypes::{DataType, UInt8Type};
+use stallmap_schema::cell::{Cell, read_text, word_type};
+use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
+
+/// A word of an open vocabulary: those of later releases are passed on as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word(pub Arc<str>);
+
+impl Cell for Word {
+    type Builder = StringDictionaryBuilder<UInt8Type>;
+    const NULLABLE: bool = false;
+    fn data_type() -> DataType {
+        word_type()
+    }
+    fn append(self, builder: &mut Self::Builder) {
+        builder.append_value(self.0);
+    }
+    fn append_null(builder: &mut Self::Builder) {
+        builder.append_null();
+    }
+    fn read(array: &dyn Array, row: usize) -> Option<Self> {
+        read_text(array, row).map(|word| Self(word.into()))
+    }
+}
+
+stallmap_schema::tables! {
+    /// The lanes of one warp request that belong to one target: a request that touches two tensors is two rows.
+    ///
+    /// Streamed from `memory_access` in its order; filters on its columns reach the capture's row groups.
+    AccessTensor "access_tensor" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// Linear block index.
+        block: u64,
+        /// Warp in the block.
+        warp: u16,
+        /// Position among the launch's requests.
+        sequence: u64,
+        /// What the instruction does.
+        kind: Word,
+        /// Where.
+        space: Word,
+        /// What the lanes belong to: tensor, storage (in it, but in no view of it), outside any tensor (in an
+        /// allocation of the driver), unknown address, not global.
+        target: Word,
+        /// The storage, where it is known.
+        storage_id: Option<StorageId> => "storage"."storage_id",
+        /// The tensor, where there is one.
+        tensor_id: Option<TensorId> => "tensor"."tensor_id",
+        /// The allocation, of lanes outside any tensor.
+        allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
+        /// The lanes.
+        lane_mask: u32,
+        /// How many they are.
+        lane_count: u32,
+        /// Distinct sectors of 32 bytes that they touch.
+        sectors: u32,
+        /// Bytes of the union of what they touch.
+        unique_bytes: u32,
+    }
+    /// One run of accesses by one instruction of one launch to one target, summed.
+    ///
+    /// A part of what the view `pc_tensor` holds: an instruction whose accesses lie in several row groups can have
+    /// several rows for one target. Ask `pc_tensor` instead.
+    PcTensorPart "pc_tensor_part" key [] sort [kernel_id, function_id, pc] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// What the instruction does.
+        kind: Word,
+        /// Where.
+        space: Word,
+        /// What the lanes belong to, as in `access_tensor`.
+        target: Word,
+        /// The storage, where it is known.
+        storage_id: Option<StorageId> => "storage"."storage_id",
+        /// The tensor, where there is one.
+        tensor_id: Option<TensorId> => "tensor"."tensor_id",
+        /// The allocation, of lanes outside any tensor.
+        allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
+        /// Warp requests with lanes that belong to the target.
+        request_count: u64,
+        /// Those lanes.
+        lane_count: u64,
+        /// Sectors that they touch, distinct in each request.
+        sectors: u64,
+        /// Bytes of the union of what they touch, in each request.
+        unique_bytes: u64,
+        /// The fewest sectors that could have held those bytes, summed over requests.
+        ideal_sectors: u64,
+    }
+    /// A producer of a stall, found by slicing the code: empty unless the capture has a table of this name.
+    ///
+    /// Where it has rows for a stalled instruction and a reason, the view `producer` uses them instead of its rule.
+    ProducerWeight "producer_weight" key [function_id, pc, stall_reason, producer_pc] sort [function_id, pc] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The stalled instruction.
+        pc: Pc,
+        /// Why it stalled.
+        stall_reason: String,
+        /// The instruction that it waits for.
+        producer_pc: Pc,
+        /// The producer's part of the stall; what the parts lack to 1 has no producer.
+        weight: f64,
+        /// How sure it is.
+        confidence: String,
+        /// How it was found.
+        method: String,
+    }
+}

@@ -1,0 +1,253 @@
+//! What the resolver looks things up in: built once from a capture's tables.
+
+use std::cmp::Reverse;
+
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
+use datafusion::common::HashMap;
+use datafusion::error::{DataFusionError, Result};
+
+use super::life::{Life, Lives};
+use super::view::View;
+
+/// The tables that the index is made of, whole, with at least the columns that [`SOURCES`] names.
+#[derive(Debug)]
+pub struct Sources {
+    /// Launches.
+    pub launch: RecordBatch,
+    /// Launches as runs saw them.
+    pub launch_run: RecordBatch,
+    /// Ops.
+    pub op: RecordBatch,
+    /// Tensors of ops.
+    pub op_tensor: RecordBatch,
+    /// Storages.
+    pub storage: RecordBatch,
+    /// Tensors.
+    pub tensor: RecordBatch,
+    /// Allocations of the driver.
+    pub device_allocation: RecordBatch,
+}
+
+/// The tables and columns that the index reads, in the order of [`Sources`].
+pub const SOURCES: [(&str, &[&str]); 7] = [
+    ("launch", &["kernel_id", "run_id", "ordinal", "op_id"]),
+    ("launch_run", &["kernel_id", "run_id", "begin_ns"]),
+    ("op", &["op_id", "parent_op_id", "begin_ns"]),
+    ("op_tensor", &["op_id", "tensor_id"]),
+    ("storage", &["storage_id", "run_id", "address", "size_bytes", "alloc_ordinal", "free_ordinal"]),
+    ("tensor", &["tensor_id", "storage_id", "op_id", "address", "element_bytes", "sizes", "strides"]),
+    (
+        "device_allocation",
+        &["allocation_id", "run_id", "address", "size_bytes", "alloc_ordinal", "free_ordinal"],
+    ),
+];
+
+/// A launch, as far as the resolver needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Launch {
+    /// Position in [`TensorIndex::runs`].
+    pub(super) run: usize,
+    pub(super) ordinal: u64,
+    pub(super) op: Option<u32>,
+    /// When the launch call began; the largest number where it is not known.
+    pub(super) begin_ns: i64,
+}
+
+/// What lived in one run: positions in [`Lives`] are those in the id columns.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) storages: Lives,
+    /// Of each storage of the run, the position in [`TensorIndex::storage_ids`].
+    pub(super) storage_rows: Vec<u32>,
+    pub(super) allocations: Lives,
+    pub(super) allocation_rows: Vec<u32>,
+}
+
+/// A tensor in the index.
+#[derive(Debug)]
+pub(super) struct IndexedView {
+    pub(super) view: View,
+    pub(super) tensor_id: u64,
+    pub(super) storage: u32,
+    /// When the op that made it began; the smallest number where it is not known.
+    pub(super) born_ns: i64,
+}
+
+/// Launches, ops, lives and views of a capture.
+#[derive(Debug, Default)]
+pub struct TensorIndex {
+    pub(super) launches: HashMap<u64, Launch>,
+    pub(super) runs: Vec<Run>,
+    pub(super) storage_ids: Vec<u64>,
+    pub(super) allocation_ids: Vec<u64>,
+    /// By storage, the preferred one first where ops do not decide.
+    pub(super) views: Vec<IndexedView>,
+    /// Where the views of each storage begin, and the end.
+    pub(super) storage_views: Vec<u32>,
+    /// The op around each op.
+    pub(super) op_parents: Vec<Option<u32>>,
+    /// Where the views of each op begin in `op_views`, and the end.
+    pub(super) op_view_starts: Vec<u32>,
+    pub(super) op_views: Vec<u32>,
+}
+
+impl TensorIndex {
+    /// Builds the index.
+    pub fn build(sources: &Sources) -> Result<Self> {
+        let mut index = Self::default();
+        let mut runs = HashMap::new();
+        let ops = index.add_ops(&sources.op)?;
+        index.add_launches(sources, &mut runs, &ops)?;
+        index.storage_ids = ids(&sources.storage, "storage_id")?;
+        index.allocation_ids = ids(&sources.device_allocation, "allocation_id")?;
+        index.add_lives(sources, &runs)?;
+        let tensors = index.add_views(sources, &ops)?;
+        index.add_op_views(&sources.op_tensor, &ops, &tensors)?;
+        Ok(index)
+    }
+
+    fn add_ops(&mut self, op: &RecordBatch) -> Result<HashMap<u64, u32>> {
+        let ids = ids(op, "op_id")?;
+        let parents = column::<UInt64Type>(op, "parent_op_id")?;
+        let ops: HashMap<u64, u32> = ids.iter().copied().zip(0..).collect();
+        self.op_parents = parents.iter().map(|parent| ops.get(&parent?).copied()).collect();
+        Ok(ops)
+    }
+
+    fn add_launches(
+        &mut self,
+        sources: &Sources,
+        runs: &mut HashMap<u32, usize>,
+        ops: &HashMap<u64, u32>,
+    ) -> Result<()> {
+        let seen = &sources.launch_run;
+        let (kernels, run_ids) = (ids(seen, "kernel_id")?, column::<UInt32Type>(seen, "run_id")?);
+        let begins = column::<Int64Type>(seen, "begin_ns")?;
+        let begins: HashMap<(u64, u32), i64> =
+            (0..seen.num_rows()).map(|row| ((kernels[row], run_ids.value(row)), begins.value(row))).collect();
+        let launch = &sources.launch;
+        let (kernels, ordinals) = (ids(launch, "kernel_id")?, ids(launch, "ordinal")?);
+        let run_ids = column::<UInt32Type>(launch, "run_id")?;
+        let op_ids = column::<UInt64Type>(launch, "op_id")?;
+        for (row, (&kernel, &ordinal)) in kernels.iter().zip(&ordinals).enumerate() {
+            let run_id = run_ids.value(row);
+            let next = runs.len();
+            let run = *runs.entry(run_id).or_insert(next);
+            let op = op_ids.is_valid(row).then(|| ops.get(&op_ids.value(row)).copied()).flatten();
+            let begin_ns = begins.get(&(kernel, run_id)).copied().unwrap_or(i64::MAX);
+            self.launches.insert(kernel, Launch { run, ordinal, op, begin_ns });
+        }
+        Ok(())
+    }
+
+    fn add_lives(&mut self, sources: &Sources, runs: &HashMap<u32, usize>) -> Result<()> {
+        self.runs.resize_with(runs.len(), Run::default);
+        for ((lives, rows), run) in lives(&sources.storage, runs)?.into_iter().zip(&mut self.runs) {
+            (run.storages, run.storage_rows) = (Lives::new(lives), rows);
+        }
+        for ((lives, rows), run) in lives(&sources.device_allocation, runs)?.into_iter().zip(&mut self.runs) {
+            (run.allocations, run.allocation_rows) = (Lives::new(lives), rows);
+        }
+        Ok(())
+    }
+
+    /// Adds the views; returns where each tensor is.
+    fn add_views(&mut self, sources: &Sources, ops: &HashMap<u64, u32>) -> Result<HashMap<u64, u32>> {
+        let op_begins = column::<Int64Type>(&sources.op, "begin_ns")?;
+        let storages: HashMap<u64, u32> = self.storage_ids.iter().copied().zip(0..).collect();
+        let tensor = &sources.tensor;
+        let (tensor_ids, addresses) = (ids(tensor, "tensor_id")?, ids(tensor, "address")?);
+        let storage_ids = ids(tensor, "storage_id")?;
+        let element_bytes = column::<UInt32Type>(tensor, "element_bytes")?;
+        let op_ids = column::<UInt64Type>(tensor, "op_id")?;
+        for row in 0..tensor.num_rows() {
+            let Some(&storage) = storages.get(&storage_ids[row]) else { continue };
+            let (sizes, strides) = (numbers(tensor, "sizes", row)?, numbers(tensor, "strides", row)?);
+            let element = element_bytes.value(row).into();
+            let Some(view) = View::new(addresses[row], element, sizes.values(), strides.values()) else {
+                continue;
+            };
+            let op = op_ids.is_valid(row).then(|| ops.get(&op_ids.value(row))).flatten();
+            let born_ns = op.map_or(i64::MIN, |&op| op_begins.value(op as usize));
+            self.views.push(IndexedView { view, tensor_id: tensor_ids[row], storage, born_ns });
+        }
+        self.views.sort_by_key(|IndexedView { view, tensor_id, storage, .. }| {
+            (*storage, view.bytes, view.high - view.low, Reverse(*tensor_id))
+        });
+        let owners = self.views.iter().map(|view| view.storage);
+        self.storage_views = starts(self.storage_ids.len(), owners);
+        Ok(self.views.iter().map(|view| view.tensor_id).zip(0..).collect())
+    }
+
+    fn add_op_views(
+        &mut self,
+        op_tensor: &RecordBatch,
+        ops: &HashMap<u64, u32>,
+        tensors: &HashMap<u64, u32>,
+    ) -> Result<()> {
+        let (op_ids, tensor_ids) = (ids(op_tensor, "op_id")?, ids(op_tensor, "tensor_id")?);
+        let mut pairs: Vec<(u32, u32)> = op_ids
+            .iter()
+            .zip(&tensor_ids)
+            .filter_map(|(op, tensor)| Some((*ops.get(op)?, *tensors.get(tensor)?)))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        self.op_view_starts = starts(self.op_parents.len(), pairs.iter().map(|&(op, _)| op));
+        self.op_views = pairs.into_iter().map(|(_, view)| view).collect();
+        Ok(())
+    }
+}
+
+/// Where the items of each owner begin in a list sorted by owner, and the end.
+fn starts(owners: usize, sorted: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut starts = vec![0; owners + 1];
+    for owner in sorted {
+        starts[owner as usize + 1] += 1;
+    }
+    for owner in 0..owners {
+        starts[owner + 1] += starts[owner];
+    }
+    starts
+}
+
+/// The lives of a table by run, each with its row.
+fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Life>, Vec<u32>)>> {
+    let (lows, sizes, born) =
+        (ids(table, "address")?, ids(table, "size_bytes")?, ids(table, "alloc_ordinal")?);
+    let dead = column::<UInt64Type>(table, "free_ordinal")?;
+    let run_ids = column::<UInt32Type>(table, "run_id")?;
+    let mut lives = vec![(Vec::new(), Vec::new()); runs.len()];
+    for (row, position) in (0..table.num_rows()).zip(0..) {
+        let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
+        let dead = if dead.is_valid(row) { dead.value(row) } else { u64::MAX };
+        let high = lows[row].saturating_add(sizes[row]);
+        lives[run].0.push(Life { low: lows[row], high, born: born[row], dead });
+        lives[run].1.push(position);
+    }
+    Ok(lives)
+}
+
+fn ids(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
+    Ok(column::<UInt64Type>(batch, name)?.values().to_vec())
+}
+
+/// A column of numbers; an error where it is missing or of another type.
+pub(super) fn column<'a, T: ArrowPrimitiveType>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> Result<&'a PrimitiveArray<T>> {
+    batch.column_by_name(name).and_then(|array| array.as_primitive_opt::<T>()).ok_or_else(|| wrong(name))
+}
+
+fn numbers(batch: &RecordBatch, name: &str, row: usize) -> Result<PrimitiveArray<Int64Type>> {
+    let list = batch.column_by_name(name).and_then(|array| array.as_list_opt::<i32>());
+    let values = list.map(|list| list.value(row)).ok_or_else(|| wrong(name))?;
+    values.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| wrong(name))
+}
+
+/// The error for a column that is not what the schema declares.
+pub(super) fn wrong(name: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("column `{name}` is missing or of another type than declared"))
+}

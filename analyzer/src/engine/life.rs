@@ -1,0 +1,209 @@
+//! Address ranges with lives, and those that live at one launch.
+//!
+//! Times are launch ordinals, half-open like the addresses.
+
+/// An address range that lives for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// First address.
+    pub low: u64,
+    /// Past the last address.
+    pub high: u64,
+    /// Ordinal of the first launch that can use it.
+    pub born: u64,
+    /// Ordinal of the first launch that cannot; the largest number where it never dies.
+    pub dead: u64,
+}
+
+/// A piece of the address space that belongs to one life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First address.
+    pub low: u64,
+    /// Past the last address.
+    pub high: u64,
+    /// The life's position in [`Lives`].
+    pub life: u32,
+}
+
+/// A piece of the address space in which nothing lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// First address.
+    pub low: u64,
+    /// Past the last address.
+    pub high: u64,
+}
+
+/// Address ranges with lives, in the order in which they were given.
+#[derive(Debug, Default)]
+pub struct Lives {
+    lives: Vec<Life>,
+    by_birth: Vec<u32>,
+    by_death: Vec<u32>,
+}
+
+impl Lives {
+    /// Ranges with lives. Those without bytes or without time are never met.
+    pub fn new(lives: Vec<Life>) -> Self {
+        let mut by_birth: Vec<u32> = (0..u32::try_from(lives.len()).unwrap_or(u32::MAX)).collect();
+        by_birth.retain(|&life| {
+            let life = &lives[life as usize];
+            life.low < life.high && life.born < life.dead
+        });
+        let mut by_death = by_birth.clone();
+        by_birth.sort_by_key(|&life| lives[life as usize].born);
+        by_death.sort_by_key(|&life| lives[life as usize].dead);
+        Self { lives, by_birth, by_death }
+    }
+
+    /// The range and life at a position.
+    pub fn get(&self, life: u32) -> &Life {
+        &self.lives[life as usize]
+    }
+}
+
+/// What lives at one launch; moving forward in time costs only what changes.
+#[derive(Debug, Default)]
+pub struct LiveSet {
+    /// The launch, unless none was looked at yet.
+    ordinal: Option<u64>,
+    /// Of `by_birth` and `by_death`, how many are done with.
+    births: usize,
+    deaths: usize,
+    /// By address.
+    live: Vec<Piece>,
+    /// The same without overlaps, where there are any.
+    flat: Option<Vec<Piece>>,
+}
+
+impl LiveSet {
+    /// Moves to the launch with an ordinal.
+    pub fn move_to(&mut self, lives: &Lives, ordinal: u64) {
+        match self.ordinal {
+            Some(now) if now == ordinal => return,
+            Some(now) if now < ordinal => self.advance(lives, ordinal),
+            _ => self.rebuild(lives, ordinal),
+        }
+        self.ordinal = Some(ordinal);
+        let overlap = self.live.windows(2).any(|pair| pair[1].low < pair[0].high);
+        self.flat = overlap.then(|| flatten(lives, &self.live));
+    }
+
+    /// The piece that holds an address; where none does, the gap between its neighbours.
+    #[inline]
+    pub fn find(&self, address: u64) -> Result<Piece, Gap> {
+        let pieces = self.flat.as_deref().unwrap_or(&self.live);
+        let after = pieces.partition_point(|piece| piece.low <= address);
+        let before = pieces[..after].last();
+        match before {
+            Some(piece) if address < piece.high => Ok(*piece),
+            _ => Err(Gap {
+                low: before.map_or(0, |piece| piece.high),
+                high: pieces.get(after).map_or(u64::MAX, |piece| piece.low),
+            }),
+        }
+    }
+
+    fn rebuild(&mut self, lives: &Lives, ordinal: u64) {
+        self.births = lives.by_birth.partition_point(|&life| lives.get(life).born <= ordinal);
+        self.deaths = lives.by_death.partition_point(|&life| lives.get(life).dead <= ordinal);
+        self.live.clear();
+        let born = lives.by_birth[..self.births].iter();
+        self.live
+            .extend(born.filter(|&&life| ordinal < lives.get(life).dead).map(|&life| piece(lives, life)));
+        self.live.sort_unstable_by_key(key);
+    }
+
+    fn advance(&mut self, lives: &Lives, ordinal: u64) {
+        while let Some(&life) =
+            lives.by_birth.get(self.births).filter(|&&life| lives.get(life).born <= ordinal)
+        {
+            self.births += 1;
+            let piece = piece(lives, life);
+            if ordinal < lives.get(life).dead
+                && let Err(place) = self.live.binary_search_by_key(&key(&piece), key)
+            {
+                self.live.insert(place, piece);
+            }
+        }
+        while let Some(&life) =
+            lives.by_death.get(self.deaths).filter(|&&life| lives.get(life).dead <= ordinal)
+        {
+            self.deaths += 1;
+            if let Ok(place) = self.live.binary_search_by_key(&key(&piece(lives, life)), key) {
+                self.live.remove(place);
+            }
+        }
+    }
+}
+
+fn piece(lives: &Lives, life: u32) -> Piece {
+    let Life { low, high, .. } = *lives.get(life);
+    Piece { low, high, life }
+}
+
+fn key(piece: &Piece) -> (u64, u32) {
+    (piece.low, piece.life)
+}
+
+/// Pieces without overlaps: where several lives hold an address, the smallest has it, then the newest.
+fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
+    let mut bounds: Vec<u64> = live.iter().flat_map(|piece| [piece.low, piece.high]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let rank = |piece: &Piece| {
+        let life = lives.get(piece.life);
+        (life.high - life.low, std::cmp::Reverse((life.born, piece.life)))
+    };
+    let (mut flat, mut open, mut next) = (Vec::<Piece>::new(), Vec::<Piece>::new(), 0);
+    for bound in bounds.windows(2) {
+        open.retain(|piece| piece.high > bound[0]);
+        while let Some(piece) = live.get(next).filter(|piece| piece.low <= bound[0]) {
+            open.push(*piece);
+            next += 1;
+        }
+        let Some(best) = open.iter().min_by_key(|piece| rank(piece)) else { continue };
+        match flat.last_mut().filter(|last| last.life == best.life && last.high == bound[0]) {
+            Some(last) => last.high = bound[1],
+            None => flat.push(Piece { low: bound[0], high: bound[1], life: best.life }),
+        }
+    }
+    flat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(low: u64, high: u64, born: u64, dead: u64) -> Life {
+        Life { low, high, born, dead }
+    }
+
+    #[test]
+    fn an_address_is_reused_by_another_life() {
+        let lives = Lives::new(vec![life(100, 200, 0, 5), life(100, 150, 5, 9), life(150, 160, 7, u64::MAX)]);
+        let mut live = LiveSet::default();
+        let found: Vec<_> = [0, 4, 5, 6, 7, 9, 20, 4]
+            .map(|ordinal| {
+                live.move_to(&lives, ordinal);
+                [120, 155, 199].map(|address| live.find(address).ok().map(|piece| piece.life))
+            })
+            .into();
+        let old = [Some(0), Some(0), Some(0)];
+        let young = [Some(1), None, None];
+        let late = [None, Some(2), None];
+        assert_eq!(found, [old, old, young, young, [Some(1), Some(2), None], late, late, old]);
+    }
+
+    #[test]
+    fn of_overlapping_ranges_the_smallest_has_the_address() {
+        let lives =
+            Lives::new(vec![life(0, 100, 0, 9), life(20, 40, 0, 9), life(30, 50, 1, 9), life(10, 10, 0, 9)]);
+        let mut live = LiveSet::default();
+        live.move_to(&lives, 3);
+        let owner = |address| live.find(address).ok().map(|piece| piece.life);
+        assert_eq!([0, 19, 20, 29, 30, 49, 50, 99].map(owner), [0, 0, 1, 1, 2, 2, 0, 0].map(Some));
+        assert_eq!(live.find(100), Err(Gap { low: 100, high: u64::MAX }));
+    }
+}

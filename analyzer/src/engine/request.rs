@@ -1,0 +1,214 @@
+//! One warp request: its lanes' addresses, and what a set of its lanes touches.
+
+/// Bytes of a sector: the unit in which memory is moved.
+pub const SECTOR_BYTES: u64 = 32;
+
+/// A row of `memory_access`, as far as addresses go.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Active lanes.
+    pub lane_mask: u32,
+    /// Lowest address that any lane accesses.
+    pub address: u64,
+    /// Bytes from there to past the last byte.
+    pub span_bytes: u64,
+    /// Bytes that each lane accesses.
+    pub access_bytes: u64,
+    /// Where the lanes are.
+    pub lanes: Lanes<'a>,
+}
+
+/// Where the active lanes of a request are.
+#[derive(Clone, Copy, Debug)]
+pub enum Lanes<'a> {
+    /// At equal distances, lane by lane, the highest lane at the lowest address where negative.
+    Regular(i32),
+    /// Each active lane's distance from the lowest address, to be shifted left.
+    Irregular(&'a [u32], u8),
+}
+
+/// What some lanes of a request touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Lanes.
+    pub lanes: u32,
+    /// Distinct sectors of 32 bytes.
+    pub sectors: u64,
+    /// Bytes of the union.
+    pub unique_bytes: u64,
+}
+
+impl Request<'_> {
+    /// The active lanes with their addresses, lowest lane first. Lanes whose distance is missing are left out.
+    pub fn addresses(&self) -> impl Iterator<Item = (u32, u64)> {
+        let Self { lane_mask, address, lanes, .. } = *self;
+        let first = if let Lanes::Regular(..0) = lanes {
+            31 - lane_mask.leading_zeros().min(31)
+        } else {
+            lane_mask.trailing_zeros()
+        };
+        let active = (0..32_u32).filter(move |lane| lane_mask >> lane & 1 == 1);
+        active.enumerate().filter_map(move |(place, lane)| {
+            let distance = match lanes {
+                Lanes::Regular(stride) => (i64::from(lane) - i64::from(first)) * i64::from(stride),
+                Lanes::Irregular(offsets, shift) => {
+                    i64::try_from(u64::from(*offsets.get(place)?).checked_shl(shift.into())?).ok()?
+                }
+            };
+            Some((lane, address.wrapping_add_signed(distance)))
+        })
+    }
+
+    /// What all lanes touch.
+    pub fn touched(&self) -> Touched {
+        match self.lanes {
+            Lanes::Regular(stride) if contiguous(self.lane_mask) => {
+                self.touched_regular(stride.unsigned_abs().into())
+            }
+            _ => self.touched_by(u32::MAX),
+        }
+    }
+
+    /// What the lanes of a mask touch, in the short way where they are all.
+    #[inline]
+    pub fn touched_in(&self, mask: u32) -> Touched {
+        if mask == self.lane_mask { self.touched() } else { self.touched_by(mask) }
+    }
+
+    /// What the lanes of a mask touch.
+    pub fn touched_by(&self, mask: u32) -> Touched {
+        let mut addresses = [0; 32];
+        let mut count = 0;
+        for (_, address) in self.addresses().filter(|(lane, _)| mask >> lane & 1 == 1) {
+            addresses[count] = address;
+            count += 1;
+        }
+        touched(&mut addresses[..count], self.access_bytes)
+    }
+
+    /// Lanes without gaps between them, `stride` bytes from one to the next.
+    fn touched_regular(&self, stride: u64) -> Touched {
+        let lanes = self.lane_mask.count_ones();
+        let (count, size) = (u64::from(lanes), self.access_bytes);
+        if count == 0 || size == 0 {
+            return Touched { lanes, ..Touched::default() };
+        }
+        let span = stride * (count - 1) + size;
+        let unique_bytes = if stride <= size { span } else { count * size };
+        let sectors = if stride < size + SECTOR_BYTES {
+            // A gap is shorter than a sector: every sector of the span is touched.
+            sectors_between(self.address, span)
+        } else if stride % SECTOR_BYTES == 0 {
+            count * sectors_between(self.address, size)
+        } else {
+            (0..count).map(|lane| sectors_between(self.address.wrapping_add(lane * stride), size)).sum()
+        };
+        Touched { lanes, sectors, unique_bytes }
+    }
+}
+
+/// Whether the set bits have no gap.
+fn contiguous(mask: u32) -> bool {
+    mask != 0 && (u64::from(mask >> mask.trailing_zeros()) + 1).is_power_of_two()
+}
+
+/// Sectors that `bytes` bytes from an address on lie in.
+fn sectors_between(address: u64, bytes: u64) -> u64 {
+    address.wrapping_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
+}
+
+/// What accesses of one size at some addresses touch.
+fn touched(addresses: &mut [u64], size: u64) -> Touched {
+    let lanes = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    if addresses.is_empty() || size == 0 {
+        return Touched { lanes, ..Touched::default() };
+    }
+    let bits = addresses.iter().fold(0, |bits, address| bits | address);
+    if size <= SECTOR_BYTES && size.is_power_of_two() && bits % size == 0 {
+        // Aligned accesses lie in one sector each, and two are equal or apart.
+        let shift = size.trailing_zeros();
+        let sectors = distinct(addresses.iter().map(|address| address / SECTOR_BYTES));
+        return Touched {
+            lanes,
+            sectors,
+            unique_bytes: distinct(addresses.iter().map(|a| a >> shift)) * size,
+        };
+    }
+    addresses.sort_unstable();
+    let (mut sectors, mut unique_bytes) = (0, 0);
+    let (mut next_sector, mut next_byte) = (0, 0);
+    for &address in &*addresses {
+        let end = address.saturating_add(size);
+        unique_bytes += end.saturating_sub(address.max(next_byte));
+        next_byte = next_byte.max(end);
+        let past = (end - 1) / SECTOR_BYTES + 1;
+        sectors += past.saturating_sub((address / SECTOR_BYTES).max(next_sector));
+        next_sector = next_sector.max(past);
+    }
+    Touched { lanes, sectors, unique_bytes }
+}
+
+/// How many of at most 32 numbers are different: a hash table of 64 places on the stack.
+fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut table = [0_u64; 64];
+    let mut taken = 0_u64;
+    for number in numbers {
+        let mut place = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize;
+        while taken >> place & 1 == 1 && table[place] != number {
+            place = (place + 1) % 64;
+        }
+        table[place] = number;
+        taken |= 1 << place;
+    }
+    taken.count_ones().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(address: u64, size: u64, stride: i32, mask: u32, expected: (u64, u64)) {
+        let request = Request {
+            lane_mask: mask,
+            address,
+            span_bytes: 0,
+            access_bytes: size,
+            lanes: Lanes::Regular(stride),
+        };
+        let touched = request.touched();
+        assert_eq!((touched.sectors, touched.unique_bytes), expected);
+        assert_eq!(request.touched_by(u32::MAX), touched, "the general way agrees with the short one");
+        let mut addresses: Vec<u64> = request.addresses().map(|(_, address)| address).collect();
+        let lowest = addresses.iter().min().copied().unwrap();
+        assert_eq!(lowest, address);
+        addresses.iter_mut().for_each(|lane| *lane -= address);
+        let offsets: Vec<u32> = addresses.iter().map(|&offset| u32::try_from(offset).unwrap()).collect();
+        let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), ..request };
+        assert_eq!(irregular.touched(), touched, "irregular lanes at the same places touch the same");
+    }
+
+    #[test]
+    fn golden_patterns() {
+        let all = u32::MAX;
+        check(0x1000, 4, 4, all, (4, 128));
+        check(0x1004, 4, 4, all, (5, 128));
+        check(0x1000, 4, 8, all, (8, 128));
+        check(0x1000, 4, 128, all, (32, 128));
+        check(0x1000, 4, 0, all, (1, 4));
+        check(0x1000, 16, 16, all, (16, 512));
+        check(0x1000, 2, 2, all, (2, 64));
+    }
+
+    #[test]
+    fn unusual_patterns() {
+        check(0x1000, 4, -4, u32::MAX, (4, 128));
+        check(0x1000, 4, -4, 0xff, (1, 32));
+        check(0x1000, 4, 4, 0x8000_0001, (2, 8));
+        check(0x1002, 4, 36, u32::MAX, (36, 128));
+        check(0x101e, 4, 40, 7, (4, 12));
+        check(0x1000, 8, 4, 3, (1, 12));
+        check(0x1000, 64, 32, 3, (3, 96));
+        check(0x1000, 4, 4, 1 << 31, (1, 4));
+    }
+}

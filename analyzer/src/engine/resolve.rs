@@ -1,0 +1,312 @@
+//! Which tensor the lanes of a request belong to, at one launch.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::common::HashMap;
+
+use super::index::{Launch, TensorIndex};
+use super::life::{LiveSet, Piece};
+use super::request::Request;
+
+/// What an address belongs to; the numbers are positions in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A tensor.
+    Tensor(u32),
+    /// A storage, at a place that no view of it covers.
+    Storage(u32),
+    /// An allocation of the driver, outside any storage.
+    Allocation(u32),
+    /// Nothing that is known.
+    Unknown,
+    /// Not device memory.
+    NotGlobal,
+}
+
+impl Target {
+    /// The words for [`Target::word`]'s values.
+    pub const WORDS: [&str; 5] = ["tensor", "storage", "outside any tensor", "unknown address", "not global"];
+
+    /// Its kind's position in [`Target::WORDS`].
+    pub fn word(self) -> u8 {
+        match self {
+            Self::Tensor(_) => 0,
+            Self::Storage(_) => 1,
+            Self::Allocation(_) => 2,
+            Self::Unknown => 3,
+            Self::NotGlobal => 4,
+        }
+    }
+}
+
+/// Some lanes of a request that belong to one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// What they belong to.
+    pub target: Target,
+    /// The lanes.
+    pub lane_mask: u32,
+}
+
+/// Views looked at for one address at most: a bound against captures with absurdly many overlapping views.
+const MOST_CANDIDATES: usize = 64;
+/// Ops around an op looked at, at most: parents of a damaged capture can form a circle.
+const DEEPEST_OP: u32 = 256;
+
+/// A range of addresses with one answer.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    low: u64,
+    high: u64,
+    /// The answer, or the pieces' candidates to ask, in `candidates`.
+    answer: Result<Target, Candidates>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidates {
+    storage: u32,
+    start: usize,
+    end: usize,
+}
+
+/// Answers for one launch after the other; cheapest when launches come in their order.
+#[derive(Debug)]
+pub struct Resolver {
+    index: Arc<TensorIndex>,
+    /// Of each run, its storages and allocations that live at the launch last looked at.
+    live: Vec<(LiveSet, LiveSet)>,
+    kernel_id: Option<u64>,
+    launch: Option<Launch>,
+    /// At this launch, the depth of the op that each view takes part in, 0 for the running op.
+    depths: Option<HashMap<u32, u32>>,
+    /// At this launch, the stretches of each storage that was asked for.
+    stretches: HashMap<u32, Vec<Stretch>>,
+    candidates: Vec<u32>,
+    /// The stretches that answered last.
+    recent: [Stretch; 4],
+    oldest: usize,
+}
+
+/// A stretch that holds no address.
+const NOWHERE: Stretch = Stretch { low: 1, high: 0, answer: Ok(Target::Unknown) };
+
+impl Resolver {
+    /// A resolver over an index.
+    pub fn new(index: Arc<TensorIndex>) -> Self {
+        let live = index.runs.iter().map(|_| Default::default()).collect();
+        Self {
+            index,
+            live,
+            kernel_id: None,
+            launch: None,
+            depths: None,
+            stretches: HashMap::new(),
+            candidates: Vec::new(),
+            recent: [NOWHERE; 4],
+            oldest: 0,
+        }
+    }
+
+    /// What it looks things up in.
+    pub fn index(&self) -> &TensorIndex {
+        &self.index
+    }
+
+    /// Moves to a launch.
+    pub fn move_to(&mut self, kernel_id: u64) {
+        if self.kernel_id == Some(kernel_id) {
+            return;
+        }
+        self.kernel_id = Some(kernel_id);
+        self.launch = self.index.launches.get(&kernel_id).copied();
+        self.depths = None;
+        self.stretches.clear();
+        self.candidates.clear();
+        self.recent = [NOWHERE; 4];
+        if let Some(Launch { run, ordinal, .. }) = self.launch {
+            let (storages, allocations) = &mut self.live[run];
+            storages.move_to(&self.index.runs[run].storages, ordinal);
+            allocations.move_to(&self.index.runs[run].allocations, ordinal);
+        }
+    }
+
+    /// Splits a request's lanes by what they belong to at the launch moved to.
+    pub fn resolve(&mut self, request: &Request<'_>, shares: &mut Vec<Share>) {
+        shares.clear();
+        let stretch = self.stretch(request.address);
+        if let Ok(target) = stretch.answer
+            && request.address.saturating_add(request.span_bytes) <= stretch.high
+        {
+            shares.push(Share { target, lane_mask: request.lane_mask });
+            return;
+        }
+        for (lane, address) in request.addresses() {
+            let target = self.target(address);
+            match shares.iter_mut().find(|share| share.target == target) {
+                Some(share) => share.lane_mask |= 1 << lane,
+                None => shares.push(Share { target, lane_mask: 1 << lane }),
+            }
+        }
+    }
+
+    /// What one address belongs to at the launch moved to.
+    pub fn target(&mut self, address: u64) -> Target {
+        match self.stretch(address).answer {
+            Ok(target) => target,
+            Err(Candidates { storage, start, end }) => {
+                let holds = |view: &&u32| self.index.views[**view as usize].view.holds(address);
+                self.candidates[start..end]
+                    .iter()
+                    .find(holds)
+                    .map_or(Target::Storage(storage), |&v| Target::Tensor(v))
+            }
+        }
+    }
+
+    /// The identities of a target: storage, tensor, allocation.
+    pub fn ids(index: &TensorIndex, target: Target) -> (Option<u64>, Option<u64>, Option<u64>) {
+        match target {
+            Target::Tensor(view) => {
+                let view = &index.views[view as usize];
+                (Some(index.storage_ids[view.storage as usize]), Some(view.tensor_id), None)
+            }
+            Target::Storage(storage) => (Some(index.storage_ids[storage as usize]), None, None),
+            Target::Allocation(allocation) => (None, None, Some(index.allocation_ids[allocation as usize])),
+            Target::Unknown | Target::NotGlobal => (None, None, None),
+        }
+    }
+
+    #[inline]
+    fn stretch(&mut self, address: u64) -> Stretch {
+        for stretch in self.recent {
+            if stretch.low <= address && address < stretch.high {
+                return stretch;
+            }
+        }
+        let stretch = self.look_up(address);
+        self.recent[self.oldest] = stretch;
+        self.oldest = (self.oldest + 1) % self.recent.len();
+        stretch
+    }
+
+    fn look_up(&mut self, address: u64) -> Stretch {
+        let Some(launch) = self.launch else {
+            return Stretch { low: 0, high: u64::MAX, answer: Ok(Target::Unknown) };
+        };
+        let (storages, allocations) = &self.live[launch.run];
+        let run = &self.index.runs[launch.run];
+        match (storages.find(address), allocations.find(address)) {
+            (Ok(piece), _) => self.in_storage(piece, run.storage_rows[piece.life as usize], address, launch),
+            (Err(gap), Ok(piece)) => Stretch {
+                low: gap.low.max(piece.low),
+                high: gap.high.min(piece.high),
+                answer: Ok(Target::Allocation(run.allocation_rows[piece.life as usize])),
+            },
+            (Err(gap), Err(other)) => Stretch {
+                low: gap.low.max(other.low),
+                high: gap.high.min(other.high),
+                answer: Ok(Target::Unknown),
+            },
+        }
+    }
+
+    fn in_storage(&mut self, piece: Piece, storage: u32, address: u64, launch: Launch) -> Stretch {
+        if !self.stretches.contains_key(&storage) {
+            let stretches = self.divide(storage, launch);
+            self.stretches.insert(storage, stretches);
+        }
+        let stretches = &self.stretches[&storage];
+        let after = stretches.partition_point(|stretch| stretch.low <= address);
+        let whole = Stretch { low: 0, high: u64::MAX, answer: Ok(Target::Storage(storage)) };
+        let stretch = after.checked_sub(1).and_then(|place| stretches.get(place)).copied().unwrap_or(whole);
+        Stretch { low: stretch.low.max(piece.low), high: stretch.high.min(piece.high), ..stretch }
+    }
+
+    /// Divides the address space by the views of a storage, the preferred one first in each stretch.
+    fn divide(&mut self, storage: u32, launch: Launch) -> Vec<Stretch> {
+        let order = self.preference(storage, launch);
+        let index = Arc::clone(&self.index);
+        let view = |place: usize| &index.views[order[place] as usize].view;
+        let mut bounds: Vec<u64> = vec![0, u64::MAX];
+        bounds.extend((0..order.len()).flat_map(|place| [view(place).low, view(place).high]));
+        bounds.sort_unstable();
+        bounds.dedup();
+        let mut opening: Vec<usize> = (0..order.len()).collect();
+        opening.sort_unstable_by_key(|&place| view(place).low);
+        let mut opening = opening.into_iter().peekable();
+        let (mut open, mut stretches) = (BTreeSet::new(), Vec::<Stretch>::new());
+        for bound in bounds.windows(2) {
+            open.retain(|&place| view(place).high > bound[0]);
+            while let Some(place) = opening.next_if(|&place| view(place).low <= bound[0]) {
+                open.insert(place);
+            }
+            let answer = self.candidates_of(&open, &order, storage);
+            match stretches.last_mut() {
+                Some(last) if self.same(last.answer, answer) => last.high = bound[1],
+                _ => stretches.push(Stretch { low: bound[0], high: bound[1], answer }),
+            }
+        }
+        stretches
+    }
+
+    /// The views to ask in a stretch: those that span it, down to the first that covers all of it.
+    fn candidates_of(
+        &mut self,
+        open: &BTreeSet<usize>,
+        order: &[u32],
+        storage: u32,
+    ) -> Result<Target, Candidates> {
+        let start = self.candidates.len();
+        for &place in open.iter().take(MOST_CANDIDATES) {
+            let view = order[place];
+            let is_dense = self.index.views[view as usize].view.is_dense;
+            if is_dense && self.candidates.len() == start {
+                return Ok(Target::Tensor(view));
+            }
+            self.candidates.push(view);
+            if is_dense {
+                break;
+            }
+        }
+        let end = self.candidates.len();
+        if start == end { Ok(Target::Storage(storage)) } else { Err(Candidates { storage, start, end }) }
+    }
+
+    fn same(&self, a: Result<Target, Candidates>, b: Result<Target, Candidates>) -> bool {
+        match (a, b) {
+            (Ok(a), Ok(b)) => a == b,
+            (Err(a), Err(b)) => self.candidates[a.start..a.end] == self.candidates[b.start..b.end],
+            _ => false,
+        }
+    }
+
+    /// The views of a storage that exist at the launch, the preferred one first.
+    fn preference(&mut self, storage: u32, launch: Launch) -> Vec<u32> {
+        let index = Arc::clone(&self.index);
+        let views = index.storage_views[storage as usize]..index.storage_views[storage as usize + 1];
+        let mut order: Vec<u32> =
+            views.filter(|&view| index.views[view as usize].born_ns <= launch.begin_ns).collect();
+        if order.len() > 1 {
+            let depths = self.depths.get_or_insert_with(|| depths(&index, launch.op));
+            // Stable: among equals the index has the preferred one first.
+            order.sort_by_key(|view| depths.get(view).copied().unwrap_or(u32::MAX));
+        }
+        order
+    }
+}
+
+/// The views that take part in an op and in those around it, with the number of ops between.
+fn depths(index: &TensorIndex, op: Option<u32>) -> HashMap<u32, u32> {
+    let mut depths = HashMap::new();
+    let mut next = op;
+    for depth in 0..DEEPEST_OP {
+        let Some(op) = next else { break };
+        let (start, end) = (index.op_view_starts[op as usize], index.op_view_starts[op as usize + 1]);
+        for &view in &index.op_views[start as usize..end as usize] {
+            depths.entry(view).or_insert(depth);
+        }
+        next = index.op_parents[op as usize];
+    }
+    depths
+}

@@ -1,0 +1,114 @@
+//! Requests with their targets, one row each: the rows of `access_tensor`.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringDictionaryBuilder, UInt32Array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{SchemaRef, UInt8Type, UInt32Type, UInt64Type};
+use datafusion::error::Result;
+
+use super::access::Accesses;
+use super::request::Touched;
+use super::resolve::{Resolver, Share, Target};
+
+/// Turns batches of `memory_access` into batches of `access_tensor`.
+#[derive(Debug)]
+pub(super) struct Rows {
+    resolver: Resolver,
+    schema: SchemaRef,
+    shares: Vec<Share>,
+}
+
+/// The columns that the engine adds, while they grow.
+#[derive(Default)]
+struct Added {
+    rows: Vec<u32>,
+    targets: Vec<Target>,
+    masks: Vec<u32>,
+    touched: Vec<Touched>,
+}
+
+impl Rows {
+    pub(super) fn new(resolver: Resolver, schema: SchemaRef) -> Self {
+        Self { resolver, schema, shares: Vec::new() }
+    }
+
+    /// The rows of a batch.
+    pub(super) fn convert(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let accesses = Accesses::new(batch)?;
+        let wants = |name: &str| self.schema.field_with_name(name).is_ok();
+        let measures = wants("sectors") || wants("unique_bytes");
+        let mut added = Added::default();
+        for (row, number) in (0..batch.num_rows()).zip(0..) {
+            let request = accesses.request(row);
+            if accesses.is_global(row) {
+                self.resolver.move_to(accesses.kernel_id[row]);
+                self.resolver.resolve(&request, &mut self.shares);
+            } else {
+                self.shares.clear();
+                self.shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+            }
+            for share in &self.shares {
+                added.rows.push(number);
+                added.targets.push(share.target);
+                added.masks.push(share.lane_mask);
+                if measures {
+                    added.touched.push(request.touched_in(share.lane_mask));
+                }
+            }
+        }
+        self.assemble(batch, added)
+    }
+
+    fn assemble(&self, batch: &RecordBatch, added: Added) -> Result<RecordBatch> {
+        let count = added.rows.len();
+        let rows = (count != batch.num_rows()).then(|| UInt32Array::from(added.rows));
+        let columns: Result<Vec<ArrayRef>> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| match (batch.column_by_name(field.name()), &rows) {
+                _ if field.name() == "lane_mask" => Ok(Arc::new(UInt32Array::from(added.masks.clone())) as _),
+                (Some(column), None) => Ok(Arc::clone(column)),
+                (Some(column), Some(rows)) => Ok(take(column, rows, None)?),
+                (None, _) => Ok(self.added(field.name(), &added.targets, &added.masks, &added.touched)),
+            })
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns?, &options)?)
+    }
+
+    fn added(&self, name: &str, targets: &[Target], masks: &[u32], touched: &[Touched]) -> ArrayRef {
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let ids = targets.iter().map(|&target| Resolver::ids(self.resolver.index(), target));
+        match name {
+            "target" => words(targets.iter().map(|target| Target::WORDS[usize::from(target.word())])),
+            "storage_id" => numbers(ids.map(|(storage, ..)| storage)),
+            "tensor_id" => numbers(ids.map(|(_, tensor, _)| tensor)),
+            "allocation_id" => numbers(ids.map(|(.., allocation)| allocation)),
+            "lane_count" => small_numbers(masks.iter().map(|mask| mask.count_ones())),
+            "sectors" => small_numbers(touched.iter().map(|touched| small(touched.sectors))),
+            _ => small_numbers(touched.iter().map(|touched| small(touched.unique_bytes))),
+        }
+    }
+}
+
+fn words<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+    let mut builder = StringDictionaryBuilder::<UInt8Type>::new();
+    values.for_each(|value| builder.append_value(value));
+    Arc::new(builder.finish())
+}
+
+fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    let mut builder = PrimitiveBuilder::<UInt64Type>::new();
+    values.for_each(|value| builder.append_option(value));
+    Arc::new(builder.finish())
+}
+
+fn small_numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+    let mut builder = PrimitiveBuilder::<UInt32Type>::new();
+    values.for_each(|value| builder.append_value(value));
+    Arc::new(builder.finish())
+}

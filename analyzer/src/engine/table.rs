@@ -1,0 +1,106 @@
+//! The derived tables in a schema: plans the scan below the operator and builds the index when first asked.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use tokio::sync::OnceCell;
+
+use super::access::COLUMNS;
+use super::exec::{Grain, TensorExec};
+use super::index::{SOURCES, Sources, TensorIndex};
+use crate::tables::captured::CapturedTable;
+
+/// What all derived tables of a capture share.
+#[derive(Debug)]
+pub struct Engine {
+    access: Arc<CapturedTable>,
+    /// The tables that [`SOURCES`] names, in its order.
+    sources: [Arc<CapturedTable>; 7],
+    index: OnceCell<Arc<TensorIndex>>,
+}
+
+impl Engine {
+    /// Over the tables of a capture, found by name.
+    pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
+        let mut sources = Vec::new();
+        for (name, _) in SOURCES {
+            sources.push(table(name)?);
+        }
+        let sources = sources.try_into().ok()?;
+        Some(Self { access: table("memory_access")?, sources, index: OnceCell::new() })
+    }
+
+    /// The index, built when first asked for.
+    pub async fn index(&self) -> Result<Arc<TensorIndex>> {
+        let build = async || {
+            let mut batches = Vec::new();
+            for (table, (_, columns)) in self.sources.iter().zip(SOURCES) {
+                batches.push(table.read(columns)?);
+            }
+            let [launch, launch_run, op, op_tensor, storage, tensor, device_allocation] =
+                <[_; 7]>::try_from(batches).map_err(|_| super::index::wrong("sources"))?;
+            let sources = Sources { launch, launch_run, op, op_tensor, storage, tensor, device_allocation };
+            Ok(Arc::new(TensorIndex::build(&sources)?))
+        };
+        self.index.get_or_try_init(build).await.map(Arc::clone)
+    }
+}
+
+/// One derived table.
+#[derive(Debug)]
+pub struct DerivedTable {
+    engine: Arc<Engine>,
+    grain: Grain,
+    schema: SchemaRef,
+}
+
+impl DerivedTable {
+    /// The table of a grain.
+    pub fn new(engine: Arc<Engine>, grain: Grain) -> Self {
+        Self { engine, schema: grain.table().schema(), grain }
+    }
+
+    /// The columns of `memory_access` that the operator needs to give the columns asked for.
+    fn input_columns(&self, columns: &[usize]) -> Vec<usize> {
+        let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
+        let instruction: &[&str] = match self.grain {
+            Grain::Request => &[],
+            Grain::Instruction => &["function_id", "pc", "kind"],
+        };
+        let names = asked.chain(COLUMNS).chain(instruction.iter().copied());
+        let access = self.engine.access.schema();
+        let mut input: Vec<usize> = names.filter_map(|name| access.index_of(name).ok()).collect();
+        input.sort_unstable();
+        input.dedup();
+        input
+    }
+}
+
+#[async_trait]
+impl TableProvider for DerivedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
+        Ok(Arc::new(TensorExec::new(input, self.engine.index().await?, self.grain, columns)?))
+    }
+}

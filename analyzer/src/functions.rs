@@ -1,0 +1,23 @@
+//! Scalar functions that SQL lacks, one file each.
+
+mod hex;
+mod lane_count;
+mod poisson;
+mod shape;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
+/// Every function, with its documentation.
+pub fn functions() -> Vec<Arc<ScalarUDF>> {
+    [
+        ScalarUDF::from(hex::Hex::default()),
+        ScalarUDF::from(lane_count::LaneCount::default()),
+        ScalarUDF::from(poisson::Poisson::low()),
+        ScalarUDF::from(poisson::Poisson::high()),
+        ScalarUDF::from(shape::Shape::default()),
+    ]
+    .map(Arc::new)
+    .into()
+}

@@ -1,0 +1,94 @@
+//! `poisson_low(count)` and `poisson_high(count)`: how far a count can be trusted.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{AsArray, Float64Array};
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// The normal distribution's 97.5 % point.
+const Z: f64 = 1.959_963_984_540_054;
+
+fn doc(name: &str, end: &str) -> Documentation {
+    let description =
+        format!("The {end} end of the 95 % interval of a Poisson count (Wilson and Hilferty's formula).");
+    Documentation::builder(DocSection::default(), description, format!("{name}(count)"))
+        .with_argument("count", "The count; fractions are as they are.")
+        .with_sql_example(format!("SELECT {name}(100)"))
+        .build()
+}
+
+static LOW: LazyLock<Documentation> = LazyLock::new(|| doc("poisson_low", "lower"));
+static HIGH: LazyLock<Documentation> = LazyLock::new(|| doc("poisson_high", "upper"));
+
+/// One of the two functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Poisson {
+    signature: Signature,
+    is_high: bool,
+}
+
+impl Poisson {
+    pub(super) fn low() -> Self {
+        Self { signature: Signature::exact(vec![DataType::Float64], Volatility::Immutable), is_high: false }
+    }
+
+    pub(super) fn high() -> Self {
+        Self { is_high: true, ..Self::low() }
+    }
+}
+
+impl ScalarUDFImpl for Poisson {
+    fn name(&self) -> &'static str {
+        if self.is_high { "poisson_high" } else { "poisson_low" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let end = if self.is_high { high } else { low };
+        let ends: Float64Array = arrays[0].as_primitive::<Float64Type>().unary(end);
+        Ok(ColumnarValue::Array(Arc::new(ends)))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(if self.is_high { &HIGH } else { &LOW })
+    }
+}
+
+fn low(count: f64) -> f64 {
+    if count <= 0.0 {
+        0.0
+    } else {
+        (count * (1.0 - 1.0 / (9.0 * count) - Z / (3.0 * count.sqrt())).powi(3)).max(0.0)
+    }
+}
+
+fn high(count: f64) -> f64 {
+    let next = count.max(0.0) + 1.0;
+    next * (1.0 - 1.0 / (9.0 * next) + Z / (3.0 * next.sqrt())).powi(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_those_of_the_exact_interval() {
+        // From the chi-squared distribution: (0, 3.689), (4.795, 18.39), (81.36, 121.63).
+        for (count, exact) in [(0.0, (0.0, 3.689)), (10.0, (4.795, 18.39)), (100.0, (81.36, 121.63))] {
+            assert!((low(count) - exact.0).abs() < 0.02, "{}", low(count));
+            assert!((high(count) - exact.1).abs() < 0.02, "{}", high(count));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `shape(sizes, strides)`: a tensor's shape in one word.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, AsArray, ListArray, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+static DOC: LazyLock<Documentation> = LazyLock::new(|| {
+    let description = "Sizes, such as 4x16, and the strides where they are not those of a contiguous tensor.";
+    Documentation::builder(DocSection::default(), description, "shape(sizes, strides)")
+        .with_argument("sizes", "Elements in each dimension.")
+        .with_argument("strides", "Elements between neighbours in each dimension.")
+        .with_sql_example("SELECT shape(sizes, strides) FROM tensor")
+        .build()
+});
+
+/// The function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Shape(Signature);
+
+impl Default for Shape {
+    fn default() -> Self {
+        let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
+        Self(Signature::exact(vec![list.clone(), list], Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for Shape {
+    fn name(&self) -> &'static str {
+        "shape"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let (sizes, strides) = (arrays[0].as_list::<i32>(), arrays[1].as_list::<i32>());
+        let shapes = (0..sizes.len()).map(|row| Some(shape(&numbers(sizes, row)?, &numbers(strides, row)?)));
+        Ok(ColumnarValue::Array(Arc::new(shapes.collect::<StringArray>())))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&DOC)
+    }
+}
+
+fn numbers(list: &ListArray, row: usize) -> Option<Vec<i64>> {
+    list.is_valid(row).then(|| list.value(row).as_primitive::<Int64Type>().values().to_vec())
+}
+
+fn shape(sizes: &[i64], strides: &[i64]) -> String {
+    if sizes.is_empty() {
+        return "scalar".to_owned();
+    }
+    let mut text = joined(sizes, "x");
+    let mut contiguous = 1_i64;
+    let is_contiguous = sizes.iter().zip(strides).rev().all(|(&size, &stride)| {
+        let follows = size == 1 || stride == contiguous;
+        contiguous = contiguous.saturating_mul(size);
+        follows
+    });
+    if !is_contiguous && !sizes.contains(&0) {
+        // A string takes whatever is written to it.
+        _ = write!(text, " strides {}", joined(strides, ","));
+    }
+    text
+}
+
+fn joined(numbers: &[i64], separator: &str) -> String {
+    numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_are_said_where_they_matter() {
+        assert_eq!(shape(&[4, 16], &[16, 1]), "4x16");
+        assert_eq!(shape(&[16, 4], &[1, 16]), "16x4 strides 1,16");
+        assert_eq!(shape(&[4, 1, 2], &[2, 99, 1]), "4x1x2");
+        assert_eq!(shape(&[3, 5], &[1, 0]), "3x5 strides 1,0");
+        assert_eq!(shape(&[0, 5], &[9, 9]), "0x5");
+        assert_eq!(shape(&[], &[]), "scalar");
+    }
+}

@@ -1,0 +1,35 @@
+//! What tables a capture holds, as a table.
+
+use std::sync::Arc;
+
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use stallmap_schema::table::Row as _;
+
+use super::captured::CapturedTable;
+
+stallmap_schema::tables! {
+    /// A table of this capture.
+    CaptureTable "capture_table" key [name] sort [name] {
+        /// Name in SQL.
+        name: String,
+        /// Rows.
+        row_count: u64,
+        /// Bytes of its Parquet file.
+        size_bytes: u64,
+        /// Whether the capture lacks it although this release declares it: it is then empty.
+        is_missing: bool,
+    }
+}
+
+/// The table `capture_table`.
+pub fn listing<'a>(tables: impl Iterator<Item = &'a Arc<CapturedTable>>) -> Result<MemTable> {
+    let rows = tables.map(|table| CaptureTable {
+        name: table.name().to_owned(),
+        row_count: u64::try_from(table.rows()).unwrap_or(0),
+        size_bytes: table.size_bytes() as u64,
+        is_missing: table.is_missing(),
+    });
+    let batch = CaptureTable::batch(rows)?;
+    MemTable::try_new(batch.schema(), vec![vec![batch]])
+}

@@ -1,0 +1,139 @@
+//! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
+//!
+//! A test file begins with `# capture: NAME` (`tiny`, or a path under `testdata/` without `.stallmap`), then has
+//! records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
+//! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+#[path = "../../schema/examples/tiny_capture/tiny.rs"]
+mod tiny;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::executor::block_on;
+use stallmap::session::Session;
+use stallmap_schema::capture::writer::Form;
+
+fn sql_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sql")
+}
+
+fn open(name: &str, folder: &Path) -> Session {
+    let path = if name == "tiny" {
+        let path = folder.join("tiny.stallmap");
+        if !path.exists() {
+            tiny::write(&path, Form::File).unwrap();
+        }
+        path
+    } else {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(format!("{name}.stallmap"))
+    };
+    Session::open(&[(None, path)]).unwrap()
+}
+
+/// The rows of an answer, columns apart by ` | `, or its error.
+async fn answer(session: &Session, sql: &str) -> Result<Vec<String>, String> {
+    let frame = session.sql(sql).await.map_err(|error| error.to_string())?;
+    let batches = frame.collect().await.map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for batch in batches {
+        let options = FormatOptions::default().with_null("NULL");
+        let columns: Vec<_> =
+            batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let cells: Vec<String> = columns.iter().map(|column| column.value(row).to_string()).collect();
+            rows.push(cells.join(" | ").replace('\n', "\\n").trim_end().to_owned());
+        }
+    }
+    Ok(rows)
+}
+
+/// Runs a test file; returns the text that it would have with the answers given now.
+async fn run(text: &str, session: &Session) -> String {
+    let mut given = String::new();
+    for record in text.split("\n\n") {
+        let record = record.trim_matches('\n');
+        let (comments, rest): (Vec<&str>, Vec<&str>) = record.lines().partition(|line| line.starts_with('#'));
+        let mut lines = comments.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        if let Some((kind, sql)) = rest.split_first() {
+            let sql: Vec<&str> = sql.iter().take_while(|line| **line != "----").copied().collect();
+            let answer = answer(session, &sql.join("\n")).await;
+            lines.extend(match (kind.starts_with("statement error"), answer) {
+                (true, Err(error)) => vec![format!("statement error {}", error.lines().next().unwrap_or(""))],
+                (true, Ok(_)) => vec!["statement error (but it succeeds)".to_owned()],
+                (false, Ok(_)) => vec![(*kind).to_owned()],
+                (false, Err(ref error)) => vec![format!("{kind} fails: {error}")],
+            });
+            lines.extend(sql.iter().map(|line| (*line).to_owned()));
+            if !kind.starts_with("statement") {
+                lines.push("----".to_owned());
+                lines.extend(self::answer(session, &sql.join("\n")).await.unwrap_or_default());
+            }
+        }
+        given += &lines.join("\n");
+        given += "\n\n";
+    }
+    format!("{}\n", given.trim_end())
+}
+
+fn test_files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for package in fs::read_dir(sql_folder()).unwrap() {
+        let package = package.unwrap().path();
+        if package.is_dir() {
+            let entries = fs::read_dir(&package).unwrap().map(|entry| entry.unwrap().path());
+            files.extend(entries.filter(|path| path.extension().is_some_and(|e| e == "slt")));
+        }
+    }
+    files.sort();
+    files
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn views_give_their_golden_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    for file in test_files() {
+        let text = fs::read_to_string(&file).unwrap();
+        let capture = text.lines().next().and_then(|line| line.strip_prefix("# capture: "));
+        let session = open(capture.expect("a test file begins with `# capture: NAME`"), folder.path());
+        let given = run(&text, &session).await;
+        if given != text && std::env::var_os("UPDATE").is_some() {
+            fs::write(&file, given).unwrap();
+        } else if given != text {
+            let first = given.lines().zip(text.lines()).find(|(given, text)| given != text);
+            wrong.push(format!("{}: given, expected: {first:?}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "UPDATE=1 writes new answers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_view_is_documented_and_tested() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = open("tiny", folder.path());
+    for view in session.library().unwrap() {
+        let planned = block_on(session.sql(&format!("SELECT * FROM {}", view.name))).unwrap();
+        let planned: Vec<&str> =
+            planned.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        let documented: Vec<&str> = view.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(planned, documented, "columns of `{}`", view.name);
+        let test = sql_folder().join(&view.package).join(format!("{}.slt", view.name));
+        assert!(test.exists(), "{} is missing", test.display());
+    }
+}
+
+#[test]
+fn views_never_sort() {
+    let folder = tempfile::tempdir().unwrap();
+    for view in open("tiny", folder.path()).library().unwrap() {
+        let sql =
+            view.sql.lines().filter(|line| !line.trim().starts_with("--")).collect::<Vec<_>>().join("\n");
+        let last = sql.rsplit(')').next().unwrap_or_default();
+        assert!(!last.contains("ORDER BY") && !last.contains("LIMIT"), "`{}` sorts", view.name);
+        assert!(sql.lines().count() <= 150, "`{}` is too long", view.name);
+    }
+}

@@ -1,0 +1,52 @@
+-- One launch of the program with what it ran for: kernel, op, Python lines.
+CREATE VIEW launch_context (
+  -- The launch.
+  kernel_id,
+  -- The run that defines it.
+  run_id,
+  -- Position among the launches of that run.
+  ordinal,
+  -- CUDA's device ordinal.
+  device_id,
+  -- The kernel.
+  function_id,
+  -- Its name as the programmer wrote it.
+  kernel,
+  -- The innermost op or region around the launch.
+  op_id,
+  -- Its name.
+  op,
+  -- The part of the training step.
+  phase,
+  -- Optimizer steps finished before.
+  step,
+  -- Dotted path of the module.
+  module_path,
+  -- The Python stack.
+  pystates_hash,
+  -- Its innermost line in the user's own code.
+  line,
+  -- In backward, the line whose gradient this is.
+  forward_line
+) AS
+SELECT
+  l.kernel_id,
+  l.run_id,
+  l.ordinal,
+  l.device_id,
+  l.function_id,
+  f.demangled_name,
+  l.op_id,
+  o.name,
+  o.phase,
+  o.step,
+  o.module_path,
+  l.pystates_hash,
+  p.line,
+  q.line
+FROM launch l
+LEFT JOIN function f ON f.function_id = l.function_id
+LEFT JOIN op o ON o.op_id = l.op_id
+LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN python_stack p ON p.pystates_hash = l.pystates_hash
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash

@@ -1,0 +1,39 @@
+-- One tensor with what it is: name, shape, the op and the line that made it.
+CREATE VIEW tensor_context (
+  -- The tensor.
+  tensor_id,
+  -- Its storage.
+  storage_id,
+  -- Its own name, else the name of a tensor that shares its storage (a weight, seen by its transpose).
+  name,
+  -- What it is to the model: parameter, gradient, buffer, optimizer_state.
+  role,
+  -- Element type.
+  dtype,
+  -- Sizes, and the strides where they are not those of a contiguous tensor.
+  shape,
+  -- Bytes from the first to past the last element.
+  span_bytes,
+  -- The op that made it; where none is known, the one that allocated its storage.
+  op,
+  -- The innermost user line of that op; null where it was born before recording.
+  birth_line
+) AS
+WITH named AS (
+  SELECT storage_id, min(name) AS name, min(role) AS role FROM tensor WHERE name IS NOT NULL GROUP BY storage_id
+)
+SELECT
+  t.tensor_id,
+  t.storage_id,
+  coalesce(t.name, n.name),
+  coalesce(t.role, n.role),
+  t.dtype,
+  shape(t.sizes, t.strides),
+  t.span_bytes,
+  o.name,
+  p.line
+FROM tensor t
+LEFT JOIN named n ON n.storage_id = t.storage_id
+LEFT JOIN storage s ON s.storage_id = t.storage_id
+LEFT JOIN op o ON o.op_id = coalesce(t.op_id, s.op_id)
+LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash

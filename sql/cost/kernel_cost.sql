@@ -1,0 +1,39 @@
+-- One kernel over all its launches.
+CREATE VIEW kernel_cost (
+  -- The kernel.
+  function_id,
+  -- Its name as the programmer wrote it.
+  kernel,
+  -- Launches, those without samples too.
+  launch_count,
+  -- Samples.
+  samples,
+  -- Part of all samples.
+  share,
+  -- Samples of memory stalls.
+  memory_samples,
+  -- Their part of the samples here.
+  memory_share,
+  -- Estimated time of the GPU, nanoseconds; see `sample_time`.
+  estimated_ns
+) AS
+WITH summed AS (
+  SELECT
+    l.function_id, l.kernel,
+    count(DISTINCT l.kernel_id) AS launch_count,
+    coalesce(sum(s.samples), 0) AS samples,
+    coalesce(sum(s.memory_samples), 0) AS memory_samples,
+    sum(s.estimated_ns) AS estimated_ns
+  FROM launch_context l
+  LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
+  GROUP BY l.function_id, l.kernel
+)
+SELECT
+  function_id, kernel,
+  launch_count,
+  samples,
+  samples / nullif(CAST(sum(samples) OVER () AS DOUBLE), 0.0),
+  memory_samples,
+  memory_samples / nullif(CAST(samples AS DOUBLE), 0.0),
+  estimated_ns
+FROM summed

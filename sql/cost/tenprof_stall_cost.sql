@@ -1,0 +1,34 @@
+-- What one tensor would cost if every producer and every tensor that it touches were charged in full, by the join on
+-- (pystates_hash, pc) that drops the function: for comparison with tools that count so, and for nothing else.
+CREATE VIEW tenprof_stall_cost (
+  -- The tensor.
+  tensor_id,
+  -- Samples charged in full.
+  samples,
+  -- Samples that `tensor_stall_cost` charges it.
+  exact_samples,
+  -- How many times too much; null where it should have been charged nothing.
+  overcharge
+) AS
+WITH touched AS (
+  SELECT DISTINCT coalesce(l.pystates_hash, 0) AS state, p.pc, p.tensor_id
+  FROM pc_tensor p
+  JOIN launch l ON l.kernel_id = p.kernel_id
+  WHERE p.tensor_id IS NOT NULL
+), sampled AS (
+  SELECT coalesce(l.pystates_hash, 0) AS state, w.producer_pc, sum(s.samples) AS samples
+  FROM pc_sample s
+  LEFT JOIN launch l ON l.kernel_id = s.kernel_id
+  JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
+  GROUP BY coalesce(l.pystates_hash, 0), w.producer_pc
+), full_count AS (
+  SELECT t.tensor_id, sum(s.samples) AS samples
+  FROM sampled s
+  JOIN touched t ON t.state = s.state AND t.pc = s.producer_pc
+  GROUP BY t.tensor_id
+), exact AS (
+  SELECT tensor_id, sum(samples) AS samples FROM stall_charge WHERE charge = 'tensor' GROUP BY tensor_id
+)
+SELECT f.tensor_id, f.samples, coalesce(e.samples, 0.0), f.samples / nullif(e.samples, 0.0)
+FROM full_count f
+LEFT JOIN exact e ON e.tensor_id = f.tensor_id

@@ -1,0 +1,67 @@
+-- What one tensor cost: samples of stalls charged to it, by the join on (kernel_id, function_id, pc).
+--
+-- Stalls that no tensor bears are rows too, with a charge other than tensor and no tensor_id: all rows sum to the
+-- samples taken. Samples are counts: `samples_low` to `samples_high` is where 95 of 100 repetitions would lie (Poisson).
+-- For the estimated time see `sample_time`.
+CREATE VIEW tensor_stall_cost (
+  -- tensor, or no tensor, no producer, self.
+  charge,
+  -- The tensor.
+  tensor_id,
+  -- Its name.
+  name,
+  -- What it is to the model.
+  role,
+  -- Element type.
+  dtype,
+  -- Sizes, and strides where it is not contiguous.
+  shape,
+  -- The op that made it.
+  op,
+  -- The line that made it.
+  birth_line,
+  -- The line whose kernels stalled most on it.
+  stalled_line,
+  -- Samples charged.
+  samples,
+  -- Lower end of their interval.
+  samples_low,
+  -- Upper end of their interval.
+  samples_high,
+  -- Part of all samples.
+  share,
+  -- Part of the samples of memory stalls; null for the charge self.
+  memory_share,
+  -- Estimated time of the GPU, nanoseconds.
+  estimated_ns
+) AS
+WITH used AS (
+  SELECT
+    c.charge, c.tensor_id, l.line,
+    sum(c.samples) AS samples,
+    sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
+    sum(c.samples * t.sample_ns) AS estimated_ns
+  FROM stall_charge c
+  LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
+  LEFT JOIN sample_time t ON t.run_id = c.run_id AND t.device_id = l.device_id
+  GROUP BY c.charge, c.tensor_id, l.line
+), summed AS (
+  SELECT
+    charge, tensor_id,
+    first_value(line ORDER BY samples DESC, line) AS stalled_line,
+    sum(samples) AS samples,
+    sum(memory_samples) AS memory_samples,
+    sum(estimated_ns) AS estimated_ns
+  FROM used
+  GROUP BY charge, tensor_id
+)
+SELECT
+  s.charge, s.tensor_id, t.name, t.role, t.dtype, t.shape, t.op, t.birth_line, s.stalled_line,
+  s.samples,
+  poisson_low(s.samples),
+  poisson_high(s.samples),
+  s.samples / sum(s.samples) OVER (),
+  CASE WHEN s.charge <> 'self' THEN s.memory_samples / sum(s.memory_samples) OVER () END,
+  s.estimated_ns
+FROM summed s
+LEFT JOIN tensor_context t ON t.tensor_id = s.tensor_id

@@ -1,0 +1,48 @@
+-- One charge: samples of a launch, a reason and a stalled instruction, as far as one target has to bear them.
+--
+-- `samples = delivered samples * W(producer) * P(tensor | producer)`; charges and remainders of a launch and a reason
+-- sum to its samples, which `conservation_violation` checks. The join is on (kernel_id, function_id, pc).
+CREATE VIEW stall_charge (
+  -- The run that took the samples.
+  run_id,
+  -- The launch.
+  kernel_id,
+  -- The function of the stalled instruction.
+  function_id,
+  -- Why it stalled.
+  stall_reason,
+  -- Whether that is a memory stall.
+  is_memory,
+  -- The stalled instruction.
+  pc,
+  -- The instruction that it waited for.
+  producer_pc,
+  -- tensor, or what is left over: no tensor (the producer is known, its tensor is not), no producer, self.
+  charge,
+  -- What the producer's lanes belong to, as in `pc_tensor`; not observed where this launch has no accesses of it.
+  target,
+  -- The storage.
+  storage_id,
+  -- The tensor.
+  tensor_id,
+  -- Samples charged: fractions, where several share them.
+  samples
+) AS
+SELECT
+  s.run_id,
+  s.kernel_id,
+  s.function_id,
+  s.stall_reason,
+  r.is_memory,
+  s.pc,
+  w.producer_pc,
+  CASE WHEN w.remainder IS NOT NULL THEN w.remainder WHEN p.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END,
+  CASE WHEN w.remainder IS NULL THEN coalesce(CAST(p.target AS VARCHAR), 'not observed') END,
+  p.storage_id,
+  p.tensor_id,
+  s.samples * w.weight * coalesce(p.share, 1.0)
+FROM pc_sample s
+JOIN stall_reason r ON r.reason = s.stall_reason
+JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
+LEFT JOIN pc_tensor_share p
+  ON p.kernel_id = s.kernel_id AND p.function_id = s.function_id AND p.pc = w.producer_pc
