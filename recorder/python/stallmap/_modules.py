@@ -18,24 +18,24 @@ class Modules:
         self._roots = {}
 
     def hook(self):
-        """Hears of every call of every module."""
-        modules = self
+        """Hears of every call of every module.
 
-        def enter(module, args):
-            # Compilers trace hooks: for them there is nothing here.
+        Not by PyTorch's own global hooks: with those, compiled modules warn, and compilers trace them. A compiler that
+        is imported after this takes our function for PyTorch's own and goes past it.
+        """
+        call = torch.nn.Module._call_impl
+        enter, leave = self._enter, self._leave
+
+        def _call_impl(self, *args, **kwargs):
             if is_compiling() or not SESSION.active:
-                return None
-            modules._enter(module)
-            return None
+                return call(self, *args, **kwargs)
+            enter(self)
+            try:
+                return call(self, *args, **kwargs)
+            finally:
+                leave(self)
 
-        def leave(module, args, result):
-            if is_compiling() or not SESSION.active:
-                return None
-            modules._leave(module)
-            return None
-
-        torch.nn.modules.module.register_module_forward_pre_hook(enter)
-        torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)
+        torch.nn.Module._call_impl = _call_impl
 
     def _enter(self, module):
         try:
