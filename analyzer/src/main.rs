@@ -1,2 +1,24 @@
-//! Under construction.
-fn main() {}
+//! `stallmap`: which tensor, line and kernel was the GPU waiting for.
+//!
+//! Parses the command line, runs the command, says what went wrong. Answers come from the library `stallmap`;
+//! everything that a command prints goes through [`output`].
+
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::run(args::Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            output::message(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What can be typed: commands and options. The comments are the help; nothing happens here.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
+
+/// Which tensor, line and kernel was the GPU waiting for?
+///
+/// Answers from a capture that `stallmap-record -o NAME.stallmap -- PROGRAM` made, on any machine, without a GPU.
+#[derive(Debug, Parser)]
+#[command(name = "stallmap", version, after_help = examples(&[
+    ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
+    ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
+    ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
+]))]
+pub(crate) struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
+    Report(Report),
+    /// Query one capture, or several under names, in SQL: a shell, or one statement
+    Sql(Sql),
+    /// Show what a capture holds: runs, devices, tables and views; or document one table or view
+    Info(Info),
+    /// Verify captures: container, hashes, schema, references, conservation of stalls
+    Check(Check),
+    /// Make a capture file of a capture folder
+    Pack(Pack),
+    /// Make a folder of a capture file, whose tables any Parquet reader can read
+    Unpack(Unpack),
+    /// Print the completions for a shell
+    Completions(Completions),
+}
+
+/// `stallmap report`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap report train.stallmap", "every section, for people"),
+    ("stallmap report train.stallmap --section tensors --top 50", "one section, further down"),
+    ("stallmap report train.stallmap --section tensors --sql", "the query behind it, to run or to change"),
+    ("stallmap report train.stallmap --format json > report.json", "for programs: nothing is shortened"),
+]))]
+pub(crate) struct Report {
+    /// The capture: a .stallmap file, or a folder that `unpack` made
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) capture: PathBuf,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
+    /// Rows of each section; the others are summed up in one row
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: u32,
+    /// Only this section, several times for several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) section: Vec<String>,
+    /// Print the sections' queries instead of running them
+    #[arg(long)]
+    pub(crate) sql: bool,
+}
+
+/// `stallmap sql`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap sql train.stallmap", "a shell: .help says what it can do"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
+    ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch"),
+    ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "into a file"),
+    ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
+]))]
+pub(crate) struct Sql {
+    /// Captures; each with a name before it where there are several
+    #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
+    pub(crate) captures: Vec<NamedCapture>,
+    /// Run these statements and exit
+    #[arg(short, long, value_name = "SQL")]
+    pub(crate) command: Vec<String>,
+    /// Run the statements of this file and exit; - is the standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) file: Option<PathBuf>,
+    /// How to print rows; where a file is written, its ending decides
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<RowFormat>,
+    /// Write the rows of the one statement into this file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Rows of a table to show, 0 for all; others are counted. On a terminal 100, otherwise all
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: Option<usize>,
+}
+
+/// `stallmap info`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap info train.stallmap", "runs, devices, tables with rows and bytes, views"),
+    ("stallmap info train.stallmap tensor_stall_cost", "one view: what a row is, each column, its SQL"),
+]))]
+pub(crate) struct Info {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) capture: PathBuf,
+    /// A table or a view
+    #[arg(value_name = "TABLE|VIEW")]
+    pub(crate) name: Option<String>,
+}
+
+/// `stallmap check`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap check *.stallmap", "exit code 0: nothing is wrong with any; 1: what is wrong is listed"),
+]))]
+pub(crate) struct Check {
+    /// The captures
+    #[arg(value_name = "NAME.stallmap", required = true)]
+    pub(crate) captures: Vec<PathBuf>,
+}
+
+/// `stallmap pack`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[("stallmap pack train/ train.stallmap", "a file of a folder")]))]
+pub(crate) struct Pack {
+    /// The capture folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The capture file to write; it must not exist
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) file: PathBuf,
+}
+
+/// `stallmap unpack`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap unpack train.stallmap train/", "a folder of a file"),
+    ("duckdb -c \"FROM 'train/tables/launch.parquet'\"", "which other tools read as it is"),
+]))]
+pub(crate) struct Unpack {
+    /// The capture file
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) file: PathBuf,
+    /// The folder to make; it must not exist, or be empty
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// `stallmap completions`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap completions bash > ~/.local/share/bash-completion/completions/stallmap", "for bash"),
+]))]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Tables for people, as wide as the terminal
+    Text,
+    /// One object: sections with their queries and full rows
+    Json,
+    /// Full rows; several sections follow each other after `# section` lines
+    Csv,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowFormat {
+    /// Aligned columns
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One array of objects
+    Json,
+    /// One object a line
+    Jsonl,
+    /// Parquet, into a file
+    Parquet,
+}
+
+/// A capture and the name that SQL knows it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedCapture {
+    /// The name before `=`.
+    pub(crate) name: Option<String>,
+    /// The capture.
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for NamedCapture {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+        };
+        match text.split_once('=') {
+            // A path may hold `=` too: what is before it is a name only where it looks like one.
+            Some((name, path)) if is_name(name) && !path.is_empty() => {
+                Ok(Self { name: Some(name.to_ascii_lowercase()), path: path.into() })
+            }
+            Some((name, "")) => Err(format!("`{name}=` names no capture")),
+            _ => Ok(Self { name: None, path: text.into() }),
+        }
+    }
+}
+
+impl RowFormat {
+    /// The name that the user types.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Examples and exit codes, below the options.
+fn examples(lines: &[(&str, &str)]) -> String {
+    let mut text = "Examples:\n".to_owned();
+    for (command, meaning) in lines {
+        text.extend(["  ", command, "\n      ", meaning, "\n"]);
+    }
+    text + "\n" + exit::HELP
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn names_of_captures_are_before_the_equals_sign() {
+        let parse = |text: &str| text.parse::<NamedCapture>();
+        let named = |name: Option<&str>, path: &str| {
+            Ok(NamedCapture { name: name.map(str::to_owned), path: path.into() })
+        };
+        assert_eq!(parse("a=one.stallmap"), named(Some("a"), "one.stallmap"));
+        assert_eq!(parse("one.stallmap"), named(None, "one.stallmap"));
+        assert_eq!(parse("runs/lr=0.1/one.stallmap"), named(None, "runs/lr=0.1/one.stallmap"));
+        assert!(parse("a=").is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! What tables and views are: for `info` and for the shell.
+
+use arrow::datatypes::DataType;
+use stallmap::session::{Session, TableInfo};
+
+use super::explain;
+use super::names::{Names, nearest};
+use crate::exit::{Failure, Outcome, USAGE};
+use crate::output;
+use crate::output::number::{bytes, grouped};
+use crate::output::paint::Role;
+use crate::output::table::Table;
+
+/// The tables of all captures with their sizes.
+pub(crate) fn tables(session: &Session) -> Table {
+    let rows = session.tables().into_iter().map(|table| {
+        let size = if table.is_missing { "missing".to_owned() } else { bytes(table.size_bytes as f64) };
+        [table_name(session, &table), grouped(table.rows.into()), size, first_sentence(&table.doc)]
+    });
+    Table::of_text(["table", "rows", "size", "a row is"], rows.collect()).numbers(&[1, 2])
+}
+
+/// The views of the library.
+pub(crate) fn views(session: &Session) -> Outcome<Table> {
+    let views = session.library().map_err(|error| explain(error, None))?;
+    let rows = views.iter().map(|view| [view.package.clone(), view.name.clone(), first_sentence(&view.doc)]);
+    Ok(Table::of_text(["package", "view", "a row is"], rows.collect()).whole(&[1]))
+}
+
+/// The columns of a table or view with their types.
+pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
+    let columns = typed_columns(session, name).await?;
+    let rows = columns.into_iter().map(|(name, data_type)| [name, data_type]);
+    Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
+}
+
+/// Everything about a table or view.
+pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
+    let columns = typed_columns(session, name).await?;
+    let plain = name.rsplit('.').next().unwrap_or(name);
+    let views = session.library().map_err(|error| explain(error, None))?;
+    let (kind, doc, docs, sql) = match views.iter().find(|view| view.name == plain) {
+        Some(view) => {
+            let docs = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
+            (format!("view of sql/{}", view.package), view.doc.clone(), docs, Some(view.sql.as_str()))
+        }
+        None => match session.tables().into_iter().find(|table| table.name == plain) {
+            Some(table) => {
+                let docs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect::<Vec<_>>();
+                (format!("table, {} rows", grouped(table.rows.into())), table.doc, docs, None)
+            }
+            None => ("made in this session".to_owned(), String::new(), Vec::new(), None),
+        },
+    };
+    let rows = columns.into_iter().map(|(name, data_type)| {
+        let doc = docs.iter().find(|(column, _)| *column == name).map(|(_, doc)| doc.clone());
+        [name, data_type, doc.unwrap_or_default()]
+    });
+    let table = Table::of_text(["column", "type", "meaning"], rows.collect()).whole(&[0, 1, 2]);
+    let canvas = output::sheet();
+    let mut text = format!("{} ({kind})\n", canvas.paint.text(Role::Heading, plain)).into_bytes();
+    if !doc.is_empty() {
+        text.extend(format!("{}\n", doc.trim_end()).bytes());
+    }
+    text.push(b'\n');
+    output::written(table.draw(&mut text, output::Canvas { width: None, ..canvas }))?;
+    if let Some(sql) = sql {
+        text.extend(format!("\n{}\n", sql.trim_end()).bytes());
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Names and types, by asking the engine: it knows views made in the session too.
+async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, String)>> {
+    let is_name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !name.split('.').all(is_name) {
+        return Err(Failure::message(USAGE, format!("`{name}` is no name of a table or view")));
+    }
+    let frame =
+        session.sql(&format!("SELECT * FROM {name}")).await.map_err(|error| unknown(error, name, session))?;
+    let fields = frame.schema().fields().iter();
+    Ok(fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect())
+}
+
+fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) -> Failure {
+    let names = Names::of(session).unwrap_or_default();
+    let plain = name.rsplit('.').next().unwrap_or(name);
+    if names.relations().any(|relation| relation == plain) {
+        return explain(error, Some(session));
+    }
+    let hint = nearest(plain, names.relations()).map_or_else(
+        || "without a name, `stallmap info NAME.stallmap` lists tables and views".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    );
+    Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
+}
+
+/// A type as people say it: dictionaries are the text that they hold.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Dictionary(_, value) => type_name(value),
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "text".to_owned(),
+        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "bytes".to_owned(),
+        DataType::List(item) | DataType::LargeList(item) => {
+            format!("list of {}", type_name(item.data_type()))
+        }
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn table_name(session: &Session, table: &TableInfo) -> String {
+    let is_alone = session.captures().len() == 1;
+    if is_alone { table.name.clone() } else { format!("{}.{}", table.capture, table.name) }
+}
+
+/// The first sentence of a doc, without its full stop.
+fn first_sentence(doc: &str) -> String {
+    let line = doc.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = line.find(". ").unwrap_or_else(|| line.trim_end_matches('.').len());
+    line[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_sentence;
+
+    #[test]
+    fn a_doc_begins_with_a_sentence() {
+        assert_eq!(first_sentence("One launch.\n\nMore."), "One launch");
+        assert_eq!(first_sentence("One launch\nof many. More."), "One launch of many");
+        assert_eq!(first_sentence(""), "");
+    }
+}

@@ -1,0 +1,95 @@
+//! Every name that SQL knows in a session: for completion and for "did you mean".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion::execution::FunctionRegistry;
+use stallmap::error::AnalyzeError;
+use stallmap::session::Session;
+
+/// The names of a session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// Captures, each a schema.
+    pub(crate) captures: Vec<String>,
+    /// Columns by table.
+    pub(crate) tables: BTreeMap<String, Vec<String>>,
+    /// Columns by view of the library.
+    pub(crate) views: BTreeMap<String, Vec<String>>,
+    /// Functions.
+    pub(crate) functions: BTreeSet<String>,
+}
+
+impl Names {
+    /// The names of an open session.
+    pub(crate) fn of(session: &Session) -> Result<Self, AnalyzeError> {
+        let context = session.context();
+        let mut functions: BTreeSet<String> = context.udfs().into_iter().collect();
+        functions.extend(context.udafs());
+        functions.extend(context.udwfs());
+        let tables = session.tables().into_iter();
+        let tables =
+            tables.map(|table| (table.name, table.columns.into_iter().map(|column| column.0).collect()));
+        let views = session.library()?.iter();
+        let views = views
+            .map(|view| (view.name.clone(), view.columns.iter().map(|column| column.name.clone()).collect()));
+        Ok(Self {
+            captures: session.captures().iter().map(|capture| capture.name.clone()).collect(),
+            tables: tables.collect(),
+            views: views.collect(),
+            functions,
+        })
+    }
+
+    /// Tables and views.
+    pub(crate) fn relations(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().chain(self.views.keys()).map(String::as_str)
+    }
+
+    /// The columns of a table or view.
+    pub(crate) fn columns(&self, relation: &str) -> &[String] {
+        self.tables.get(relation).or_else(|| self.views.get(relation)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The candidate that was most likely meant, if any was.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let far = (name.chars().count() / 3).clamp(1, 4);
+    candidates
+        .map(|candidate| (distance(&name, candidate), candidate))
+        .filter(|&(distance, _)| distance <= far)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edits between two names; a plural and a missing beginning or end count little.
+fn distance(name: &str, candidate: &str) -> usize {
+    let candidate = candidate.to_lowercase();
+    let edits = strsim::damerau_levenshtein(name, &candidate);
+    let is_part =
+        name.len() >= 4 && (candidate.contains(name) || name.contains(&candidate) && candidate.len() >= 4);
+    if is_part { edits.min(1) } else { edits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: Option<&str>) {
+        let names = ["launch", "launch_run", "pc_sample", "tensor", "op", "coverage"];
+        assert_eq!(nearest(name, names.into_iter()), expected);
+    }
+
+    #[test]
+    fn finds_what_was_meant() {
+        check("launches", Some("launch"));
+        check("lanch", Some("launch"));
+        check("pc_samples", Some("pc_sample"));
+        check("samples", None);
+        check("sample", Some("pc_sample"));
+        check("TENSOR", Some("tensor"));
+        check("ops", Some("op"));
+        check("elephant", None);
+    }
+}

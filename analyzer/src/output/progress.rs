@@ -1,0 +1,50 @@
+//! Signs of life on a terminal while something takes long.
+
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What takes less is over before it is worth a word.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A spinner on stderr that appears after a moment and is gone when dropped; nothing where stderr is no terminal.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Starts to wait.
+    pub(crate) fn start(message: impl Into<String>) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        bar.set_message(message.into());
+        if io::stderr().is_terminal() {
+            let late = bar.clone();
+            thread::spawn(move || {
+                thread::sleep(PATIENCE);
+                if !late.is_finished() {
+                    show(&late);
+                }
+            });
+        }
+        Self(bar)
+    }
+
+    /// Says what is being done now.
+    pub(crate) fn say(&self, message: impl Into<String>) {
+        self.0.set_message(message.into());
+    }
+}
+
+fn show(bar: &ProgressBar) {
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar.enable_steady_tick(Duration::from_millis(100));
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

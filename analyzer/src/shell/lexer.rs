@@ -1,0 +1,151 @@
+//! Just enough of SQL's words to find the ends of statements, to colour and to complete.
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A keyword or a name without quotes.
+    Word,
+    /// A string in single quotes, or a number.
+    Literal,
+    /// A name in double quotes.
+    Quoted,
+    /// A comment.
+    Comment,
+    /// White space.
+    Space,
+    /// One character of punctuation.
+    Other,
+}
+
+/// A piece of SQL text; the tokens of a text, put together, are the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// Where it starts, in bytes.
+    pub(crate) start: usize,
+    /// Whether its end is missing: a quote or a comment that is never closed.
+    pub(crate) is_open: bool,
+}
+
+/// The tokens of a text.
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[start..];
+        let (kind, length, is_open) = next(rest)?;
+        let token = Token { kind, text: &rest[..length], start, is_open };
+        start += length;
+        Some(token)
+    })
+}
+
+/// Kind, bytes and openness of the first token.
+fn next(rest: &str) -> Option<(Kind, usize, bool)> {
+    let first = rest.chars().next()?;
+    let run = |is_part: fn(char) -> bool| rest.find(|char| !is_part(char)).unwrap_or(rest.len());
+    Some(match first {
+        _ if rest.starts_with("--") => (Kind::Comment, rest.find('\n').unwrap_or(rest.len()), false),
+        _ if rest.starts_with("/*") => block_comment(rest),
+        '\'' => quoted(rest, '\'', Kind::Literal),
+        '"' => quoted(rest, '"', Kind::Quoted),
+        _ if first.is_whitespace() => (Kind::Space, run(char::is_whitespace), false),
+        _ if first.is_ascii_digit() => {
+            (Kind::Literal, run(|char| char.is_alphanumeric() || char == '.'), false)
+        }
+        _ if is_word(first) => (Kind::Word, run(is_word), false),
+        _ => (Kind::Other, first.len_utf8(), false),
+    })
+}
+
+/// Whether a character can stand in a name without quotes.
+pub(crate) fn is_word(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+/// A doubled quote inside stands for one.
+fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize, bool) {
+    let mut from = 1;
+    while let Some(at) = rest[from..].find(quote) {
+        let end = from + at + 1;
+        if !rest[end..].starts_with(quote) {
+            return (kind, end, false);
+        }
+        from = end + 1;
+    }
+    (kind, rest.len(), true)
+}
+
+/// Block comments nest.
+fn block_comment(rest: &str) -> (Kind, usize, bool) {
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < rest.len() {
+        let here = &rest[at..];
+        let step = if here.starts_with("/*") {
+            depth += 1;
+            2
+        } else if here.starts_with("*/") {
+            depth -= 1;
+            2
+        } else {
+            here.chars().next().map_or(1, char::len_utf8)
+        };
+        at += step;
+        if depth == 0 {
+            return (Kind::Comment, at, false);
+        }
+    }
+    (Kind::Comment, rest.len(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(Kind, &str)]) {
+        let found: Vec<_> = tokens(text).map(|token| (token.kind, token.text)).collect();
+        assert_eq!(found, expected);
+        assert_eq!(tokens(text).map(|token| token.text).collect::<String>(), text);
+    }
+
+    #[test]
+    fn words_literals_and_quotes() {
+        check(
+            "a1 'it''s' \"x\"\"y\" 0x1f;",
+            &[
+                (Kind::Word, "a1"),
+                (Kind::Space, " "),
+                (Kind::Literal, "'it''s'"),
+                (Kind::Space, " "),
+                (Kind::Quoted, "\"x\"\"y\""),
+                (Kind::Space, " "),
+                (Kind::Literal, "0x1f"),
+                (Kind::Other, ";"),
+            ],
+        );
+    }
+
+    #[test]
+    fn comments_nest_and_end() {
+        check(
+            "/* a /* b */ c */-- d\ne",
+            &[
+                (Kind::Comment, "/* a /* b */ c */"),
+                (Kind::Comment, "-- d"),
+                (Kind::Space, "\n"),
+                (Kind::Word, "e"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_not_closed_is_open() {
+        for text in ["'abc", "\"abc", "/* abc", "'it''", "/* é"] {
+            assert!(tokens(text).all(|token| token.is_open), "{text}");
+        }
+        assert!(tokens("'é'").all(|token| !token.is_open));
+    }
+}

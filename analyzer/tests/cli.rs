@@ -1,0 +1,16 @@
+//! Whole commands: what they print, what they say on stderr, how they exit.
+//!
+//! `INSTA_UPDATE=always cargo test -p stallmap --test cli` rewrites the snapshots; read the difference.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/command.rs"]
+mod command;
+#[path = "cli/real.rs"]
+mod real;
+#[path = "cli/snapshots.rs"]
+mod snapshots;
+#[path = "../../schema/examples/tiny_capture/tiny.rs"]
+mod tiny;

@@ -1,0 +1,145 @@
+//! Input that is wrong: each gives a clear error, its exit code, and never a panic.
+
+use std::fs;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+
+use crate::command::Place;
+
+/// Every command that opens a capture says the same thing about a bad one.
+#[track_caller]
+fn check(place: &Place, name: &str, snapshot: &str) {
+    let ran = place.run(&["report", name]);
+    ran.expect_error(3);
+    assert_snapshot!(snapshot, ran.snapshot());
+    place.run(&["info", name]).expect_error(3);
+    place.run(&["check", name]).expect_error(3);
+    place.run(&["sql", name, "-c", "SELECT 1"]).expect_error(3);
+}
+
+/// The small capture as a folder whose files can be changed.
+fn unpacked(place: &Place) -> PathBuf {
+    assert_eq!(place.run(&["unpack", "tiny.stallmap", "folder"]).code, Some(0));
+    place.path("folder")
+}
+
+#[test]
+fn no_such_file() {
+    check(&Place::new(), "missing.stallmap", "bad_no_such_file");
+}
+
+#[test]
+fn empty_file() {
+    let place = Place::new();
+    place.file("bad.stallmap", "");
+    check(&place, "bad.stallmap", "bad_empty_file");
+}
+
+#[test]
+fn random_bytes() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    place.file("bad.stallmap", bytes);
+    check(&place, "bad.stallmap", "bad_random_bytes");
+}
+
+#[test]
+fn foreign_zip() {
+    let place = Place::new();
+    let mut zip = b"PK\x05\x06".to_vec();
+    zip.extend([0; 18]);
+    place.file("bad.stallmap", zip);
+    check(&place, "bad.stallmap", "bad_foreign_zip");
+}
+
+#[test]
+fn truncated_file() {
+    let place = Place::new();
+    let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
+    place.file("bad.stallmap", &bytes[..bytes.len() / 2]);
+    check(&place, "bad.stallmap", "bad_truncated_file");
+}
+
+#[test]
+fn newer_format() {
+    let place = Place::new();
+    let manifest = unpacked(&place).join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let newer = text.replacen("\"major\": 1", "\"major\": 2", 1).replacen("0.1.0", "9.9.9", 1);
+    assert_ne!(text, newer);
+    fs::write(manifest, newer).unwrap();
+    check(&place, "folder", "bad_newer_format");
+}
+
+#[test]
+fn missing_table_file() {
+    let place = Place::new();
+    fs::remove_file(unpacked(&place).join("tables/launch.parquet")).unwrap();
+    check(&place, "folder", "bad_missing_table_file");
+}
+
+#[test]
+fn folder_that_is_no_capture() {
+    let place = Place::new();
+    fs::create_dir(place.path("folder")).unwrap();
+    check(&place, "folder", "bad_folder");
+}
+
+#[test]
+fn unfinished_recording() {
+    let place = Place::new();
+    fs::create_dir(place.path("x.stallmap.partial")).unwrap();
+    place.file("x.stallmap.partial/recording.json", "{}");
+    check(&place, "x.stallmap.partial", "bad_unfinished_recording");
+}
+
+#[cfg(unix)]
+#[test]
+fn no_permission() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let path = place.path("tiny.stallmap");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    // Nothing is forbidden to root.
+    if fs::File::open(&path).is_err() {
+        check(&place, "tiny.stallmap", "bad_no_permission");
+    }
+}
+
+#[test]
+fn damage_is_a_violation_or_an_error_and_never_a_panic() {
+    let place = Place::new();
+    let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
+    for step in 0..24 {
+        let mut damaged = bytes.clone();
+        let at = bytes.len() / 24 * step + 40;
+        damaged[at..at + 24].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        place.file("bad.stallmap", damaged);
+        for arguments in [["check", "bad.stallmap"], ["report", "bad.stallmap"]] {
+            let ran = place.run(&arguments);
+            assert!(!ran.stderr.contains("panicked"), "{at}: {}", ran.stderr);
+            assert!(matches!(ran.code, Some(0 | 1 | 3 | 4)), "{at}: {:?} {}", ran.code, ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn cut_files_are_errors_and_never_panics() {
+    let place = Place::new();
+    let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
+    for step in 0..16 {
+        place.file("bad.stallmap", &bytes[..bytes.len() * step / 16]);
+        place.run(&["check", "bad.stallmap"]).expect_error(3);
+    }
+}
+
+#[test]
+fn one_bad_capture_does_not_keep_others_from_being_checked() {
+    let place = Place::new();
+    place.file("bad.stallmap", "bad");
+    let ran = place.run(&["check", "bad.stallmap", "tiny.stallmap"]);
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.stdout.contains("tiny.stallmap: ok"), "{}", ran.stdout);
+}

@@ -1,0 +1,103 @@
+//! Runs the program as a user does.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use stallmap_schema::capture::writer::Form;
+use tempfile::TempDir;
+
+use crate::tiny;
+
+/// A folder to work in, with the small capture `tiny.stallmap` in it.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        tiny::write(&folder.path().join("tiny.stallmap"), Form::File).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Runs `stallmap` in the folder.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with_input(arguments, "")
+    }
+
+    /// The same with this text on its standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = command(self.0.path())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may have left before it read everything.
+        drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+        Ran::new(&child.wait_with_output().unwrap())
+    }
+}
+
+/// The program, free of the developer's environment.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stallmap"));
+    command.current_dir(folder).env_remove("COLUMNS").env_remove("NO_COLOR").env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// What a run left behind.
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: Option<i32>,
+}
+
+impl Ran {
+    fn new(output: &Output) -> Self {
+        Self {
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            code: output.status.code(),
+        }
+    }
+
+    /// Everything, for a snapshot; what differs from run to run is named instead.
+    pub(crate) fn snapshot(&self) -> String {
+        let code = self.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
+        let mut text = format!("exit code: {code}\n");
+        for (name, content) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !content.is_empty() {
+                write!(text, "----- {name}\n{}", stable(content)).unwrap();
+            }
+        }
+        text
+    }
+
+    /// An error as every error is: no panic, the code, an `error:` line.
+    #[track_caller]
+    pub(crate) fn expect_error(&self, code: i32) -> &Self {
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        assert!(self.stderr.starts_with("error: "), "{}", self.stderr);
+        self
+    }
+}
+
+fn stable(text: &str) -> String {
+    let line = |line: &str| {
+        if line.starts_with("created  ") { "created     [NOW]\n".to_owned() } else { format!("{line}\n") }
+    };
+    text.lines().map(line).collect()
+}

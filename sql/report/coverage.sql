@@ -1,0 +1,3 @@
+-- Coverage
+-- How much of what ran the numbers below know of.
+SELECT * FROM coverage

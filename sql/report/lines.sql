@@ -1,0 +1,20 @@
+-- Python lines
+-- Samples in kernels that each line launched; in backward, beside the line whose gradient they compute.
+WITH placed AS (
+  SELECT *, least($top + 1, row_number() OVER (
+    ORDER BY samples DESC, launch_count DESC, line, forward_line
+  )) AS place
+  FROM line_cost
+)
+SELECT
+  sum(share) AS share,
+  sum(memory_samples) / nullif(CAST(sum(samples) AS DOUBLE), 0.0) AS memory_share,
+  sum(samples) AS samples,
+  sum(estimated_ns) AS time_ns,
+  sum(launch_count) AS launches,
+  CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
+    ELSE '(' || CAST(count(*) AS VARCHAR) || ' other lines)' END AS line,
+  CASE WHEN place <= $top THEN max(forward_line) END AS forward_line
+FROM placed
+GROUP BY place
+ORDER BY place

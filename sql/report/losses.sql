@@ -1,0 +1,32 @@
+-- Lost: this is not in the capture, and the numbers below do not know of it
+-- What was dropped, left out or not matched, by reason; detail is one example.
+WITH named AS (
+  SELECT r.instrument, l.kind, l.reason, l.lost_count, l.detail
+  FROM loss l
+  LEFT JOIN run r ON r.run_id = l.run_id
+  UNION ALL
+  SELECT r.instrument, 'match', coalesce(u.match_reason, 'no reason given'), 1, f.demangled_name
+  FROM launch_run u
+  LEFT JOIN run r ON r.run_id = u.run_id
+  LEFT JOIN launch l ON l.kernel_id = u.kernel_id
+  LEFT JOIN function f ON f.function_id = l.function_id
+  WHERE u.matched = 'unmatched'
+  UNION ALL
+  SELECT NULL, 'access', 'memory instructions that no patch point covers', f.uncovered_instruction_count,
+    f.demangled_name
+  FROM function f
+  WHERE f.uncovered_instruction_count > 0 AND f.function_id IN (SELECT function_id FROM launch)
+  UNION ALL
+  SELECT r.instrument, 'run', 'ended by signal ' || CAST(r.exit_signal AS VARCHAR), 1, r.program
+  FROM run r
+  WHERE r.exit_signal IS NOT NULL
+  UNION ALL
+  SELECT wanted.instrument, 'run', 'not recorded: ' || wanted.without, 1, NULL
+  FROM (VALUES ('accesses', 'stalls cannot be charged to tensors'), ('pc_samples', 'there are no stalls')) AS
+    wanted(instrument, without)
+  WHERE wanted.instrument NOT IN (SELECT instrument FROM run)
+)
+SELECT sum(lost_count) AS count, kind, reason, instrument, min(detail) AS detail
+FROM named
+GROUP BY kind, reason, instrument
+ORDER BY kind, sum(lost_count) DESC, reason, instrument

@@ -1,0 +1,18 @@
+-- Operators
+-- Samples in kernels that each operator launched, by the part of the training step.
+WITH placed AS (
+  SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, launch_count DESC, op, phase)) AS place
+  FROM op_cost
+)
+SELECT
+  sum(share) AS share,
+  sum(memory_samples) / nullif(CAST(sum(samples) AS DOUBLE), 0.0) AS memory_share,
+  sum(samples) AS samples,
+  sum(estimated_ns) AS time_ns,
+  sum(launch_count) AS launches,
+  CASE WHEN place <= $top THEN coalesce(max(op), '(outside any operator)')
+    ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS op,
+  CASE WHEN place <= $top THEN max(phase) END AS phase
+FROM placed
+GROUP BY place
+ORDER BY place
