@@ -108,3 +108,22 @@ crate::tables! {
         offset_shift: u8,
     }
 }
+
+impl MemoryAccess {
+    /// The active lanes, lowest first, each with the address that it accesses.
+    pub fn lanes(&self) -> impl Iterator<Item = (u8, Address)> {
+        let mask = self.lane_mask;
+        let stride = i64::from(self.stride_bytes.unwrap_or(0));
+        // The lane at the lowest address, from which a regular row counts.
+        let first =
+            if stride < 0 { 31 - i64::from(mask.leading_zeros()) } else { i64::from(mask.trailing_zeros()) };
+        let active = (0..32_u8).filter(move |lane| mask >> lane & 1 == 1);
+        active.enumerate().map(move |(index, lane)| {
+            let distance = match &self.offsets {
+                Some(offsets) => u64::from(offsets.get(index).copied().unwrap_or(0)) << self.offset_shift,
+                None => (stride * (i64::from(lane) - first)).cast_unsigned(),
+            };
+            (lane, Address(self.address.0.wrapping_add(distance)))
+        })
+    }
+}

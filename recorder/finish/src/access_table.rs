@@ -1,0 +1,143 @@
+//! The table `memory_access`: launch by launch, several at once where they are small.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use rayon::prelude::*;
+use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::id::FunctionId;
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::word::{Instrument, LossKind};
+
+use crate::accesses::{self, Converted, SORT_BYTES, Source};
+use crate::code::CodeMap;
+use crate::error::FinishError;
+use crate::loss::Losses;
+use crate::runs::RunState;
+
+/// What the table's making needs beside the run.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) segment: &'a SegmentReader,
+    pub(crate) code: &'a CodeMap,
+    /// The folder for temporary files.
+    pub(crate) scratch: &'a Path,
+    /// Told how many bytes of records are done.
+    pub(crate) progress: &'a dyn Fn(u64),
+}
+
+/// Writes a run's accesses, and fills the counts of its launches. The functions that the rows name.
+pub(crate) fn write(
+    run: &mut RunState,
+    around: &Surroundings<'_>,
+    writer: &mut CaptureWriter,
+    losses: &mut Losses,
+) -> Result<BTreeSet<FunctionId>, FinishError> {
+    let run_id = run.run_id();
+    let mut requests = std::mem::take(&mut run.rows.requests);
+    let mut functions = BTreeSet::new();
+    let rows: Vec<&mut LaunchRun> = run.rows.launch_runs.iter_mut().collect();
+    let mut waiting: Vec<(&mut LaunchRun, Vec<FrameRef>)> = rows
+        .into_iter()
+        .map(|row| {
+            let frames = requests.remove(&row.ordinal).unwrap_or_default();
+            (row, frames)
+        })
+        .collect();
+    for frames in requests.into_values() {
+        let bytes: u64 = frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum();
+        let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
+        detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
+    }
+    let mut rest = &mut waiting[..];
+    while !rest.is_empty() {
+        let (window, after) = std::mem::take(&mut rest).split_at_mut(window(rest));
+        let converted = convert(window, around, writer)?;
+        for ((row, frames), converted) in window.iter_mut().zip(converted) {
+            count(row, &converted, losses);
+            functions.extend(&converted.functions);
+            (around.progress)(frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum());
+        }
+        rest = after;
+    }
+    Ok(functions)
+}
+
+/// How many of the launches are converted at once: as many as fit in memory, at least one.
+fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, frames): &&(&mut LaunchRun, Vec<FrameRef>)| {
+        bytes += frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum::<u64>();
+        bytes <= SORT_BYTES
+    };
+    launches.iter().take_while(fits).count().max(1)
+}
+
+fn convert(
+    window: &[(&mut LaunchRun, Vec<FrameRef>)],
+    around: &Surroundings<'_>,
+    writer: &mut CaptureWriter,
+) -> Result<Vec<Converted>, FinishError> {
+    let table = MemoryAccess::TABLE.name;
+    if let [(row, frames)] = window {
+        let mut append = |batch: RecordBatch| Ok(writer.append(table, &batch)?);
+        return Ok(vec![accesses::convert(&source(row, frames, around), &mut append)?]);
+    }
+    let sources: Vec<_> = window.iter().map(|(row, frames)| source(row, frames, around)).collect();
+    let collected = sources.par_iter().map(|source| {
+        let mut batches = Vec::new();
+        let mut keep = |batch| {
+            batches.push(batch);
+            Ok(())
+        };
+        accesses::convert(source, &mut keep).map(|converted| (converted, batches))
+    });
+    let collected: Vec<_> = collected.collect();
+    let mut all = Vec::new();
+    for result in collected {
+        let (converted, batches) = result?;
+        for batch in batches {
+            writer.append(table, &batch)?;
+        }
+        all.push(converted);
+    }
+    Ok(all)
+}
+
+fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>) -> Source<'a> {
+    Source {
+        kernel_id: row.kernel_id,
+        ordinal: row.ordinal,
+        segment: around.segment,
+        frames,
+        code: around.code,
+        scratch: around.scratch,
+    }
+}
+
+/// Fills a launch's counts with what really became rows, and counts the difference to what the GPU says it wrote.
+fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
+    let kernel_id = Some(row.kernel_id);
+    let mut lost = 0;
+    for (reason, count) in &converted.lost {
+        losses.add_at(row.run_id, LossKind::Access, reason, *count, kernel_id);
+        lost += count;
+    }
+    let seen = converted.request_count + lost;
+    let missing = row.request_count.unwrap_or(seen).saturating_sub(seen);
+    if missing > 0 {
+        losses.add_at(row.run_id, LossKind::Access, "not on disk when the process ended", missing, kernel_id);
+    }
+    row.recorded |= converted.request_count > 0;
+    row.request_count = Some(converted.request_count);
+    row.lane_access_count = Some(converted.lane_access_count);
+    row.lost_request_count = Some(row.lost_request_count.unwrap_or(0) + lost + missing);
+}
+
+/// Whether a run records accesses.
+pub(crate) fn has_accesses(run: &RunState) -> bool {
+    run.row.instrument == Instrument::Accesses
+}

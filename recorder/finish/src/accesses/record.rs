@@ -1,0 +1,182 @@
+//! One record of the GPU as the pieces of a row: one row, or several where a request's lanes lie too far apart.
+
+use stallmap_schema::capture::request::{
+    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
+    SPACE_GLOBAL_ASYNC, SPACE_LOCAL, SPACE_SHARED, WRITE,
+};
+use stallmap_schema::word::{AccessKind, Space};
+
+/// A record with its header read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) request: Request,
+    /// The lanes' distances, still as bytes; empty where lanes are regular.
+    distances: &'a [u8],
+}
+
+/// The columns of a row that say where its lanes access memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) lane_mask: u32,
+    pub(crate) address: u64,
+    pub(crate) span_bytes: u64,
+    pub(crate) stride_bytes: Option<i32>,
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) offset_shift: u8,
+}
+
+/// The records of a frame's bytes, each with its position in them. Bytes that are no record end the iteration with
+/// an error.
+pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, Record<'_>), ()>> {
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        if position >= bytes.len() {
+            return None;
+        }
+        let start = position;
+        if let Some((record, length)) = Record::read(&bytes[start..]) {
+            position += length;
+            Some(Ok((start, record)))
+        } else {
+            position = bytes.len();
+            Some(Err(()))
+        }
+    })
+}
+
+impl<'a> Record<'a> {
+    /// The record at the start of bytes, and its length; `None` where there is none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let slot: &[u8; SLOT_BYTES] = bytes.first_chunk()?;
+        let request = Request::read(slot);
+        let length = request.slots() * SLOT_BYTES;
+        let known = matches!(request.encoding, REGULAR | OFFSETS_32 | OFFSETS_64)
+            && request.lane_mask != 0
+            && space(request.space).is_some()
+            && kind(request.flags).is_some();
+        if !known {
+            return None;
+        }
+        let distances = bytes.get(SLOT_BYTES..length)?;
+        Some((Self { request, distances }, length))
+    }
+
+    /// The column `kind`.
+    pub(crate) fn kind(&self) -> AccessKind {
+        kind(self.request.flags).unwrap_or(AccessKind::Read)
+    }
+
+    /// The column `space`.
+    pub(crate) fn space(&self) -> Space {
+        space(self.request.space).unwrap_or(Space::Global)
+    }
+
+    /// The row's, or rows', addresses: at least one piece, whose masks are disjoint and together the request's.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        if self.request.encoding == REGULAR { vec![self.regular()] } else { self.irregular() }
+    }
+
+    fn regular(&self) -> Piece {
+        let Request { address, lane_mask, access_bytes, stride, .. } = self.request;
+        let lanes_apart = i64::from(lane_mask.ilog2()) - i64::from(lane_mask.trailing_zeros());
+        // A lane alone has no stride.
+        let stride = if lanes_apart == 0 { 0 } else { stride };
+        let reach = i64::from(stride) * lanes_apart;
+        Piece {
+            lane_mask,
+            address: address.wrapping_add(reach.min(0).cast_unsigned()),
+            span_bytes: reach.unsigned_abs() + u64::from(access_bytes),
+            stride_bytes: Some(stride),
+            offsets: Vec::new(),
+            offset_shift: 0,
+        }
+    }
+
+    fn irregular(&self) -> Vec<Piece> {
+        let mut lanes: Vec<(u64, u32)> = self.lane_addresses();
+        lanes.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut rest = &lanes[..];
+        while !rest.is_empty() {
+            let (near, far) = rest.split_at(reachable(rest));
+            pieces.push(self.piece(near));
+            rest = far;
+        }
+        pieces
+    }
+
+    /// (address, lane) of every active lane.
+    fn lane_addresses(&self) -> Vec<(u64, u32)> {
+        let width = if self.request.encoding == OFFSETS_64 { 8 } else { 4 };
+        let distance = |bytes: &[u8]| match *bytes {
+            [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+            _ => bytes.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)),
+        };
+        let active = (0..32).filter(|lane| self.request.lane_mask >> lane & 1 == 1);
+        let addresses = self
+            .distances
+            .chunks_exact(width)
+            .map(|bytes| self.request.address.wrapping_add(distance(bytes).cast_unsigned()));
+        addresses.zip(active).collect()
+    }
+
+    /// A row of lanes that are sorted by address and near enough to each other.
+    fn piece(&self, lanes: &[(u64, u32)]) -> Piece {
+        let address = lanes.first().map_or(0, |lane| lane.0);
+        let last = lanes.last().map_or(0, |lane| lane.0);
+        let lane_mask = lanes.iter().fold(0, |mask, (_, lane)| mask | 1 << lane);
+        let shift = shift(lanes);
+        let mut by_lane = lanes.to_vec();
+        by_lane.sort_unstable_by_key(|(_, lane)| *lane);
+        let offset = |(lane_address, _): &(u64, u32)| {
+            u32::try_from((lane_address - address) >> shift).unwrap_or(u32::MAX)
+        };
+        let alone = lanes.len() == 1;
+        Piece {
+            lane_mask,
+            address,
+            span_bytes: last - address + u64::from(self.request.access_bytes),
+            stride_bytes: alone.then_some(0),
+            offsets: if alone { Vec::new() } else { by_lane.iter().map(offset).collect() },
+            offset_shift: if alone { 0 } else { shift },
+        }
+    }
+}
+
+/// The alignment that all distances from the first lane share, in bits.
+fn shift(lanes: &[(u64, u32)]) -> u8 {
+    let first = lanes.first().map_or(0, |lane| lane.0);
+    let bits = lanes.iter().fold(0, |bits, (address, _)| bits | (address - first));
+    u8::try_from(bits.trailing_zeros() % 64).unwrap_or(0)
+}
+
+/// How many of the lanes, sorted by address, have a distance from the first that fits its column.
+fn reachable(lanes: &[(u64, u32)]) -> usize {
+    let first = lanes.first().map_or(0, |lane| lane.0);
+    let fits = |count: &usize| {
+        let apart = lanes[count - 1].0 - first;
+        u32::try_from(apart >> shift(&lanes[..*count])).is_ok()
+    };
+    // Fewer lanes share at least the alignment of more, so the largest count that fits is the one to take.
+    (1..=lanes.len()).rev().find(fits).unwrap_or(1)
+}
+
+fn kind(flags: u8) -> Option<AccessKind> {
+    let kinds = [
+        (ATOMIC, AccessKind::Atomic),
+        (PREFETCH, AccessKind::Prefetch),
+        (WRITE, AccessKind::Write),
+        (READ, AccessKind::Read),
+    ];
+    kinds.into_iter().find(|(flag, _)| flags & flag != 0).map(|(_, kind)| kind)
+}
+
+fn space(code: u8) -> Option<Space> {
+    match code {
+        SPACE_GLOBAL => Some(Space::Global),
+        SPACE_GLOBAL_ASYNC => Some(Space::GlobalAsync),
+        SPACE_SHARED => Some(Space::Shared),
+        SPACE_LOCAL => Some(Space::Local),
+        _ => None,
+    }
+}

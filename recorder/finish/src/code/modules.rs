@@ -1,0 +1,268 @@
+//! The modules of all runs: what is known of their functions, and their cubins on the way into the capture.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cpp_demangle::Symbol;
+use rayon::prelude::*;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::hash;
+use stallmap_schema::id::{FunctionId, ModuleId};
+use stallmap_schema::tables::code::{Function, Module};
+
+use super::cubin::{Code, Cubin};
+use super::instruction;
+use crate::error::FinishError;
+
+/// Every module of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    modules: BTreeMap<ModuleId, Known>,
+    functions: BTreeMap<FunctionId, Named>,
+}
+
+#[derive(Debug)]
+struct Known {
+    row: Module,
+    path: Option<PathBuf>,
+    cubin: Result<Cubin, String>,
+}
+
+#[derive(Clone, Debug)]
+struct Named {
+    module_id: ModuleId,
+    name: String,
+    is_kernel: bool,
+}
+
+impl Modules {
+    /// Reads the cubins of a recording's folder. `rows` are the modules that the runs saw.
+    pub(crate) fn read(folder: &Path, rows: impl IntoIterator<Item = Module>) -> Self {
+        let files = cubin_files(folder);
+        let mut merged: BTreeMap<ModuleId, Module> = BTreeMap::new();
+        for row in rows {
+            let crc = row.cupti_crc;
+            let known = merged.entry(row.module_id).or_insert(row);
+            known.cupti_crc = known.cupti_crc.or(crc);
+        }
+        // A recording that was cut off may have the cubin and not the row.
+        for (module_id, (content_hash, _)) in &files {
+            merged.entry(*module_id).or_insert_with(|| bare_module(*module_id, content_hash));
+        }
+        let read = |(module_id, row): (ModuleId, Module)| {
+            let path = files.get(&module_id).map(|(_, path)| path.clone());
+            (module_id, Known::read(row, path))
+        };
+        let modules: BTreeMap<_, _> = merged.into_par_iter().map(read).collect();
+        let mut functions = BTreeMap::new();
+        for (module_id, known) in &modules {
+            for code in known.functions() {
+                let named =
+                    Named { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
+                functions.insert(hash::function_id(*module_id, &code.name), named);
+            }
+        }
+        Self { modules, functions }
+    }
+
+    /// Adds a function that a run saw in a module, where the cubin does not name it.
+    pub(crate) fn add_function(
+        &mut self,
+        function_id: FunctionId,
+        module_id: ModuleId,
+        name: &str,
+        is_kernel: bool,
+    ) {
+        let named = || Named { module_id, name: name.to_owned(), is_kernel };
+        self.functions.entry(function_id).or_insert_with(named);
+        self.modules.entry(module_id).or_insert_with(|| Known::read(bare_module(module_id, ""), None));
+    }
+
+    /// Whether anything is known of a function.
+    pub(crate) fn knows(&self, function_id: FunctionId) -> bool {
+        self.functions.contains_key(&function_id)
+    }
+
+    /// The module that PC samples name by a CRC.
+    pub(crate) fn by_crc(&self, crc: u64) -> Option<ModuleId> {
+        self.modules.values().find(|known| known.row.cupti_crc == Some(crc)).map(|known| known.row.module_id)
+    }
+
+    /// A function's name; empty where it is not known.
+    pub(crate) fn name(&self, function_id: FunctionId) -> &str {
+        self.functions.get(&function_id).map_or("", |named| &named.name)
+    }
+
+    /// Modules whose cubin is missing or damaged, each with what is wrong.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = (&Module, &str)> {
+        self.modules.values().filter_map(|known| Some((&known.row, known.cubin.as_ref().err()?.as_str())))
+    }
+
+    /// The functions that stand in a kernel's section beside it: (first pc, pc behind the last, function).
+    pub(crate) fn inner_functions(&self, module_id: ModuleId, kernel: &str) -> Vec<(u32, u32, FunctionId)> {
+        let Some(known) = self.modules.get(&module_id) else { return Vec::new() };
+        let Some(outer) = known.function(kernel) else { return Vec::new() };
+        let inner = known.functions().iter().filter(|code| {
+            code.section == outer.section && code.offset > outer.offset && !code.bytes.is_empty()
+        });
+        let range = |code: &Code| {
+            let length = u32::try_from(code.bytes.len()).unwrap_or(u32::MAX);
+            let function_id = hash::function_id(module_id, &code.name);
+            (code.offset - outer.offset, (code.offset - outer.offset).saturating_add(length), function_id)
+        };
+        inner.map(range).collect()
+    }
+
+    /// Rows of `function` for those that launches, samples or accesses name.
+    pub(crate) fn function_rows(&self, used: &BTreeSet<FunctionId>) -> Vec<Function> {
+        let used: Vec<_> = used.iter().filter_map(|id| Some((*id, self.functions.get(id)?))).collect();
+        let mut by_module: BTreeMap<ModuleId, Vec<(FunctionId, &Named)>> = BTreeMap::new();
+        for (function_id, named) in used {
+            by_module.entry(named.module_id).or_default().push((function_id, named));
+        }
+        let mut rows: Vec<Function> = by_module
+            .into_par_iter()
+            .flat_map_iter(|(module_id, functions)| {
+                let known = self.modules.get(&module_id);
+                let bytes = known.and_then(Known::bytes);
+                functions
+                    .into_iter()
+                    .map(move |(id, named)| function_row(id, named, known, bytes.as_deref()))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        rows.sort_unstable_by_key(|row| row.function_id);
+        rows
+    }
+
+    /// Puts the cubins into the capture, the code of unused kernels zeroed; rows of `module`.
+    pub(crate) fn store(
+        &self,
+        used: &BTreeSet<FunctionId>,
+        writer: &mut CaptureWriter,
+    ) -> Result<Vec<Module>, FinishError> {
+        let mut rows = Vec::new();
+        for (module_id, known) in &self.modules {
+            let mut row = Module { file: None, zeroed_bytes: 0, ..known.row.clone() };
+            if let (Ok(cubin), Some(mut bytes)) = (&known.cubin, known.bytes()) {
+                row.sm = Some(cubin.sm);
+                let is_used = |code: &Code| used.contains(&hash::function_id(*module_id, &code.name));
+                row.zeroed_bytes = zero_unused(&cubin.functions, is_used, &mut bytes);
+                row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
+            } else if let Some(bytes) = known.bytes() {
+                row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+}
+
+impl Known {
+    fn read(mut row: Module, path: Option<PathBuf>) -> Self {
+        let cubin = match path.as_deref().map(fs::read) {
+            None => Err("its cubin was not recorded".to_owned()),
+            Some(Err(cause)) => Err(cause.to_string()),
+            Some(Ok(bytes)) if blake3::hash(&bytes).to_hex().as_str() != row.content_hash => {
+                Err("its cubin is not what its name says".to_owned())
+            }
+            Some(Ok(bytes)) => {
+                row.cubin_bytes = bytes.len() as u64;
+                Cubin::read(&bytes)
+            }
+        };
+        let path = path.filter(|_| cubin.is_ok() || row.cubin_bytes > 0);
+        Self { row, path, cubin }
+    }
+
+    fn functions(&self) -> &[Code] {
+        self.cubin.as_ref().map_or(&[], |cubin| &cubin.functions)
+    }
+
+    fn function(&self, name: &str) -> Option<&Code> {
+        self.functions().iter().find(|code| code.name == name)
+    }
+
+    /// The cubin's bytes, where they are what the row says.
+    fn bytes(&self) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.path.as_ref()?).ok()?;
+        (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
+    }
+}
+
+/// Zeroes the sections of kernels of which nothing is used; how many bytes that is.
+fn zero_unused(functions: &[Code], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+    let used: BTreeSet<_> =
+        functions.iter().filter(|code| is_used(code)).map(|code| code.section.start).collect();
+    let kernels = functions.iter().filter(|code| code.is_kernel);
+    let unused: BTreeMap<_, _> = kernels
+        .filter(|code| !used.contains(&code.section.start))
+        .map(|code| (code.section.start, &code.section))
+        .collect();
+    let mut zeroed = 0;
+    for section in unused.into_values() {
+        if let Some(code) = bytes.get_mut(section.clone()) {
+            code.fill(0);
+            zeroed += code.len() as u64;
+        }
+    }
+    zeroed
+}
+
+fn function_row(
+    function_id: FunctionId,
+    named: &Named,
+    known: Option<&Known>,
+    bytes: Option<&[u8]>,
+) -> Function {
+    let code = known.and_then(|known| known.function(&named.name));
+    let sm = known.and_then(|known| known.cubin.as_ref().ok()).map_or(0, |cubin| cubin.sm);
+    let counts = code.zip(bytes).and_then(|(code, bytes)| {
+        // What stands in the kernel's section behind it is counted with the function that it is.
+        let inner = |other: &&Code| other.section == code.section && other.bytes.start > code.bytes.start;
+        let end =
+            known.into_iter().flat_map(Known::functions).filter(inner).map(|other| other.bytes.start).min();
+        let end = end.map_or(code.bytes.end, |end| end.min(code.bytes.end));
+        Some(instruction::count_memory(bytes.get(code.bytes.start..end)?, sm))
+    });
+    Function {
+        function_id,
+        module_id: named.module_id,
+        name: named.name.clone(),
+        demangled_name: demangle(&named.name),
+        is_kernel: code.map_or(named.is_kernel, |code| code.is_kernel),
+        code_bytes: code.map(|code| code.bytes.len() as u64),
+        memory_instruction_count: counts.map(|counts| counts.0),
+        uncovered_instruction_count: counts.map(|counts| counts.1),
+    }
+}
+
+fn demangle(name: &str) -> String {
+    Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+}
+
+fn bare_module(module_id: ModuleId, content_hash: &str) -> Module {
+    Module {
+        module_id,
+        content_hash: content_hash.to_owned(),
+        cubin_bytes: 0,
+        cupti_crc: None,
+        sm: None,
+        file: None,
+        zeroed_bytes: 0,
+    }
+}
+
+/// The recording's cubins: by the module that their name's hash is, the hash and the file.
+fn cubin_files(folder: &Path) -> BTreeMap<ModuleId, (String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let named = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let content_hash = name.strip_suffix(".cubin")?.to_owned();
+        let hash = blake3::Hash::from_hex(&content_hash).ok()?;
+        let first = hash.as_bytes().first_chunk()?;
+        Some((ModuleId(u64::from_le_bytes(*first)), (content_hash, entry.path())))
+    };
+    entries.filter_map(named).collect()
+}

@@ -1,0 +1,61 @@
+//! What can go wrong while a recording is finished.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow::error::ArrowError;
+use stallmap_schema::capture::error::CaptureError;
+
+/// Why a recording could not be finished. The recording itself is never changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FinishError {
+    /// The folder holds no recording.
+    #[error("no recording found: {cause}: `{}`", path.display())]
+    NoRecording {
+        /// What shows it.
+        cause: String,
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{action}: {source}: `{}`", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A segment could not be read, or the capture not be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Rows did not fit their table: a fault of stallmap.
+    #[error("make rows: {source}")]
+    Rows {
+        /// What does not fit.
+        #[from]
+        source: ArrowError,
+    },
+}
+
+impl FinishError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoRecording { .. } => Some(
+                "name the folder `NAME.stallmap.partial` that the recording left beside its output"
+                    .to_owned(),
+            ),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space and run `stallmap-record recover` again; nothing is lost".to_owned())
+            }
+            Self::Capture(error) => error.hint(),
+            Self::Io { .. } | Self::Rows { .. } => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}

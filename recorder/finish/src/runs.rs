@@ -1,0 +1,154 @@
+//! The rows of `run`: what each process wrote about itself, what it said later, and what `stallmap-record` saw.
+
+use std::collections::BTreeSet;
+
+use stallmap_config::Instrument as Pass;
+use stallmap_schema::capture::recording::RunFact;
+use stallmap_schema::id::RunId;
+use stallmap_schema::tables::run::{Run, RunOption};
+use stallmap_schema::word::{Instrument, LossKind};
+
+use crate::loss::Losses;
+use crate::recording::{Folder, RunFolder};
+use crate::rows::RunRows;
+
+/// One run on its way into the capture.
+#[derive(Debug)]
+pub(crate) struct RunState {
+    pub(crate) row: Run,
+    pub(crate) rows: RunRows,
+    /// Whether the process said that it had written everything.
+    pub(crate) clean_end: bool,
+    /// Where among the folder's runs it is.
+    pub(crate) folder_index: usize,
+}
+
+impl RunState {
+    pub(crate) fn run_id(&self) -> RunId {
+        self.row.run_id
+    }
+
+    pub(crate) fn is_reference(&self) -> bool {
+        self.row.reference_run_id == self.row.run_id
+    }
+}
+
+/// Reads every run of a recording.
+pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
+    let ids = (1..).map(RunId);
+    let mut runs: Vec<RunState> = ids
+        .zip(folder.runs.iter().enumerate())
+        .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
+        .collect();
+    refer(&mut runs);
+    runs
+}
+
+fn read_run(
+    run_id: RunId,
+    folder_index: usize,
+    run: &RunFolder,
+    folder: &Folder,
+    losses: &mut Losses,
+) -> RunState {
+    let mut rows = match &run.segment {
+        Ok(segment) => RunRows::read(segment, run_id, losses),
+        Err(cause) => {
+            let detail = losses.add(run_id, LossKind::Segment, "segment cannot be read", 1);
+            detail.get_or_insert_with(|| cause.clone());
+            RunRows::default()
+        }
+    };
+    let mut row = rows.run.first().cloned().unwrap_or_else(|| unseen_run(run_id, run, folder));
+    let clean_end = apply_facts(&mut row, &rows.facts);
+    if let Some(pass) = folder.pass(run) {
+        row.program.clone_from(&folder.recording.program);
+        row.arguments = serde_json::to_string(&folder.recording.arguments).unwrap_or_default();
+        row.ended_ns = row.ended_ns.or(pass.ended_ns);
+        row.exit_code = row.exit_code.or(pass.exit_code);
+        row.exit_signal = row.exit_signal.or(pass.exit_signal);
+    }
+    if !clean_end {
+        losses.add(run_id, LossKind::Segment, "the process ended before it had written everything", 1);
+    }
+    rows.options = options(run_id, &rows.options, folder);
+    RunState { row, rows, clean_end, folder_index }
+}
+
+/// The n-th sampling run refers to the n-th access run; every other run is its own reference.
+fn refer(runs: &mut [RunState]) {
+    let of = |instrument: Instrument| move |run: &&mut RunState| run.row.instrument == instrument;
+    let references: Vec<RunId> =
+        runs.iter_mut().filter(of(Instrument::Accesses)).map(|run| run.row.run_id).collect();
+    for run in runs.iter_mut() {
+        run.row.reference_run_id = run.row.run_id;
+    }
+    for (run, reference) in runs.iter_mut().filter(of(Instrument::PcSamples)).zip(references) {
+        run.row.reference_run_id = reference;
+    }
+}
+
+fn apply_facts(row: &mut Run, facts: &[RunFact]) -> bool {
+    let mut clean_end = false;
+    for RunFact { name, value } in facts {
+        match name.as_str() {
+            "ended_ns" => row.ended_ns = value.parse().ok().or(row.ended_ns),
+            "exit_code" => row.exit_code = value.parse().ok().or(row.exit_code),
+            "driver_version" => row.driver_version = Some(value.clone()),
+            "cuda_version" => row.cuda_version = value.parse().ok().or(row.cuda_version),
+            "instrument_version" => row.instrument_version = Some(value.clone()),
+            "python_version" => row.python_version = Some(value.clone()),
+            "torch_version" => row.torch_version = Some(value.clone()),
+            "sampling_period_cycles" => {
+                row.sampling_period_cycles = value.parse().ok().or(row.sampling_period_cycles);
+            }
+            "clean_end" => clean_end = value == "true",
+            _ => {}
+        }
+    }
+    clean_end
+}
+
+/// A run whose own row was lost.
+fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
+    let recording = &folder.recording;
+    Run {
+        run_id,
+        instrument: match run.instrument {
+            Pass::Accesses => Instrument::Accesses,
+            Pass::PcSamples => Instrument::PcSamples,
+        },
+        reference_run_id: run_id,
+        program: recording.program.clone(),
+        arguments: serde_json::to_string(&recording.arguments).unwrap_or_default(),
+        working_directory: recording.working_directory.clone(),
+        host: String::new(),
+        system: String::new(),
+        process_id: run.process_id,
+        started_ns: folder.pass(run).map_or(recording.created_ns, |pass| pass.started_ns),
+        ended_ns: None,
+        clock_offset_ns: 0,
+        exit_code: None,
+        exit_signal: None,
+        driver_version: None,
+        cuda_version: None,
+        instrument_version: None,
+        python_version: None,
+        torch_version: None,
+        sampling_period_cycles: None,
+    }
+}
+
+/// The options of the command line, then those that the process wrote beside them.
+fn options(run_id: RunId, own: &[RunOption], folder: &Folder) -> Vec<RunOption> {
+    let given = folder.recording.options.iter().map(|option| RunOption {
+        run_id,
+        name: option.name.clone(),
+        value: option.value.clone(),
+    });
+    let mut names = BTreeSet::new();
+    let mut options: Vec<RunOption> =
+        given.chain(own.iter().cloned()).filter(|option| names.insert(option.name.clone())).collect();
+    options.sort_by(|a, b| a.name.cmp(&b.name));
+    options
+}

@@ -1,0 +1,233 @@
+//! Raw samples become rows: by launch, function, pc and reason, with both counters side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_schema::hash;
+use stallmap_schema::id::{FunctionId, KernelId, Pc, RunId};
+use stallmap_schema::tables::sample::PcSample;
+use stallmap_schema::word::LossKind;
+
+use crate::code::{CodeMap, Modules};
+use crate::loss::Losses;
+use crate::rows::RawSamples;
+use crate::runs::RunState;
+
+const STALLED: &str = "smsp__pcsamp_warps_issue_stalled_";
+const NOT_ISSUED: &str = "_not_issued";
+/// The hardware's own totals, which arrive as if they were reasons.
+const TAKEN: &str = "smsp__pcsamp_sample_count";
+const DROPPED: &str = "smsp__pcsamp_samples_data_dropped";
+
+/// A row of `pc_sample` while its run is merged.
+#[derive(Clone, Debug)]
+pub(crate) struct Merged {
+    key: (KernelId, FunctionId, Pc, u32),
+    run_id: RunId,
+    samples: u64,
+    samples_not_issued: u64,
+}
+
+/// The samples of all runs, in the order of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    /// Reasons, sorted: a reason's number sorts like the reason.
+    reasons: Vec<String>,
+    rows: Vec<Merged>,
+}
+
+impl Samples {
+    /// The rows of `pc_sample`.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = PcSample> {
+        self.rows.iter().map(|row| {
+            let (kernel_id, function_id, pc, reason) = row.key;
+            PcSample {
+                run_id: row.run_id,
+                kernel_id,
+                function_id,
+                pc,
+                stall_reason: self.reasons.get(reason as usize).cloned().unwrap_or_default(),
+                samples: row.samples,
+                samples_not_issued: row.samples_not_issued,
+            }
+        })
+    }
+
+    /// Functions that rows name.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = FunctionId> {
+        self.rows.iter().map(|row| row.key.1)
+    }
+}
+
+/// What a raw sample counts.
+#[derive(Clone, Copy, Debug)]
+enum Counter {
+    Samples(u32),
+    NotIssued(u32),
+    Taken,
+    Dropped,
+}
+
+/// Merges the raw samples of all runs, and fills `sample_count` and `lost_sample_count` of their launches.
+pub(crate) fn merge(
+    runs: &mut [RunState],
+    maps: &BTreeMap<RunId, CodeMap>,
+    modules: &Modules,
+    losses: &mut Losses,
+) -> Samples {
+    let names = runs.iter().flat_map(|run| run.rows.samples.names());
+    let reasons: BTreeSet<&str> = names.filter_map(|name| reason(name)).map(|(reason, _)| reason).collect();
+    let mut samples = Samples { reasons: reasons.into_iter().map(str::to_owned).collect(), rows: Vec::new() };
+    let launched = launched_functions(runs);
+    for run in runs.iter_mut() {
+        let raw = std::mem::take(&mut run.rows.samples);
+        if let Some(map) = maps.get(&run.run_id()) {
+            let counters = counters(&raw, &samples.reasons);
+            let functions = BTreeMap::new();
+            let merger = Merger { raw: &raw, counters, map, modules, launched: &launched, functions };
+            samples.rows.extend(merger.merge(run, losses));
+        }
+    }
+    samples.rows.sort_unstable_by_key(|row| (row.key, row.run_id));
+    samples
+}
+
+/// The reason in CUPTI's name, and whether it is the counter of cycles without an issue; `None` for totals.
+fn reason(name: &str) -> Option<(&str, bool)> {
+    if name == TAKEN || name == DROPPED {
+        return None;
+    }
+    let Some(short) = name.strip_prefix(STALLED) else { return Some((name, false)) };
+    Some(short.strip_suffix(NOT_ISSUED).map_or((short, false), |short| (short, true)))
+}
+
+struct Merger<'a> {
+    raw: &'a RawSamples,
+    counters: Vec<Counter>,
+    map: &'a CodeMap,
+    modules: &'a Modules,
+    launched: &'a BTreeMap<KernelId, FunctionId>,
+    functions: BTreeMap<(u64, u32), Option<FunctionId>>,
+}
+
+/// A launch's totals: what was delivered, and what the hardware says about itself.
+#[derive(Default)]
+struct Totals {
+    delivered: u64,
+    taken: Option<u64>,
+    dropped: Option<u64>,
+    unknown_function: u64,
+}
+
+/// What each name of a run's raw samples counts, by the name's number.
+fn counters(raw: &RawSamples, reasons: &[String]) -> Vec<Counter> {
+    let number = |reason: &str| {
+        let position = reasons.binary_search_by(|other| other.as_str().cmp(reason)).unwrap_or_default();
+        u32::try_from(position).unwrap_or(u32::MAX)
+    };
+    let counter = |name: &String| match reason(name) {
+        Some((reason, false)) => Counter::Samples(number(reason)),
+        Some((reason, true)) => Counter::NotIssued(number(reason)),
+        None if name == TAKEN => Counter::Taken,
+        None => Counter::Dropped,
+    };
+    raw.names().iter().map(counter).collect()
+}
+
+impl Merger<'_> {
+    fn merge(mut self, run: &mut RunState, losses: &mut Losses) -> Vec<Merged> {
+        let run_id = run.run_id();
+        let by_correlation: BTreeMap<u64, KernelId> = run
+            .rows
+            .launch_runs
+            .iter()
+            .filter_map(|row| Some((row.correlation_id?, row.kernel_id)))
+            .collect();
+        let mut totals: BTreeMap<KernelId, Totals> = BTreeMap::new();
+        let mut rows = Vec::new();
+        for sample in &self.raw.samples {
+            let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
+            let Some(kernel_id) = by_correlation.get(&sample.correlation_id).copied() else {
+                if matches!(counter, Counter::Samples(_)) {
+                    losses.add(run_id, LossKind::Sample, "launch of the sample is not known", sample.samples);
+                }
+                continue;
+            };
+            let total = totals.entry(kernel_id).or_default();
+            let (number, samples, samples_not_issued) = match counter {
+                Counter::Taken => {
+                    *total.taken.get_or_insert(0) += sample.samples;
+                    continue;
+                }
+                Counter::Dropped => {
+                    *total.dropped.get_or_insert(0) += sample.samples;
+                    continue;
+                }
+                Counter::Samples(number) => (number, sample.samples, 0),
+                Counter::NotIssued(number) => (number, 0, sample.samples),
+            };
+            total.delivered += samples;
+            let launch = self.launched.get(&kernel_id).copied();
+            let Some(function_id) = self.function(sample.cubin_crc, sample.function, launch) else {
+                total.unknown_function += samples;
+                continue;
+            };
+            let (function_id, pc) = self.map.refine(function_id, sample.pc);
+            rows.push(Merged {
+                key: (kernel_id, function_id, pc, number),
+                run_id,
+                samples,
+                samples_not_issued,
+            });
+        }
+        count(run, &totals, losses);
+        sum(rows)
+    }
+
+    /// The function of a sample: by its module's CRC and its name, else the launched kernel if it has that name.
+    fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
+        let (raw, modules) = (self.raw, self.modules);
+        let by_name = *self.functions.entry((crc, name)).or_insert_with(|| {
+            let function_id = hash::function_id(modules.by_crc(crc)?, raw.name(name));
+            modules.knows(function_id).then_some(function_id)
+        });
+        by_name.or_else(|| launched.filter(|function_id| modules.name(*function_id) == raw.name(name)))
+    }
+}
+
+/// The kernel of every launch in the capture.
+fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, FunctionId> {
+    let launches = runs.iter().flat_map(|run| &run.rows.launches);
+    launches.map(|launch| (launch.kernel_id, launch.function_id)).collect()
+}
+
+/// Fills the counts of launches; where the hardware does not say how many samples it took, those delivered count.
+fn count(run: &mut RunState, totals: &BTreeMap<KernelId, Totals>, losses: &mut Losses) {
+    let run_id = run.run_id();
+    let nothing = Totals::default();
+    for row in run.rows.launch_runs.iter_mut().filter(|row| row.recorded) {
+        let total = totals.get(&row.kernel_id).unwrap_or(&nothing);
+        let dropped = row.lost_sample_count.or(total.dropped);
+        row.lost_sample_count = dropped;
+        if total.unknown_function > 0 {
+            row.lost_sample_count = Some(dropped.unwrap_or(0) + total.unknown_function);
+            let reason = "function of the sample is not known";
+            losses.add_at(run_id, LossKind::Sample, reason, total.unknown_function, Some(row.kernel_id));
+        }
+        let delivered = total.delivered + dropped.unwrap_or(0);
+        row.sample_count = Some(row.sample_count.or(total.taken).unwrap_or(delivered));
+    }
+}
+
+/// Adds up rows of one key.
+fn sum(mut rows: Vec<Merged>) -> Vec<Merged> {
+    rows.sort_unstable_by_key(|row| row.key);
+    rows.dedup_by(|row, kept| {
+        let same = row.key == kept.key;
+        if same {
+            kept.samples += row.samples;
+            kept.samples_not_issued += row.samples_not_issued;
+        }
+        same
+    });
+    rows
+}

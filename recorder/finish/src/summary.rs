@@ -1,0 +1,81 @@
+//! What finishing says while it runs, and what it did.
+
+use std::path::{Path, PathBuf};
+
+use stallmap_schema::capture::manifest::Manifest;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::run::Run;
+use stallmap_schema::word::Match;
+
+use crate::runs::RunState;
+
+/// How far finishing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub stage: &'static str,
+    /// How much of it is done.
+    pub done: u64,
+    /// How much there is.
+    pub total: u64,
+}
+
+/// What a finished recording holds, and what it does not.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The capture.
+    pub output: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its runs.
+    pub runs: Vec<RunSummary>,
+    /// Everything that was not recorded, as in the capture's table.
+    pub losses: Vec<Loss>,
+}
+
+/// One run of a finished recording.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// Its row.
+    pub run: Run,
+    /// Whether the process said that it had written everything.
+    pub clean_end: bool,
+    /// Launches that it saw.
+    pub launch_count: u64,
+    /// Launches that match none of the reference run; 0 in a reference run.
+    pub unmatched_launch_count: u64,
+    /// Warp requests recorded.
+    pub request_count: u64,
+    /// Lane accesses in them.
+    pub lane_access_count: u64,
+    /// Samples taken, the dropped ones too.
+    pub sample_count: u64,
+}
+
+impl Summary {
+    pub(crate) fn new(runs: &[RunState], losses: Vec<Loss>, manifest: Manifest, output: &Path) -> Self {
+        let runs = runs.iter().map(RunSummary::new).collect();
+        let bytes = output.metadata().map_or(0, |metadata| metadata.len());
+        Self { output: output.to_owned(), bytes, manifest, runs, losses }
+    }
+}
+
+impl RunSummary {
+    fn new(run: &RunState) -> Self {
+        let launches = &run.rows.launch_runs;
+        let sum = |count: fn(&LaunchRun) -> Option<u64>| launches.iter().filter_map(count).sum();
+        let unmatched = launches.iter().filter(|row| row.matched == Match::Unmatched).count();
+        Self {
+            run: run.row.clone(),
+            clean_end: run.clean_end,
+            launch_count: launches.len() as u64,
+            unmatched_launch_count: unmatched as u64,
+            request_count: sum(|row| row.request_count),
+            lane_access_count: sum(|row| row.lane_access_count),
+            sample_count: sum(|row| row.sample_count),
+        }
+    }
+}
