@@ -1,5 +1,6 @@
 //! One table of a capture as a DataFusion table.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -123,9 +124,15 @@ impl CapturedTable {
 
     /// Each column: name, type as Arrow spells it, doc.
     pub fn columns(&self) -> Vec<(String, String, String)> {
-        let doc = |field: &Field| field.metadata().get("doc").cloned().unwrap_or_default();
+        let declared = super::definition(&self.name).map(|table| table.columns).unwrap_or_default();
+        let doc =
+            |name: &str| declared.iter().find(|column| column.name == name).map(|c| c.doc.trim().to_owned());
         let fields = self.schema.fields().iter();
-        fields.map(|field| (field.name().clone(), field.data_type().to_string(), doc(field))).collect()
+        let column = |field: &Arc<Field>| {
+            let name = field.name();
+            (name.clone(), field.data_type().to_string(), doc(name).unwrap_or_default())
+        };
+        fields.map(column).collect()
     }
 
     /// All rows of some columns, as declared: for tables that fit in memory.
@@ -250,14 +257,14 @@ impl TableProvider for CapturedTable {
 }
 
 /// The declared columns, then those of the file that this version does not know.
+///
+/// Without their docs: DataFusion 55 compares fields with their metadata, and fails to plan a UNION of columns that
+/// are documented differently.
 fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
-    let Some(definition) = definition else { return Arc::clone(file) };
-    let declared = definition.schema();
-    let mut fields: Vec<Arc<Field>> = declared.fields().iter().cloned().collect();
-    fields.extend(
-        file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err()).cloned(),
-    );
-    Arc::new(Schema::new_with_metadata(fields, declared.metadata().clone()))
+    let declared = definition.map_or_else(|| Arc::new(Schema::empty()), TableDef::schema);
+    let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
+    let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
+    Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
 }
 
 /// What a panic said.
