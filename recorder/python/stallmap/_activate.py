@@ -16,9 +16,9 @@ _active = None
 
 
 def torch_imported():
-    """Hooks PyTorch, where the library is there."""
+    """Hooks PyTorch, once."""
     global _active
-    if _active is None and SESSION.open():
+    if _active is None:
         _active = _activate(SESSION.library)
 
 

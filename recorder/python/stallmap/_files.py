@@ -13,6 +13,10 @@ class Files:
         # Python puts the script's folder there before the program can change directory or path.
         self._first = [entry for entry in sys.path[:1] if entry]
         self._start = os.getcwd()
+        paths = sysconfig.get_paths()
+        # Code that the compiler writes: its names are hashes of its content, its folder holds the user's name.
+        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.path.join(_temporary(), f"torchinductor_{_user()}")
+        self._fixed = [generated, *(paths[kind] for kind in ("purelib", "platlib", "stdlib") if kind in paths)]
 
     def normalized(self, file):
         """The name of a file, relative where a root holds it. Names that are no files stay."""
@@ -34,11 +38,8 @@ class Files:
     def _roots(self):
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         scripts = [os.path.dirname(os.path.join(self._start, main))] if main else []
-        packages = [sysconfig.get_paths().get(kind) for kind in ("purelib", "platlib", "stdlib")]
-        # Code that the compiler writes: its names are hashes of its content, its folder holds the user's name.
-        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.path.join(_temporary(), f"torchinductor_{_user()}")
         entries = [os.path.join(self._start, entry) for entry in [*self._first, *sys.path]]
-        roots = [*scripts, *filter(None, packages), generated, *entries]
+        roots = [*scripts, *self._fixed, *entries]
         return {os.path.normpath(root).rstrip(os.sep) + os.sep for root in roots}
 
 

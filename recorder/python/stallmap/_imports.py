@@ -4,9 +4,12 @@ import sys
 
 
 def _torch():
-    from stallmap import _activate
+    from stallmap._session import SESSION
 
-    _activate.torch_imported()
+    if SESSION.open():
+        from stallmap import _activate
+
+        _activate.torch_imported()
 
 
 def _triton():

@@ -1,6 +1,5 @@
 """The injected library's C interface; `recorder/inject/src/torch.rs` documents it."""
 
-import ctypes
 import os
 import struct
 import sys
@@ -12,6 +11,9 @@ _OP, _TENSOR, _SOURCE = 0, 1, 2
 
 def load():
     """The library, or None; why not is said in one line where a recording was asked for."""
+    # Programs that use `stallmap.region` unrecorded need not have it.
+    import ctypes
+
     if not os.environ.get("STALLMAP_CONFIG"):
         return None
     path = os.environ.get("STALLMAP_LIBRARY")
@@ -26,7 +28,7 @@ def load():
         return _give_up(f"failed to load `{path}`: {error}")
     if version != ABI_VERSION:
         return _give_up(f"`{path}` has interface version {version}, this package needs {ABI_VERSION}: use one release")
-    return Library(library)
+    return Library(library, ctypes)
 
 
 def _give_up(why):
@@ -36,7 +38,7 @@ def _give_up(why):
 class Library:
     """The functions, with Python's types."""
 
-    def __init__(self, library):
+    def __init__(self, library, ctypes):
         words = [ctypes.c_char_p, ctypes.c_size_t]
         self._text = _function(library.stallmap_text, ctypes.c_int64, words)
         self._state = _function(library.stallmap_state, ctypes.c_int64, words)

@@ -1,0 +1,96 @@
+//! The Python side: programs run under the recorder as `stallmap-record` runs them, on the CPU.
+//!
+//! The Python that has PyTorch is `STALLMAP_TEST_PYTHON`, or else `python3`; tests that need PyTorch say so and pass
+//! where it is missing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use stallmap_config::{Config, Instrument, Selection};
+use stallmap_schema::table::Row;
+use tempfile::TempDir;
+
+mod rows;
+mod start;
+mod training;
+
+/// A program that ran under the recorder.
+struct Recording {
+    directory: TempDir,
+    output: Output,
+}
+
+impl Recording {
+    /// Every row of a table.
+    fn rows<R: Row>(&self) -> Vec<R> {
+        rows::read(self.directory.path())
+    }
+
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+}
+
+/// A Python program of this repository.
+fn program(name: &str) -> PathBuf {
+    package().join("tests/programs").join(name)
+}
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
+}
+
+/// The injected library, which cargo builds beside the tests.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests.with_file_name("libstallmap_inject.so")
+}
+
+fn python() -> Command {
+    let mut command = Command::new(std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or("python3".into()));
+    command.env("PYTHONPATH", package().join("hook")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env_remove(stallmap_config::VARIABLE).env_remove("STALLMAP_LIBRARY");
+    command
+}
+
+fn run(mut command: Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("failed to run {command:?}: {error}"))
+}
+
+/// Whether PyTorch is there; a test that needs it and has it not says so.
+fn has_torch() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    let answer = *ANSWER.get_or_init(|| {
+        let mut command = python();
+        command.args(["-c", "import torch"]);
+        run(command).status.success()
+    });
+    if !answer {
+        println!("skipped: PyTorch is not installed; set STALLMAP_TEST_PYTHON to a Python that has it");
+    }
+    answer
+}
+
+fn record(script: &Path, instrument: Instrument, selection: Selection) -> Option<Recording> {
+    if !has_torch() {
+        return None;
+    }
+    let directory = TempDir::new().unwrap();
+    let config =
+        Config { directory: directory.path().to_owned(), instrument, selection, ..Config::default() };
+    let mut command = python();
+    command
+        .arg(script)
+        .env(stallmap_config::VARIABLE, config.to_json().unwrap())
+        .env("STALLMAP_LIBRARY", library())
+        .env("STALLMAP_PYTHON_CPU", "1");
+    let recording = Recording { output: run(command), directory };
+    assert!(recording.output.status.success(), "{}", recording.stderr());
+    assert!(!recording.stderr().contains("stallmap"), "{}", recording.stderr());
+    Some(recording)
+}
