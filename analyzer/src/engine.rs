@@ -18,6 +18,8 @@ pub mod derived;
 pub mod exec;
 pub mod index;
 pub mod life;
+#[cfg(test)]
+mod reference;
 pub mod request;
 pub mod resolve;
 mod rows;

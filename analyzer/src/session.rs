@@ -244,7 +244,7 @@ fn register_tables(
     let listing = tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
     if !schema.table_exist(ProducerWeight::TABLE.name) {
-        let none = MemTable::try_new(ProducerWeight::TABLE.schema(), vec![Vec::new()])?;
+        let none = MemTable::try_new(tables::plain(&ProducerWeight::TABLE.schema()), vec![Vec::new()])?;
         schema.register_table(ProducerWeight::TABLE.name.to_owned(), Arc::new(none))?;
     }
     let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };

@@ -4,9 +4,10 @@ pub mod captured;
 pub mod listing;
 mod reader;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
@@ -39,4 +40,12 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
 /// The declaration of a table, where this version knows it.
 pub fn definition(name: &str) -> Option<&'static TableDef> {
     stallmap_schema::tables::by_name(name)
+}
+
+/// A schema without docs and other metadata.
+pub(crate) fn plain(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter();
+    Arc::new(Schema::new(
+        fields.map(|field| field.as_ref().clone().with_metadata(HashMap::new())).collect::<Vec<_>>(),
+    ))
 }

@@ -9,6 +9,7 @@
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
 mod tiny;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,17 +62,17 @@ async fn run(text: &str, session: &Session) -> String {
         if let Some((kind, sql)) = rest.split_first() {
             let sql: Vec<&str> = sql.iter().take_while(|line| **line != "----").copied().collect();
             let answer = answer(session, &sql.join("\n")).await;
-            lines.extend(match (kind.starts_with("statement error"), answer) {
-                (true, Err(error)) => vec![format!("statement error {}", error.lines().next().unwrap_or(""))],
-                (true, Ok(_)) => vec!["statement error (but it succeeds)".to_owned()],
-                (false, Ok(_)) => vec![(*kind).to_owned()],
-                (false, Err(ref error)) => vec![format!("{kind} fails: {error}")],
-            });
+            let (first, rows) = match (kind.starts_with("statement error"), answer) {
+                (true, Err(error)) => {
+                    (format!("statement error {}", error.lines().next().unwrap_or_default()), None)
+                }
+                (true, Ok(_)) => ("statement error, but it succeeds".to_owned(), None),
+                (false, Ok(rows)) => ((*kind).to_owned(), Some(rows)),
+                (false, Err(error)) => (format!("{kind} fails: {error}"), Some(Vec::new())),
+            };
+            lines.push(first);
             lines.extend(sql.iter().map(|line| (*line).to_owned()));
-            if !kind.starts_with("statement") {
-                lines.push("----".to_owned());
-                lines.extend(self::answer(session, &sql.join("\n")).await.unwrap_or_default());
-            }
+            lines.extend(rows.into_iter().flat_map(|rows| std::iter::once("----".to_owned()).chain(rows)));
         }
         given += &lines.join("\n");
         given += "\n\n";
@@ -95,12 +96,13 @@ fn test_files() -> Vec<PathBuf> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn views_give_their_golden_answers() {
     let folder = tempfile::tempdir().unwrap();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut sessions) = (Vec::new(), BTreeMap::new());
     for file in test_files() {
         let text = fs::read_to_string(&file).unwrap();
         let capture = text.lines().next().and_then(|line| line.strip_prefix("# capture: "));
-        let session = open(capture.expect("a test file begins with `# capture: NAME`"), folder.path());
-        let given = run(&text, &session).await;
+        let capture = capture.expect("a test file begins with `# capture: NAME`");
+        let session = sessions.entry(capture.to_owned()).or_insert_with(|| open(capture, folder.path()));
+        let given = run(&text, session).await;
         if given != text && std::env::var_os("UPDATE").is_some() {
             fs::write(&file, given).unwrap();
         } else if given != text {

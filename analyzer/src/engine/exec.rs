@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -34,6 +35,7 @@ use super::index::TensorIndex;
 use super::resolve::Resolver;
 use super::rows::Rows;
 use super::runs::Runs;
+use crate::tables::plain;
 
 /// What a row of the answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,12 @@ pub enum Grain {
 }
 
 impl Grain {
+    /// The schema of that table, without the docs that its declaration carries: DataFusion 55 compares fields with
+    /// their metadata, and fails to plan a UNION of columns that are documented differently.
+    pub fn schema(self) -> SchemaRef {
+        plain(&self.table().schema())
+    }
+
     /// The table that it gives.
     pub fn table(self) -> TableDef {
         match self {
@@ -74,7 +82,7 @@ impl TensorExec {
         grain: Grain,
         columns: Vec<usize>,
     ) -> Result<Self> {
-        let schema = Arc::new(grain.table().schema().project(&columns)?);
+        let schema = Arc::new(grain.schema().project(&columns)?);
         let sort =
             grain.table().sort.iter().map_while(|name| schema.index_of(name).ok().map(|at| (*name, at)));
         let sort = sort.map(|(name, at)| PhysicalSortExpr::new_default(Arc::new(Column::new(name, at))));

@@ -113,8 +113,8 @@ impl Runs {
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
         self.done_count = 0;
         let columns = PcTensorPart::finish(&mut self.done);
-        let batch = RecordBatch::try_new(PcTensorPart::TABLE.schema(), columns)?;
-        Ok(batch.project(&self.columns)?.with_schema(self.schema.clone())?)
+        let asked = self.columns.iter().filter_map(|&column| columns.get(column).cloned()).collect();
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), asked)?)
     }
 
     /// Ends the open run.

@@ -63,7 +63,7 @@ pub struct DerivedTable {
 impl DerivedTable {
     /// The table of a grain.
     pub fn new(engine: Arc<Engine>, grain: Grain) -> Self {
-        Self { engine, schema: grain.table().schema(), grain }
+        Self { engine, schema: grain.schema(), grain }
     }
 
     /// The columns of `memory_access` that the operator needs to give the columns asked for.

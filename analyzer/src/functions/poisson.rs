@@ -88,7 +88,7 @@ mod tests {
         // From the chi-squared distribution: (0, 3.689), (4.795, 18.39), (81.36, 121.63).
         for (count, exact) in [(0.0, (0.0, 3.689)), (10.0, (4.795, 18.39)), (100.0, (81.36, 121.63))] {
             assert!((low(count) - exact.0).abs() < 0.02, "{}", low(count));
-            assert!((high(count) - exact.1).abs() < 0.02, "{}", high(count));
+            assert!((high(count) - exact.1).abs() < 0.03, "{}", high(count));
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use stallmap_schema::table::Row as _;
 
 use super::captured::CapturedTable;
+use super::plain;
 
 stallmap_schema::tables! {
     /// A table of this capture.
@@ -31,5 +33,7 @@ pub fn listing<'a>(tables: impl Iterator<Item = &'a Arc<CapturedTable>>) -> Resu
         is_missing: table.is_missing(),
     });
     let batch = CaptureTable::batch(rows)?;
-    MemTable::try_new(batch.schema(), vec![vec![batch]])
+    let schema = plain(&batch.schema());
+    let batch = RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?;
+    MemTable::try_new(schema, vec![vec![batch]])
 }

@@ -1,0 +1,320 @@
+//! The rule of [`super`], written as a nested loop over all storages and views: what the engine must agree with.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, OpId, RunId, StorageId, TensorId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::memory::DeviceAllocation;
+use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
+use stallmap_schema::word::{Direction, Match, OpKind, Phase, StorageOrigin};
+
+use super::index::{Sources, TensorIndex};
+use super::request::{Lanes, Request};
+use super::resolve::{Resolver, Share};
+
+const LAUNCHES: u64 = 8;
+
+/// A small program: everything lies in 1,024 bytes, so that addresses are reused and views overlap.
+#[derive(Clone, Debug)]
+struct Program {
+    storages: Vec<(u64, u64, u64, Option<u64>)>,
+    /// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
+    tensors: Vec<(usize, u64, Vec<i64>, Vec<i64>, Option<u64>)>,
+    /// Op and tensor.
+    parts: Vec<(u64, usize)>,
+    allocations: Vec<(u64, u64, u64, Option<u64>)>,
+    /// Op of each launch.
+    ops: Vec<Option<u64>>,
+}
+
+/// Ops 0 to 3 follow each other; op 4 + n is inside op n. Op n begins at 10 n, launch n at 10 n too.
+const OPS: u64 = 8;
+
+fn parent(op: u64) -> Option<u64> {
+    op.checked_sub(4)
+}
+
+fn op_begins(op: u64) -> i64 {
+    10 * i64::try_from(op % 4).unwrap()
+}
+
+fn launch_begins(ordinal: u64) -> i64 {
+    5 * i64::try_from(ordinal).unwrap()
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let life = || (0..64_u64, 0..32_u64, 0..LAUNCHES, proptest::option::of(0..LAUNCHES));
+    let dimension = (1..5_i64, 0..9_i64);
+    let tensor = (0..6_usize, 0..8_u64, vec(dimension, 0..4), proptest::option::of(0..OPS));
+    let tensor = tensor.prop_map(|(storage, offset, dimensions, op)| {
+        let (sizes, strides) = dimensions.into_iter().unzip();
+        (storage, offset, sizes, strides, op)
+    });
+    let part = (0..OPS, 0..12_usize);
+    let op = proptest::option::of(0..OPS);
+    (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, LAUNCHES as usize))
+        .prop_map(|(storages, tensors, parts, allocations, ops)| {
+            let blocks = |(low, size, born, dead)| (low * 16, size * 16, born, dead);
+            Program {
+                storages: storages.into_iter().map(blocks).collect(),
+                tensors,
+                parts,
+                allocations: allocations.into_iter().map(blocks).collect(),
+                ops,
+            }
+        })
+}
+
+impl Program {
+    fn sources(&self) -> Sources {
+        Sources {
+            launch: self.launches(),
+            launch_run: LaunchRun::batch((0..LAUNCHES).map(launch_run)).unwrap(),
+            op: Op::batch((0..OPS).map(op)).unwrap(),
+            op_tensor: self.op_tensors(),
+            storage: self.storages(),
+            tensor: self.tensors(),
+            device_allocation: self.allocations(),
+        }
+    }
+
+    fn launches(&self) -> RecordBatch {
+        let launch = |(ordinal, op): (u64, &Option<u64>)| Launch {
+            kernel_id: KernelId(ordinal),
+            run_id: RunId(1),
+            function_id: FunctionId(0),
+            ordinal,
+            occurrence: 0,
+            grid_x: 1,
+            grid_y: 1,
+            grid_z: 1,
+            block_x: 32,
+            block_y: 1,
+            block_z: 1,
+            cluster_x: None,
+            cluster_y: None,
+            cluster_z: None,
+            dynamic_shared_bytes: None,
+            static_shared_bytes: None,
+            local_bytes: None,
+            register_count: None,
+            device_id: 0,
+            op_id: op.map(OpId),
+            pystates_hash: None,
+        };
+        Launch::batch((0..).zip(&self.ops).map(launch)).unwrap()
+    }
+
+    fn op_tensors(&self) -> RecordBatch {
+        let part = |&(op, tensor): &(u64, usize)| OpTensor {
+            op_id: OpId(op),
+            direction: Direction::In,
+            position: 0,
+            element: 0,
+            tensor_id: TensorId(tensor as u64),
+            argument: None,
+        };
+        OpTensor::batch(self.parts.iter().map(part)).unwrap()
+    }
+
+    fn storages(&self) -> RecordBatch {
+        let storage =
+            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &(u64, u64, u64, Option<u64>))| {
+                Storage {
+                    storage_id: StorageId(id),
+                    run_id: RunId(1),
+                    device_id: 0,
+                    address: Address(low),
+                    size_bytes,
+                    alloc_ns: 0,
+                    free_ns: None,
+                    alloc_ordinal,
+                    free_ordinal,
+                    origin: StorageOrigin::Allocator,
+                    op_id: None,
+                }
+            };
+        Storage::batch((0..).zip(&self.storages).map(storage)).unwrap()
+    }
+
+    fn allocations(&self) -> RecordBatch {
+        let allocation =
+            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &(u64, u64, u64, Option<u64>))| {
+                DeviceAllocation {
+                    allocation_id: AllocationId(id),
+                    run_id: RunId(1),
+                    device_id: 0,
+                    address: Address(low),
+                    size_bytes,
+                    alloc_ns: 0,
+                    free_ns: None,
+                    alloc_ordinal,
+                    free_ordinal,
+                    flags: 0,
+                }
+            };
+        DeviceAllocation::batch((0..).zip(&self.allocations).map(allocation)).unwrap()
+    }
+
+    fn tensor_address(&self, tensor: usize) -> Option<u64> {
+        let (storage, offset, ..) = &self.tensors[tensor];
+        Some(self.storages.get(*storage)?.0 + offset * 4)
+    }
+
+    fn tensors(&self) -> RecordBatch {
+        let tensor = |(id, (storage, _, sizes, strides, op)): (
+            usize,
+            &(usize, u64, Vec<i64>, Vec<i64>, Option<u64>),
+        )| {
+            Tensor {
+                tensor_id: TensorId(id as u64),
+                run_id: RunId(1),
+                storage_id: StorageId(*storage as u64),
+                base_tensor_id: None,
+                op_id: op.map(OpId),
+                address: Address(self.tensor_address(id).unwrap_or(0)),
+                dtype: "float32".to_owned(),
+                element_bytes: 4,
+                sizes: sizes.clone(),
+                strides: strides.clone(),
+                span_bytes: 0,
+                is_contiguous: false,
+                name: None,
+                role: None,
+            }
+        };
+        Tensor::batch(self.tensors.iter().enumerate().map(tensor)).unwrap()
+    }
+
+    /// What an address belongs to at a launch: (storage, tensor, allocation).
+    fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
+        let lives = |&(low, size, born, dead): &(u64, u64, u64, Option<u64>)| {
+            low <= address
+                && address < low + size
+                && born <= ordinal
+                && dead.is_none_or(|dead| ordinal < dead)
+        };
+        let smallest = |blocks: &[(u64, u64, u64, Option<u64>)]| {
+            let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
+            held.min_by_key(|&(id, &(_, size, born, _))| (size, Reverse((born, id)))).map(|(id, _)| id)
+        };
+        let Some(storage) = smallest(&self.storages) else {
+            return (None, None, smallest(&self.allocations).map(|id| id as u64));
+        };
+        let views = (0..self.tensors.len()).filter(|&tensor| {
+            let (of, .., op) = &self.tensors[tensor];
+            let exists = op.is_none_or(|op| op_begins(op) <= launch_begins(ordinal));
+            *of == storage && exists && self.elements(tensor).iter().any(|&e| e <= address && address < e + 4)
+        });
+        let best = views.min_by_key(|&tensor| {
+            let elements = self.elements(tensor);
+            let span = elements.iter().max().unwrap() - elements.iter().min().unwrap();
+            (self.depth(ordinal, tensor), self.bytes(tensor), span, Reverse(tensor))
+        });
+        (Some(storage as u64), best.map(|tensor| tensor as u64), None)
+    }
+
+    /// Addresses of all elements, index by index.
+    fn elements(&self, tensor: usize) -> Vec<u64> {
+        let (.., sizes, strides, _) = &self.tensors[tensor];
+        let mut elements = vec![self.tensor_address(tensor).unwrap()];
+        for (size, stride) in sizes.iter().zip(strides) {
+            let steps: Vec<u64> = (0..*size).map(|index| (index * stride * 4).unsigned_abs()).collect();
+            elements =
+                elements.iter().flat_map(|element| steps.iter().map(move |step| element + step)).collect();
+        }
+        elements
+    }
+
+    /// Bytes of its elements, dimensions that do not move left out.
+    fn bytes(&self, tensor: usize) -> i64 {
+        let (.., sizes, strides, _) = &self.tensors[tensor];
+        sizes.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(size, _)| size).product()
+    }
+
+    fn depth(&self, ordinal: u64, tensor: usize) -> u32 {
+        let mut op = self.ops[usize::try_from(ordinal).unwrap()];
+        for depth in 0.. {
+            let Some(current) = op else { break };
+            if self.parts.contains(&(current, tensor)) {
+                return depth;
+            }
+            op = parent(current);
+        }
+        u32::MAX
+    }
+}
+
+fn launch_run(ordinal: u64) -> LaunchRun {
+    LaunchRun {
+        run_id: RunId(1),
+        ordinal,
+        kernel_id: KernelId(ordinal),
+        matched: Match::Reference,
+        match_reason: None,
+        thread_id: 0,
+        stream_id: 0,
+        correlation_id: None,
+        begin_ns: launch_begins(ordinal),
+        end_ns: None,
+        recorded: true,
+        request_count: None,
+        lane_access_count: None,
+        lost_request_count: None,
+        sample_count: None,
+        lost_sample_count: None,
+    }
+}
+
+fn op(number: u64) -> Op {
+    Op {
+        op_id: OpId(number),
+        run_id: RunId(1),
+        kind: OpKind::Torch,
+        name: String::new(),
+        parent_op_id: parent(number).map(OpId),
+        thread_id: 0,
+        begin_ns: op_begins(number),
+        end_ns: None,
+        phase: Phase::Forward,
+        step: 0,
+        sequence_number: None,
+        autograd_node: None,
+        forward_op_id: None,
+        module_path: None,
+        pystates_hash: None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_address_belongs_where_the_nested_loop_says(
+        program in program(),
+        requests in vec((0..LAUNCHES, 0..1200_u64, -40..40_i32, any::<u32>(), any::<bool>()), 1..20),
+    ) {
+        let index = Arc::new(TensorIndex::build(&program.sources()).unwrap());
+        let mut resolver = Resolver::new(Arc::clone(&index));
+        for (ordinal, address, stride, mask, whole) in requests {
+            let lane_mask = if whole { u32::MAX } else { mask | 1 };
+            let lanes = 32 - (lane_mask.leading_zeros() + lane_mask.trailing_zeros());
+            let span_bytes = u64::from(stride.unsigned_abs()) * u64::from(lanes - 1) + 4;
+            let request = Request { lane_mask, address, span_bytes, access_bytes: 4, lanes: Lanes::Regular(stride) };
+            let mut shares: Vec<Share> = Vec::new();
+            resolver.move_to(ordinal);
+            resolver.resolve(&request, &mut shares);
+            prop_assert_eq!(shares.iter().fold(0, |seen, share| seen ^ share.lane_mask), lane_mask);
+            for (lane, address) in request.addresses() {
+                let share = shares.iter().find(|share| share.lane_mask >> lane & 1 == 1).unwrap();
+                let given = Resolver::ids(&index, share.target);
+                prop_assert_eq!(given, program.target(ordinal, address), "launch {} address {}", ordinal, address);
+            }
+        }
+    }
+}
