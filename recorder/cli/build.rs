@@ -8,7 +8,7 @@ fn main() -> io::Result<()> {
     let root = fs::canonicalize("../python")?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
-    for package in ["sitecustomize", "stallmap"] {
+    for package in ["hook", "stallmap"] {
         python_files(&root.join(package), &mut files)?;
     }
     files.sort();

@@ -13,20 +13,26 @@ Examples:
   stallmap-record recover step.stallmap.partial
   stallmap-record doctor
 
-The program runs twice, each time in a fresh process: first with its memory accesses recorded, then with its stalls
-sampled, because the driver does not let one process do both. Its output, exit code and signals pass through; what it
-prints the second time is dropped from standard output (see --repeat-output).
+The program runs twice, each time in a fresh process: first with its memory
+accesses recorded, then with its stalls sampled, because the driver does not let
+one process do both. Its output, exit code and signals pass through; what it
+prints to standard output the second time is dropped (see --repeat-output), and
+it reads the same file again, but nothing where its input is a pipe.
 
 Exit codes:
   the program's own, or 128 + the signal that ended it
-  124  the program ran, but the capture could not be written; its rows are kept for `recover`
+  124  the program succeeded, but the capture could not be written; what was
+       recorded is kept for `recover`
   125  the program was not run: wrong options, output exists or cannot be written
   126  the program could not be run
-  127  the program was not found";
+  127  the program was not found
+Where nothing was recorded (no CUDA in the program, the recorder's library is
+missing), a warning says so, no capture is written, and the exit code is the
+program's.";
 
 /// Records what a program's GPU accesses and waits for into one capture.
 #[derive(Debug, Parser)]
-#[command(name = "stallmap-record", version, after_help = EXAMPLES)]
+#[command(name = "stallmap-record", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
                             stallmap-record recover|doctor [OPTIONS]")]

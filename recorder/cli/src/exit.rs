@@ -21,7 +21,7 @@ pub(crate) const CANNOT_RECORD: u8 = 1;
 pub(crate) struct Failure {
     code: u8,
     error: anyhow::Error,
-    hint: Option<String>,
+    hints: Vec<String>,
 }
 
 impl Failure {
@@ -30,22 +30,40 @@ impl Failure {
         Self::new(NOT_STARTED, error)
     }
 
+    /// The failure after the program ran.
+    pub(crate) fn not_written(error: anyhow::Error) -> Self {
+        Self::new(NOT_WRITTEN, error)
+    }
+
+    /// The failure with another exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// The failure with exit code `code`.
     pub(crate) fn new(code: u8, error: anyhow::Error) -> Self {
-        Self { code, error, hint: None }
+        Self { code, error, hints: Vec::new() }
     }
 
     /// Adds what to do.
-    pub(crate) fn hint(self, hint: impl Display) -> Self {
-        Self { hint: Some(hint.to_string()), ..self }
+    pub(crate) fn hint(mut self, hint: impl Display) -> Self {
+        self.hints.push(hint.to_string());
+        self
+    }
+
+    /// The error with its causes, but for those that it names already.
+    fn chain(&self) -> String {
+        self.error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            _ if text.contains(&cause) => text,
+            _ => format!("{text}: {cause}"),
+        })
     }
 
     /// Prints the failure; gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        message::error(format_args!("{:#}", self.error));
-        if let Some(hint) = &self.hint {
-            message::hint(hint);
-        }
+        message::error(self.chain());
+        self.hints.iter().for_each(message::hint);
         ExitCode::from(self.code)
     }
 }

@@ -1,9 +1,182 @@
-//! TEMPORARY
-use crate::message::Messages;
-use std::path::Path;
-pub(crate) fn finish(_a: &Path, _b: &Path, _f: bool, _m: Messages) -> anyhow::Result<()> {
-    anyhow::bail!("not yet")
+//! From the recording's folder to the capture, with progress for who watches and a summary for who reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use stallmap_finish::error::FinishError;
+use stallmap_finish::summary::{Progress, RunSummary, Summary};
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::word::Instrument;
+
+use crate::exit::Failure;
+use crate::folder;
+use crate::message::{self, Messages};
+
+/// So many losses are named; the capture's table has them all.
+const NAMED_LOSSES: usize = 5;
+
+/// Writes the capture and says what is in it, and what is not.
+pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messages) -> Result<(), Failure> {
+    // The program may have made a file of that name.
+    folder::check_output(output, force)?;
+    let bar = progress_bar(messages);
+    let replaced = output.symlink_metadata().is_ok();
+    let place = if replaced { beside(output) } else { output.to_owned() };
+    let finished = stallmap_finish::finish(partial, &place, &|progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let summary = finished.map_err(failure)?;
+    if replaced {
+        // The old capture is there until the new one is whole.
+        let renamed = fs::rename(&place, output).with_context(|| format!("replace `{}`", output.display()));
+        renamed.map_err(Failure::not_written)?;
+    }
+    messages.result(written(&summary, output));
+    for warning in warnings(&summary) {
+        message::warning(warning);
+    }
+    Ok(())
 }
-pub(crate) fn recover(_a: &Path, _b: &Path, _f: bool, _m: Messages) -> anyhow::Result<()> {
-    anyhow::bail!("not yet")
+
+/// A name in the same folder that nobody else uses.
+fn beside(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    PathBuf::from(name)
+}
+
+fn failure(error: FinishError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::not_written(anyhow::Error::new(error).context("write the capture"));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn progress_bar(messages: Messages) -> ProgressBar {
+    if messages.0.quiet {
+        return ProgressBar::hidden();
+    }
+    // Hidden by itself where standard error is no terminal.
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+    bar.set_message(progress.stage);
+}
+
+/// One line about the capture.
+fn written(summary: &Summary, output: &Path) -> String {
+    let of = |instrument: Instrument| summary.runs.iter().filter(move |run| run.run.instrument == instrument);
+    let sum = |instrument, count: fn(&RunSummary) -> u64| of(instrument).map(count).sum::<u64>();
+    let mut parts = Vec::new();
+    if of(Instrument::Accesses).next().is_some() {
+        let launches = sum(Instrument::Accesses, |run| run.launch_count);
+        let requests = sum(Instrument::Accesses, |run| run.request_count);
+        let lanes = sum(Instrument::Accesses, |run| run.lane_access_count);
+        let [launches, requests, lanes] = [launches, requests, lanes].map(grouped);
+        parts.push(format!("{launches} launches, {lanes} accesses in {requests} warp requests"));
+    }
+    if of(Instrument::PcSamples).next().is_some() {
+        let launches = sum(Instrument::PcSamples, |run| run.launch_count);
+        let samples = sum(Instrument::PcSamples, |run| run.sample_count);
+        parts.push(format!("{} samples of {} launches", grouped(samples), grouped(launches)));
+    }
+    let bytes = grouped(summary.bytes);
+    format!("wrote `{}`, {bytes} bytes: {}", output.display(), parts.join("; "))
+}
+
+/// What the reader of the capture must know.
+fn warnings(summary: &Summary) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for run in &summary.runs {
+        let (word, process) = (run.run.instrument.word(), run.run.process_id);
+        if run.launch_count == 0 {
+            warnings.push(format!("no launches seen in the {word} run of process {process}"));
+        }
+        if run.unmatched_launch_count > 0 {
+            let [unmatched, all] = [run.unmatched_launch_count, run.launch_count].map(grouped);
+            warnings.push(format!(
+                "{unmatched} of {all} launches of the {word} run match none of the accesses run"
+            ));
+        }
+    }
+    warnings.extend(lost(&summary.losses));
+    warnings
+}
+
+/// The largest losses, those of one kind and reason together.
+fn lost(losses: &[Loss]) -> Vec<String> {
+    let mut sums: Vec<(&str, &str, u64)> = Vec::new();
+    for loss in losses {
+        let (kind, reason) = (loss.kind.word(), loss.reason.as_str());
+        match sums.iter_mut().find(|sum| (sum.0, sum.1) == (kind, reason)) {
+            Some(sum) => sum.2 += loss.lost_count,
+            None => sums.push((kind, reason, loss.lost_count)),
+        }
+    }
+    sums.sort_by_key(|&(kind, reason, count)| (std::cmp::Reverse(count), kind, reason));
+    let named = sums.iter().take(NAMED_LOSSES);
+    let mut lines: Vec<String> = named
+        .map(|(kind, reason, count)| format!("not recorded: {} x {kind}: {reason}", grouped(*count)))
+        .collect();
+    if sums.len() > NAMED_LOSSES {
+        lines.push(format!(
+            "not recorded: {} reasons more, in the capture's table `loss`",
+            sums.len() - NAMED_LOSSES
+        ));
+    }
+    lines
+}
+
+/// A number with its thousands set apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap_schema::id::RunId;
+    use stallmap_schema::word::LossKind;
+
+    use super::*;
+
+    fn loss(kind: LossKind, reason: &str, lost_count: u64) -> Loss {
+        Loss { run_id: RunId(0), kind, reason: reason.into(), lost_count, kernel_id: None, detail: None }
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 1000, 35_651_584].map(grouped), ["0", "999", "1,000", "35,651,584"]);
+    }
+
+    #[test]
+    fn losses_are_summed_and_the_largest_named() {
+        let mut losses = vec![loss(LossKind::Access, "blocks", 5), loss(LossKind::Access, "blocks", 6)];
+        losses.push(loss(LossKind::Launch, "selection", 9000));
+        assert_eq!(
+            lost(&losses),
+            ["not recorded: 9,000 x launch: selection", "not recorded: 11 x access: blocks"]
+        );
+        losses.extend((0..5).map(|number| loss(LossKind::Op, &format!("reason {number}"), 1)));
+        let lines = lost(&losses);
+        assert_eq!(
+            (lines.len(), lines[5].as_str()),
+            (6, "not recorded: 2 reasons more, in the capture's table `loss`")
+        );
+    }
 }

@@ -71,7 +71,7 @@ pub(crate) fn usable(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(path) = given {
         return fs::canonicalize(path)
-            .with_context(|| format!("the recorder's library is missing: `{}`", path.display()));
+            .map_err(|error| anyhow!("the recorder's library is missing: {error}: `{}`", path.display()));
     }
     let executable = env::current_exe().and_then(fs::canonicalize).context("find this executable")?;
     let folder = executable.parent().unwrap_or(Path::new("/"));

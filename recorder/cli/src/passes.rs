@@ -71,13 +71,14 @@ impl Passes<'_> {
 
     /// Whether another pass can add something.
     fn goes_on(&self, instrument: Instrument, end: Ended) -> bool {
+        if self.folder.processes(instrument) == 0 {
+            // The caller says that nothing was recorded.
+            return false;
+        }
         let reason = if self.signals.ending().is_some() {
             "it was asked to end".to_owned()
         } else if end.status.code().is_none() {
             format!("it ended with {}", end.words())
-        } else if self.folder.processes(instrument) == 0 {
-            // The caller says that nothing was recorded.
-            return false;
         } else {
             return true;
         };

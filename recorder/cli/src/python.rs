@@ -18,12 +18,12 @@ pub(crate) fn unpack(folder: &Path) -> anyhow::Result<OsString> {
         let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, text));
         written.with_context(|| format!("write `{}`", path.display()))?;
     }
-    search_path(&root, env::var_os("PYTHONPATH").as_deref())
+    search_path(&root.join("hook"), env::var_os("PYTHONPATH").as_deref())
 }
 
-/// Our hook first, so that Python imports it at its start; then the package, then what the user has set.
-fn search_path(root: &Path, inherited: Option<&std::ffi::OsStr>) -> anyhow::Result<OsString> {
-    let mut paths: Vec<PathBuf> = vec![root.join("sitecustomize"), root.to_owned()];
+/// Our hook first, so that Python imports it at its start, and it finds the package; then what the user has set.
+fn search_path(hook: &Path, inherited: Option<&std::ffi::OsStr>) -> anyhow::Result<OsString> {
+    let mut paths: Vec<PathBuf> = vec![hook.to_owned()];
     // An empty variable means nothing to Python, but an empty entry means the working folder.
     paths.extend(inherited.filter(|value| !value.is_empty()).map(env::split_paths).into_iter().flatten());
     env::join_paths(paths).context("put the recorder's Python package on PYTHONPATH")
@@ -35,17 +35,20 @@ mod tests {
 
     #[test]
     fn the_users_own_path_stays_behind_ours() {
-        let root = Path::new("/r");
-        assert_eq!(search_path(root, None).unwrap(), "/r/sitecustomize:/r");
-        assert_eq!(search_path(root, Some("".as_ref())).unwrap(), "/r/sitecustomize:/r");
-        assert_eq!(search_path(root, Some("/a:/b".as_ref())).unwrap(), "/r/sitecustomize:/r:/a:/b");
+        let hook = Path::new("/r/hook");
+        assert_eq!(search_path(hook, None).unwrap(), "/r/hook");
+        assert_eq!(search_path(hook, Some("".as_ref())).unwrap(), "/r/hook");
+        assert_eq!(search_path(hook, Some("/a:/b".as_ref())).unwrap(), "/r/hook:/a:/b");
         assert!(search_path(Path::new("/r:s"), None).is_err());
     }
 
     #[test]
     fn every_file_is_unpacked() {
         let folder = tempfile::tempdir().unwrap();
-        unpack(folder.path()).unwrap();
+        let path = unpack(folder.path()).unwrap();
+        assert!(path.to_str().unwrap().starts_with(folder.path().join("python/hook").to_str().unwrap()));
+        assert!(FILES.iter().any(|(name, _)| *name == "hook/sitecustomize.py"));
+        assert!(FILES.iter().any(|(name, _)| *name == "stallmap/__init__.py"));
         for (name, text) in FILES {
             assert_eq!(&fs::read_to_string(folder.path().join("python").join(name)).unwrap(), text);
         }

@@ -39,8 +39,8 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
         folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
         return Ok(ExitCode::from(program_code));
     }
-    let hint = format!("run `stallmap-record recover {}`", folder.path().display());
-    signals.only_us_left(format!("interrupted before the capture was written; {hint}"));
+    let recover = format!("stallmap-record recover {}", folder.path().display());
+    signals.only_us_left(format!("interrupted before the capture was written; run `{recover}`"));
     match finishing::finish(folder.path(), output, options.method.force, messages) {
         Ok(()) => {
             if !options.method.keep {
@@ -48,12 +48,11 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::from(program_code))
         }
-        Err(error) => {
+        Err(failure) => {
             let code = if program_code == 0 { exit::NOT_WRITTEN } else { program_code };
-            let hint = format!(
-                "what was recorded is kept: make room or choose another place, then {hint} -o NAME.stallmap"
-            );
-            Err(Failure::new(code, error).hint(hint))
+            Err(failure
+                .with_code(code)
+                .hint(format_args!("what was recorded is kept: run `{recover} -o NAME.stallmap`")))
         }
     }
 }

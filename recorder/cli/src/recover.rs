@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use crate::args::Recover;
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::message::Messages;
 use crate::{finishing, folder};
 
@@ -22,9 +22,7 @@ pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
     };
     folder::check_output(&output, options.force)?;
     let messages = Messages(options.voice);
-    let hint = "nothing was removed: make room or choose another place with -o, then recover again";
-    finishing::recover(path, &output, options.force, messages)
-        .map_err(|error| Failure::new(exit::NOT_WRITTEN, error).hint(hint))?;
+    finishing::finish(path, &output, options.force, messages)?;
     messages.result(format_args!("the folder is kept: `{}`", path.display()));
     Ok(ExitCode::SUCCESS)
 }

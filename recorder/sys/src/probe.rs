@@ -115,12 +115,13 @@ pub fn nvrtc(path: &Path) -> Result<(i32, i32), ProbeError> {
 fn open(path: &Path) -> Result<Library, ProbeError> {
     // SAFETY: loading runs the library's initializers; callers name libraries that are made to be loaded so.
     unsafe { Library::open(Some(path), libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL) }
-        .map_err(|error| ProbeError::Load { cause: cause(&error), path: path.to_owned() })
+        .map_err(|error| ProbeError::Load { cause: cause(&error, path), path: path.to_owned() })
 }
 
-/// The loader's own words, which the error holds as its source.
-fn cause(error: &libloading::Error) -> String {
-    std::error::Error::source(error).unwrap_or(error).to_string()
+/// The loader's own words, which the error holds as its source, without the path that they begin with.
+fn cause(error: &libloading::Error, path: &Path) -> String {
+    let words = std::error::Error::source(error).unwrap_or(error).to_string();
+    words.strip_prefix(&format!("{}: ", path.display())).map(str::to_owned).unwrap_or(words)
 }
 
 #[expect(unsafe_code, reason = "functions are looked up by name")]

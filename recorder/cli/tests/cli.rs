@@ -1,0 +1,14 @@
+//! Whole commands, as a user types them: standard output, standard error, exit code. No GPU is needed.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "cli/run.rs"]
+mod run;
+
+#[path = "cli/doctor.rs"]
+mod doctor;
+#[path = "cli/program.rs"]
+mod program;
+#[path = "cli/recording.rs"]
+mod recording;
+#[path = "cli/refusals.rs"]
+mod refusals;

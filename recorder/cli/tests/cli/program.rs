@@ -1,0 +1,231 @@
+//! The program runs as if nobody watched: its output, exit code, input and signals pass through.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::run::Place;
+
+/// Leaves what a process that starts CUDA leaves first: a folder of its own.
+const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *) run=accesses;; esac; \
+                     mkdir a.stallmap.partial/run-$run-$$;";
+
+#[test]
+fn output_and_exit_code_pass_through() {
+    let place = Place::new();
+    assert_snapshot!(place.record(&[], "echo out; echo err >&2; exit 7"), @r"
+    exit code 7
+    --- stdout
+    out
+    --- stderr
+    err
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    ");
+    assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn success_without_cuda_is_success() {
+    assert_snapshot!(Place::new().record(&[], "exit 0"), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    ");
+}
+
+#[test]
+fn a_signal_that_ends_the_program_shows_in_the_exit_code() {
+    assert_snapshot!(Place::new().record(&["-q"], "kill -TERM $$"), @r"
+    exit code 143
+    --- stdout
+    --- stderr
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    ");
+}
+
+#[test]
+fn without_the_library_the_program_runs_on() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["-o", "a.stallmap", "--library", "gone.so", "--", "sh", "-c", "echo out; exit 3"]), @r"
+    exit code 3
+    --- stdout
+    out
+    --- stderr
+    stallmap-record: warning: nothing is recorded, the program runs without: the recorder's library is missing: No such file or directory (os error 2): `gone.so`
+    ");
+    fs::write(place.path("text.so"), "no library").unwrap();
+    assert_snapshot!(place.run(&["-o", "a.stallmap", "--library", "text.so", "--", "echo", "out"]), @r"
+    exit code 0
+    --- stdout
+    out
+    --- stderr
+    stallmap-record: warning: nothing is recorded, the program runs without: the recorder's library cannot be loaded: file too short: `[FOLDER]/text.so`
+    ");
+    assert_eq!(place.names(), ["text.so"]);
+}
+
+#[test]
+fn the_program_finds_what_records_it() {
+    let script =
+        "echo $CUDA_INJECTION64_PATH; echo $STALLMAP_LIBRARY; echo $STALLMAP_CONFIG; echo $PYTHONPATH";
+    let options = ["--kernels", "gemm|copy", "--skip", "1", "--every", "2", "--count", "3", "--blocks", "4"];
+    assert_snapshot!(Place::new().record(&options, script), @r#"
+    exit code 0
+    --- stdout
+    [LIBRARY]
+    [LIBRARY]
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","skip":1,"every":2,"count":3,"region":null,"paused":false},"blocks":4,"spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true}
+    [FOLDER]/a.stallmap.partial/python/hook
+    --- stderr
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    "#);
+    let options = ["--region", "step", "--paused", "--spaces", "global,shared", "--when-full", "drop"];
+    let more = ["--buffer", "64M", "--period", "10", "--no-python", "--only", "samples", "--quiet"];
+    assert_snapshot!(Place::new().record(&[&options[..], &more[..]].concat(), script), @r#"
+    exit code 0
+    --- stdout
+    [LIBRARY]
+    [LIBRARY]
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"skip":0,"every":1,"count":null,"region":"step","paused":true},"blocks":null,"spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false}
+
+    --- stderr
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    "#);
+}
+
+#[test]
+fn the_users_own_injection_is_replaced_and_said() {
+    let place = Place::new();
+    let library = super::run::any_library();
+    let mut command =
+        place.command(&["-o", "a.stallmap", "--library", library.to_str().unwrap(), "--", "true"]);
+    let output = command.env("CUDA_INJECTION64_PATH", "/other.so").output().unwrap();
+    assert_snapshot!(place.show(&output), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: warning: CUDA_INJECTION64_PATH was `/other.so` and is replaced
+    stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    ");
+}
+
+#[test]
+fn input_reaches_the_program() {
+    let place = Place::new();
+    let library = super::run::any_library();
+    let words = ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "-q", "--", "cat"];
+    let mut child = place.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"typed").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"typed");
+}
+
+#[test]
+fn a_file_is_read_again_by_the_second_run() {
+    let place = Place::new();
+    fs::write(place.path("in"), "line\n").unwrap();
+    let library = super::run::any_library();
+    let script = format!("{START} read word; echo run $word; echo run $word >&2");
+    let words = ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "-q", "--", "sh", "-c", &script];
+    let output = place.command(&words).stdin(File::open(place.path("in")).unwrap()).output().unwrap();
+    assert_snapshot!(place.show(&output), @r"
+    exit code 0
+    --- stdout
+    run line
+    --- stderr
+    run line
+    run line
+    stallmap-record: warning: no launches seen in the accesses run of process [ID]
+    stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
+    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    ");
+}
+
+#[test]
+fn a_pipe_is_empty_for_the_second_run() {
+    let place = Place::new();
+    let library = super::run::any_library();
+    let script = format!("{START} read word; echo run $word");
+    let words = [
+        "-o",
+        "a.stallmap",
+        "--library",
+        library.to_str().unwrap(),
+        "--repeat-output",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let mut command = place.command(&words);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"line\n").unwrap();
+    assert_snapshot!(place.show(&child.wait_with_output().unwrap()), @r"
+    exit code 0
+    --- stdout
+    run line
+    run
+    --- stderr
+    stallmap-record: warning: the program reads nothing in its second run: standard input is no file and was used up by the first run
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches
+    stallmap-record: warning: no launches seen in the accesses run of process [ID]
+    stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
+    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    ");
+}
+
+#[test]
+fn a_program_that_a_signal_ended_is_not_run_again() {
+    let script = format!("{START} kill -SEGV $$");
+    assert_snapshot!(Place::new().record(&[], &script), @r"
+    exit code 139
+    --- stdout
+    --- stderr
+    stallmap-record: warning: stalls are not recorded: the program is not run again, as it ended with signal 11
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests
+    stallmap-record: warning: no launches seen in the accesses run of process [ID]
+    stallmap-record: warning: not recorded: 1 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 1 x segment: the process ended before it had written everything
+    ");
+}
+
+#[test]
+fn runs_that_end_differently_are_said() {
+    // The second run finds the file of the first.
+    let script = format!("{START} test -e seen && exit 5; touch seen");
+    assert_snapshot!(Place::new().record(&[], &script), @r"
+    exit code 5
+    --- stdout
+    --- stderr
+    stallmap-record: warning: the runs of the program ended differently: exit code 0, then exit code 5
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches
+    stallmap-record: warning: no launches seen in the accesses run of process [ID]
+    stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
+    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    ");
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let place = Place::new();
+    let library = super::run::any_library();
+    let script = "trap 'echo asked; exit 9' TERM; echo ready; while :; do sleep 0.01; done";
+    let words = ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "-q", "--", "sh", "-c", script];
+    let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "asked");
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(9), None));
+    assert_eq!(place.names(), Vec::<String>::new());
+}

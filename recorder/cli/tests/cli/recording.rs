@@ -1,0 +1,172 @@
+//! From rows that a program leaves to a capture. The program is this test binary, which writes them as the injected
+//! library does.
+
+use std::path::Path;
+use std::{env, fs};
+
+use insta::assert_snapshot;
+use nix::sys::signal::{Signal, raise};
+use stallmap_config::{Config, VARIABLE};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::recording::RunFact;
+use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::id::{FunctionId, KernelId, RunId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::run::Run;
+use stallmap_schema::word::Match;
+
+use super::run::{Place, any_library};
+
+/// Says how the program ends; without it the test below is no program.
+const ENDING: &str = "STALLMAP_TEST_ENDING";
+
+/// The recorded program.
+#[test]
+fn program() {
+    let (Ok(ending), Ok(config)) = (env::var(ENDING), env::var(VARIABLE)) else { return };
+    let config = Config::from_json(&config).unwrap();
+    let folder = config.directory.join(format!("run-{}-{}", config.instrument.word(), std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    let mut segment = SegmentWriter::create(&folder.join("rows.seg")).unwrap();
+    append(&mut segment, vec![launch(0), launch(1)]);
+    append(&mut segment, vec![launch_run(0), launch_run(1)]);
+    segment.flush().unwrap();
+    match ending.as_str() {
+        "killed" => raise(Signal::SIGKILL).unwrap(),
+        "output" => fs::write("a.stallmap", "precious").unwrap(),
+        _ => {}
+    }
+    append(&mut segment, vec![RunFact { name: "clean_end".into(), value: "true".into() }]);
+}
+
+fn append<R: Row>(segment: &mut SegmentWriter, rows: Vec<R>) {
+    segment.append_batch(R::TABLE.name, &R::batch(rows).unwrap()).unwrap();
+}
+
+fn launch(ordinal: u64) -> Launch {
+    Launch {
+        kernel_id: KernelId(ordinal),
+        run_id: RunId(0),
+        function_id: FunctionId(7),
+        ordinal,
+        occurrence: 0,
+        grid_x: 1,
+        grid_y: 1,
+        grid_z: 1,
+        block_x: 32,
+        block_y: 1,
+        block_z: 1,
+        cluster_x: None,
+        cluster_y: None,
+        cluster_z: None,
+        dynamic_shared_bytes: None,
+        static_shared_bytes: None,
+        local_bytes: None,
+        register_count: None,
+        device_id: 0,
+        op_id: None,
+        pystates_hash: None,
+    }
+}
+
+fn launch_run(ordinal: u64) -> LaunchRun {
+    LaunchRun {
+        run_id: RunId(0),
+        ordinal,
+        kernel_id: KernelId(ordinal),
+        matched: Match::Reference,
+        match_reason: None,
+        thread_id: 0,
+        stream_id: 0,
+        correlation_id: None,
+        begin_ns: 1,
+        end_ns: Some(2),
+        recorded: true,
+        request_count: Some(0),
+        lane_access_count: Some(0),
+        lost_request_count: Some(0),
+        sample_count: None,
+        lost_sample_count: None,
+    }
+}
+
+/// Records the program above, which ends in the way of `ending`.
+fn record(place: &Place, ending: &str, options: &[&str]) -> String {
+    let (library, program) = (any_library(), env::current_exe().unwrap());
+    let mut words = vec!["-o", "a.stallmap", "--library", library.to_str().unwrap()];
+    words.extend(options);
+    words.extend(["--", program.to_str().unwrap(), "--exact", "recording::program"]);
+    let output = place.command(&words).env(ENDING, ending).output().unwrap();
+    let shown = place.show(&output);
+    // What the test harness prints is not ours.
+    let (code, rest) = shown.split_once('\n').unwrap();
+    format!("{code}\n{}", rest.split_once("--- stderr\n").unwrap().1)
+}
+
+fn rows<R: Row>(capture: &Path) -> Vec<R> {
+    CaptureReader::open(capture).unwrap().read_rows().unwrap()
+}
+
+#[test]
+fn two_runs_become_one_capture() {
+    let place = Place::new();
+    assert_snapshot!(record(&place, "well", &["--count", "5"]), @r"
+    exit code 0
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests; 0 samples of 2 launches
+    stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
+    stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded
+    ");
+    assert_eq!(place.names(), ["a.stallmap"]);
+    let capture = place.path("a.stallmap");
+    let runs: Vec<Run> = rows(&capture);
+    assert_eq!((runs.len(), runs[0].exit_code, runs[1].exit_code), (2, Some(0), Some(0)));
+    assert_eq!(rows::<Launch>(&capture).len(), 2);
+    assert_eq!(rows::<LaunchRun>(&capture).len(), 4);
+}
+
+#[test]
+fn the_recordings_folder_stays_where_asked() {
+    let place = Place::new();
+    record(&place, "well", &["--keep", "--only", "accesses", "-q"]);
+    assert_eq!(place.names(), ["a.stallmap", "a.stallmap.partial"]);
+    assert_snapshot!(place.run(&["recover", "a.stallmap.partial", "--force"]), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests
+    stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
+    stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded
+    stallmap-record: the folder is kept: `a.stallmap.partial`
+    ");
+    assert_eq!(place.names(), ["a.stallmap", "a.stallmap.partial"]);
+}
+
+#[test]
+fn a_killed_program_leaves_what_it_had_written() {
+    let place = Place::new();
+    assert_snapshot!(record(&place, "killed", &[]), @r"
+    exit code 137
+    stallmap-record: warning: stalls are not recorded: the program is not run again, as it ended with signal 9
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests
+    stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
+    stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded
+    stallmap-record: warning: not recorded: 1 x segment: the process ended before it had written everything
+    ");
+    assert_eq!(rows::<Launch>(&place.path("a.stallmap")).len(), 2);
+    assert_eq!(rows::<Run>(&place.path("a.stallmap"))[0].exit_signal, Some(9));
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_leaves_its_rows() {
+    let place = Place::new();
+    assert_snapshot!(record(&place, "output", &["--only", "accesses"]), @r"
+    exit code 124
+    stallmap-record: error: the output exists: `a.stallmap`
+    stallmap-record: hint: choose another name, or replace it with --force
+    stallmap-record: hint: what was recorded is kept: run `stallmap-record recover [FOLDER]/a.stallmap.partial -o NAME.stallmap`
+    ");
+    assert_eq!(fs::read_to_string(place.path("a.stallmap")).unwrap(), "precious");
+    place.run(&["recover", "a.stallmap.partial", "-o", "b.stallmap"]);
+    assert_eq!(rows::<Launch>(&place.path("b.stallmap")).len(), 2);
+}
