@@ -54,7 +54,9 @@ pub fn open_first(
 fn open(path: &Path) -> Result<Library, String> {
     let name: &OsStr = path.as_os_str();
     // SAFETY: opening runs the library's initializers; the candidates are NVIDIA's libraries, made to be opened so.
-    unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| error.to_string())
+    let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
+    // The loader's own words are the source; the error itself says only that it failed.
+    opened.map_err(|error| std::error::Error::source(&error).unwrap_or(&error).to_string())
 }
 
 /// Declares a table of a library's functions and its loader.
