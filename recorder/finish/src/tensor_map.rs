@@ -1,8 +1,21 @@
 //! Tensor maps (TMA descriptors) in a launch's parameters.
 //!
-//! A tensor map is 128 bytes, aligned to 64, that the driver encodes; kernels get it by value. Its layout is not
-//! documented, so only what was measured on hardware is decoded here. Until that is known for a generation, nothing
-//! is found, and `function.uncovered_instruction_count` says how much that leaves unseen.
+//! The driver's encoding is not documented. This layout was measured on an H200 by encoding maps that differ in one
+//! field (`testdata/programs/tensor_map.cu`); the first 64 bytes are what the hardware reads, and libraries that make
+//! their own maps pass only those. As 32-bit words:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | 0, 1 | base address, a multiple of 16 |
+//! | 2 | bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
+//! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits |
+//! | 7 | bits 4i to 4i+3: high bits of the stride of dimension i+1 |
+//! | 8-12 | size of dimensions 0 to 4, less 1 |
+//! | 13 | bits 0-14: traversal strides less 1; 24-31: box size of dimension 0 less 1 |
+//! | 14 | bits 8i to 8i+7: box size of dimension i+1 less 1 |
+//! | 15 | 0 |
+//!
+//! Bytes that merely look like a map are possible, so a caller keeps only those whose base is device memory.
 
 use stallmap_schema::id::Address;
 
@@ -25,15 +38,179 @@ pub struct Found {
     pub element_bytes: Option<u32>,
 }
 
+/// Bytes that the hardware reads.
+const BYTES: usize = 64;
+/// Descriptors are aligned to 64 bytes in constant memory, where parameters begin at a multiple of 16.
+const ALIGNMENT: usize = 16;
+/// Bits of word 2 that no field was seen to use.
+const UNUSED: u32 = 0xfff8_000f;
+/// Bit of word 2: the element type is a tensor float.
+const TENSOR_FLOAT: u32 = 1 << 16;
+
 /// Every tensor map in a launch's parameters, in the order of their offsets.
 pub fn find(parameters: &[u8]) -> Vec<Found> {
-    const BYTES: usize = 128;
-    const ALIGNMENT: usize = 64;
-    let offsets = (0..parameters.len()).step_by(ALIGNMENT);
-    offsets.filter_map(|offset| decode(offset, parameters.get(offset..offset + BYTES)?)).collect()
+    let mut found = Vec::new();
+    let mut offset = 0;
+    while let Some(bytes) = parameters.get(offset..offset + BYTES) {
+        match decode(offset, bytes) {
+            Some(map) => {
+                found.push(map);
+                offset += BYTES;
+            }
+            None => offset += ALIGNMENT,
+        }
+    }
+    found
 }
 
-/// The tensor map in 128 bytes, if they are one.
-fn decode(_offset: usize, _descriptor: &[u8]) -> Option<Found> {
-    None
+/// The tensor map in 64 bytes, if they are one.
+fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+    let rank = (words[2] >> 4 & 7) as usize + 1;
+    let address = u64::from(words[0]) | u64::from(words[1]) << 32;
+    if words[2] & UNUSED != 0 || rank > 5 || words[15] != 0 || address == 0 || address & 15 != 0 {
+        return None;
+    }
+    let (element_type, element_bytes) = element(words[2])?;
+    let sizes: Vec<u64> = words[8..13].iter().map(|&less_one| u64::from(less_one) + 1).collect();
+    let strides: Vec<u64> = (0..4)
+        .map(|index| (u64::from(words[3 + index]) | u64::from(words[7] >> (4 * index) & 15) << 32) * 16)
+        .collect();
+    let box_bytes = words[14].to_le_bytes();
+    let box_sizes: Vec<u32> = std::iter::once(words[13] >> 24)
+        .chain(box_bytes.map(u32::from))
+        .map(|less_one| less_one + 1)
+        .collect();
+    let unused_is_empty = sizes[rank..].iter().all(|&size| size == 1)
+        && strides[rank - 1..].iter().all(|&stride| stride == 0)
+        && box_sizes[rank..].iter().all(|&size| size == 1)
+        && words[7] >> 16 == 0;
+    let rows_fit = strides[..rank - 1].iter().all(|&stride| stride > 0)
+        && u64::from(box_sizes[0]) * u64::from(element_bytes) % 16 == 0;
+    (unused_is_empty && rows_fit).then(|| Found {
+        // Parameters have at most 64 KiB.
+        parameter_offset: u32::try_from(offset).unwrap_or(u32::MAX),
+        address: Address(address),
+        sizes: sizes[..rank].to_vec(),
+        strides: strides[..rank - 1].to_vec(),
+        box_sizes: box_sizes[..rank].to_vec(),
+        element_type: Some(element_type),
+        element_bytes: Some(element_bytes),
+    })
+}
+
+/// CUtensorMapDataType's number and the bytes of an element, by the hardware's code.
+fn element(word: u32) -> Option<(u32, u32)> {
+    const TYPES: [(u32, u32); 11] =
+        [(0, 1), (1, 2), (2, 4), (3, 4), (4, 8), (5, 8), (6, 2), (7, 4), (10, 4), (8, 8), (9, 2)];
+    let code = word >> 7 & 15;
+    match (code, word & TENSOR_FLOAT != 0) {
+        (7, true) => Some((11, 4)),
+        (8, true) => Some((12, 4)),
+        (_, true) => None,
+        (code, false) => TYPES.get(code as usize).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cuTensorMapEncodeTiled wrote on an H200.
+    fn measured(words: [u32; 16]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_matrix_of_bfloat16() {
+        let bytes = measured([
+            0xfe00_1230,
+            0x7f76,
+            0x510,
+            0x100,
+            0,
+            0,
+            0,
+            0,
+            0x7ff,
+            0x1ff,
+            0,
+            0,
+            0,
+            0x3f00_0000,
+            0x7f,
+            0,
+        ]);
+        let expected = Found {
+            parameter_offset: 48,
+            address: Address(0x7f76_fe00_1230),
+            sizes: vec![2048, 512],
+            strides: vec![4096],
+            box_sizes: vec![64, 128],
+            element_type: Some(9),
+            element_bytes: Some(2),
+        };
+        let parameters = [vec![0; 48], bytes, vec![0; 24]].concat();
+        assert_eq!(find(&parameters), [expected]);
+    }
+
+    #[test]
+    fn five_dimensions_of_float32() {
+        let bytes = measured([
+            0xfe00_0000,
+            0x7f76,
+            0x3c0,
+            0x19,
+            0x2ee,
+            0x3a98,
+            0x19a28,
+            0,
+            0x63,
+            0x1d,
+            0x13,
+            6,
+            4,
+            0x0700_0000,
+            0x0401_030f,
+            0,
+        ]);
+        let [found] = &find(&bytes)[..] else { panic!("not found") };
+        assert_eq!(found.sizes, [100, 30, 20, 7, 5]);
+        assert_eq!(found.strides, [400, 12_000, 240_000, 1_680_000]);
+        assert_eq!(found.box_sizes, [8, 16, 4, 2, 5]);
+        assert_eq!((found.element_type, found.element_bytes), (Some(7), Some(4)));
+    }
+
+    #[test]
+    fn a_stride_beyond_32_bits() {
+        let bytes = measured([
+            0xfe00_0000,
+            0x7f76,
+            0x520,
+            0x2_0000,
+            0,
+            0,
+            0,
+            0x10,
+            0xf_ffff,
+            0xfff,
+            2,
+            0,
+            0,
+            0x3f00_0000,
+            7,
+            0,
+        ]);
+        assert_eq!(find(&bytes)[0].strides, [2_097_152, 1 << 36]);
+    }
+
+    #[test]
+    fn ordinary_parameters_are_no_maps() {
+        let pointers: Vec<u8> =
+            (0..64_u64).flat_map(|n| (0x7f76_fe00_0000 + n * 512).to_le_bytes()).collect();
+        assert_eq!(find(&pointers), []);
+        assert_eq!(find(&[0; 256]), []);
+        assert_eq!(find(&[0xff; 256]), []);
+    }
 }

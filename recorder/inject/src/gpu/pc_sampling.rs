@@ -1,7 +1,8 @@
 //! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -51,7 +52,30 @@ struct State {
     /// The modules that hold a kernel of a name, the newest last.
     kernels: BTreeMap<String, Vec<Arc<Code>>>,
     streams: BTreeMap<usize, u32>,
-    devices: BTreeMap<c_int, ()>,
+    devices: BTreeSet<c_int>,
+}
+
+/// A launch whose call is running on this thread.
+struct Pending {
+    ordinal: u64,
+    name: String,
+    shape: Shape,
+    begin_ns: i64,
+    correlation_id: u64,
+    recorded: bool,
+}
+
+thread_local! {
+    static PENDING: RefCell<Option<Box<Pending>>> = const { RefCell::new(None) };
+}
+
+/// Samples that CUPTI handed over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// In rows, those of `_not_issued` reasons not counted again.
+    delivered: u64,
+    /// Dropped by the hardware.
+    dropped: u64,
 }
 
 /// Sampling of one context.
@@ -198,59 +222,82 @@ impl Instrument {
             if !data.parameters.is_null() {
                 // SAFETY: by this function's contract.
                 let shape = unsafe { Shape::read(id, data.parameters) };
-                self.launch_begins(data, &shape);
+                self.launch_begins(data, shape);
             }
             return;
         }
-        self.collect(data.context);
+        let taken = self.collect(data.context);
+        if let Some(pending) = PENDING.with_borrow_mut(Option::take) {
+            self.launch_ends(*pending, taken);
+        }
     }
 
-    fn launch_begins(&self, data: &ApiData, shape: &Shape) {
-        let ordinal = session::take_ordinal();
+    fn launch_begins(&self, data: &ApiData, shape: Shape) {
         let name = text(data.symbol);
         let decision = self.selector.decide(&name);
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
         }
+        let pending = Pending {
+            ordinal: session::take_ordinal(),
+            name,
+            shape,
+            begin_ns: session::now_ns(),
+            correlation_id: data.correlation_id.into(),
+            recorded: decision.is_ok(),
+        };
+        PENDING.with_borrow_mut(|slot| *slot = Some(Box::new(pending)));
+    }
+
+    /// The kernel has run, and its module, which the launch itself may have loaded, is known.
+    fn launch_ends(&self, launch: Pending, taken: Taken) {
         let mut state = self.lock();
         let next = u32::try_from(state.streams.len()).unwrap_or(u32::MAX);
-        let stream_id = *state.streams.entry(shape.stream as usize).or_insert(next);
-        let candidates = state.kernels.get(&name);
+        let stream_id = *state.streams.entry(launch.shape.stream as usize).or_insert(next);
         let device_id = current_device();
-        if let Some(device) = device::describe(device_id).filter(|_| !state.devices.contains_key(&device_id))
+        if state.devices.insert(device_id)
+            && let Some(device) = device::describe(device_id)
         {
             session::emit(device);
         }
-        match candidates.and_then(|candidates| candidates.last()) {
-            Some(code) => {
-                emit_launch(shape, code, &name, ordinal, device_id);
+        match state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
+            Some(code) => emit_launch(&launch, code, device_id),
+            None => {
+                let name = Some(launch.name.clone());
+                session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
             }
-            None => session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name)),
         }
-        state.devices.insert(device_id, ());
         session::emit(LaunchRun {
             run_id: RunId(0),
-            ordinal,
-            kernel_id: KernelId(ordinal),
+            ordinal: launch.ordinal,
+            kernel_id: KernelId(launch.ordinal),
             matched: Match::Reference,
             match_reason: None,
             thread_id: session::thread_id(),
             stream_id,
-            correlation_id: Some(data.correlation_id.into()),
-            begin_ns: session::now_ns(),
-            end_ns: None,
-            recorded: decision.is_ok(),
+            correlation_id: Some(launch.correlation_id),
+            begin_ns: launch.begin_ns,
+            end_ns: Some(session::now_ns()),
+            recorded: launch.recorded,
             request_count: None,
             lane_access_count: None,
             lost_request_count: None,
-            sample_count: None,
-            lost_sample_count: None,
+            sample_count: Some(taken.delivered + taken.dropped),
+            lost_sample_count: Some(taken.dropped),
         });
     }
 
     // Sampling.
 
     fn begin(&self, context: Handle) -> Result<Sampler, String> {
+        // Until sampling is enabled, CUPTI does not say which reasons there are.
+        let mut enable = CUpti_PCSamplingEnableParams {
+            size: size_of::<CUpti_PCSamplingEnableParams>(),
+            pPriv: null_mut(),
+            ctx: context.cast(),
+        };
+        // SAFETY: the context was just created.
+        check(unsafe { (self.api.enable)(&raw mut enable) }, "enable PC sampling")?;
         let reasons = self.reasons(context)?;
         let kept = Buffer::new(PCS, reasons.len());
         let answer = Buffer::new(PCS, reasons.len());
@@ -275,13 +322,6 @@ impl Instrument {
                 [&raw const *kept.data as u64, 0],
             ),
         ];
-        let mut enable = CUpti_PCSamplingEnableParams {
-            size: size_of::<CUpti_PCSamplingEnableParams>(),
-            pPriv: null_mut(),
-            ctx: context.cast(),
-        };
-        // SAFETY: the context was just created.
-        check(unsafe { (self.api.enable)(&raw mut enable) }, "enable PC sampling")?;
         let mut configure = CUpti_PCSamplingConfigurationInfoParams {
             size: size_of::<CUpti_PCSamplingConfigurationInfoParams>(),
             pPriv: null_mut(),
@@ -324,13 +364,14 @@ impl Instrument {
     }
 
     /// Records every sample that CUPTI has for a context.
-    fn collect(&self, context: Handle) {
+    fn collect(&self, context: Handle) -> Taken {
         let mut state = self.lock();
-        let Some(sampler) = state.samplers.get_mut(&(context as usize)) else { return };
-        self.collect_from(context, sampler);
+        let sampler = state.samplers.get_mut(&(context as usize));
+        sampler.map_or_else(Taken::default, |sampler| self.collect_from(context, sampler))
     }
 
-    fn collect_from(&self, context: Handle, sampler: &mut Sampler) {
+    fn collect_from(&self, context: Handle, sampler: &mut Sampler) -> Taken {
+        let mut taken = Taken::default();
         loop {
             let Sampler { reasons, answer, .. } = sampler;
             let mut ask = CUpti_PCSamplingGetDataParams {
@@ -344,11 +385,13 @@ impl Instrument {
             if code != 0 {
                 let detail = Some(format!("CUPTI error {code}"));
                 session::lose(LossKind::Sample, "samples could not be read", 1, detail);
-                return;
+                return taken;
             }
-            answer.record(reasons);
+            let more = answer.record(reasons);
+            taken.delivered += more.delivered;
+            taken.dropped += more.dropped;
             if answer.data.remainingNumPcs == 0 {
-                return;
+                return taken;
             }
         }
     }
@@ -410,16 +453,15 @@ impl Buffer {
     }
 
     /// Turns what CUPTI wrote into rows, and empties the buffer.
-    fn record(&mut self, names: &BTreeMap<u32, String>) {
+    fn record(&mut self, names: &BTreeMap<u32, String>) -> Taken {
         let data = &mut *self.data;
+        let mut taken = Taken { delivered: 0, dropped: data.droppedSamples };
         let count = data.totalNumPcs.min(data.collectNumPcs);
         for index in 0..count {
             // SAFETY: CUPTI wrote `count` records, at most as many as there are.
-            let record = unsafe { &mut *data.pPcData.add(index) };
+            let record = unsafe { &*data.pPcData.add(index) };
+            // Records of one function share one name, so it stays CUPTI's: freeing each frees some twice.
             let function_name = text(record.functionName);
-            // SAFETY: CUPTI allocates each name with malloc and leaves it to its caller.
-            unsafe { libc::free(record.functionName.cast()) };
-            record.functionName = null_mut();
             for reason in 0..record.stallReasonCount {
                 // SAFETY: there are that many reasons behind the pointer.
                 let reason = unsafe { *record.stallReason.add(reason) };
@@ -427,6 +469,9 @@ impl Buffer {
                     continue;
                 }
                 let name = names.get(&reason.pcSamplingStallReasonIndex);
+                if name.is_some_and(|name| !name.ends_with("_not_issued")) {
+                    taken.delivered += u64::from(reason.samples);
+                }
                 session::emit(RawSample {
                     correlation_id: { record.correlationId }.into(),
                     cubin_crc: record.cubinCrc,
@@ -461,6 +506,7 @@ impl Buffer {
         }
         data.totalNumPcs = 0;
         data.droppedSamples = 0;
+        taken
     }
 }
 
@@ -502,8 +548,9 @@ impl Shape {
     }
 }
 
-fn emit_launch(shape: &Shape, code: &Code, name: &str, ordinal: u64, device_id: i32) {
+fn emit_launch(launch: &Pending, code: &Code, device_id: i32) {
     let context = context::current();
+    let &Pending { ordinal, ref name, ref shape, .. } = launch;
     let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = shape.sizes;
     let function_id = code.function_id(name);
     session::emit(Launch {
@@ -532,7 +579,7 @@ fn emit_launch(shape: &Shape, code: &Code, name: &str, ordinal: u64, device_id: 
     session::emit(CodeRange {
         function_id,
         module_id: code.module_id,
-        name: name.to_owned(),
+        name: name.clone(),
         is_kernel: true,
         address: Address(0),
         code_bytes: 0,
