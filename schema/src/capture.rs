@@ -14,6 +14,7 @@
 //! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes, so that a memory map
 //! serves it without a copy and any tool that reads ZIP opens it.
 
+pub mod check;
 mod container;
 pub mod encoding;
 pub mod entry;

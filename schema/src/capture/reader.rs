@@ -13,6 +13,7 @@ use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use memmap2::Mmap;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::error::CaptureError;
@@ -105,9 +106,29 @@ impl CaptureReader {
 
     /// A table's batches.
     pub fn read_table(&self, table: &str) -> Result<Batches, CaptureError> {
+        self.read_projected(table, None)
+    }
+
+    /// A table's batches with some columns only, in the file's order; names that the file does not have are left out.
+    pub fn read_columns(&self, table: &str, columns: &[&str]) -> Result<Batches, CaptureError> {
+        self.read_projected(table, Some(columns))
+    }
+
+    fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<Batches, CaptureError> {
         let bytes = self.table_bytes(table)?;
         let thing = format!("table `{table}`");
-        let opened = contained(|| ParquetRecordBatchReaderBuilder::try_new(bytes)?.build());
+        let opened = contained(|| {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+            let mask = columns.map(|columns| {
+                let known = builder.schema().fields().iter().enumerate();
+                let wanted = known.filter(|(_, field)| columns.contains(&field.name().as_str()));
+                ProjectionMask::roots(builder.parquet_schema(), wanted.map(|(index, _)| index))
+            });
+            match mask {
+                Some(mask) => builder.with_projection(mask).build(),
+                None => builder.build(),
+            }
+        });
         let reader = opened.map_err(|cause| CaptureError::corrupt(thing.clone(), cause, &self.path))?;
         Ok(Batches { schema: reader.schema(), reader: Some(reader), thing, path: self.path.clone() })
     }

@@ -2,4 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod capture;
+mod check;
+mod lanes;
+mod reference_page;
+mod round_trip;
 mod segment;
+#[path = "../../examples/tiny_capture/tiny.rs"]
+mod tiny;

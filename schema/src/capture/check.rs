@@ -1,0 +1,143 @@
+//! Whether a capture is what it says: container, hashes, schema, order, keys, references, lives, and sums that must
+//! come out even.
+//!
+//! Every rule lists what breaks it, at most [`SHOWN`] things one by one and the rest as a number. A capture that
+//! cannot be opened at all is an error of [`super::reader::CaptureReader::open`], not a violation.
+
+mod access;
+mod reference;
+mod sample;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::entry;
+use super::error::CaptureError;
+use super::reader::CaptureReader;
+use crate::tables;
+
+/// Violations of one rule that are listed one by one.
+pub const SHOWN: usize = 10;
+
+/// Something that a capture must be and is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// What breaks it, and how.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule.word(), self.what)
+    }
+}
+
+/// What a capture must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// The container holds what the manifest lists, and nothing else.
+    Container,
+    /// Every entry has the hash that the manifest says, and the capture's id is that of its entries.
+    Hash,
+    /// Every table has its columns with their types, and the rows that the manifest says; it can be read.
+    Schema,
+    /// Rows are in the table's order.
+    Order,
+    /// No two rows of a table have one key.
+    Key,
+    /// What a row refers to is there.
+    Reference,
+    /// Nothing ends before it begins.
+    Life,
+    /// Per launch: the samples of all instructions and the lost ones are those that were taken.
+    SampleConservation,
+    /// Per launch: the rows' requests and lane accesses are those that the launch counts.
+    AccessCount,
+}
+
+impl Rule {
+    /// The rule's name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Hash => "hash",
+            Self::Schema => "schema",
+            Self::Order => "order",
+            Self::Key => "key",
+            Self::Reference => "reference",
+            Self::Life => "life",
+            Self::SampleConservation => "sample conservation",
+            Self::AccessCount => "access count",
+        }
+    }
+}
+
+/// Everything that is wrong with a capture; empty where nothing is.
+pub fn check(reader: &CaptureReader) -> Vec<Violation> {
+    let mut found = Found::default();
+    check_container(reader, &mut found);
+    for table in tables::ALL {
+        if reader.table_bytes(table.name).is_ok() {
+            table::check(reader, table, &mut found);
+        }
+    }
+    reference::check(reader, &mut found);
+    sample::check(reader, &mut found);
+    access::check(reader, &mut found);
+    found.finish()
+}
+
+fn check_container(reader: &CaptureReader, found: &mut Found) {
+    let manifest = reader.manifest();
+    let mut listed = BTreeMap::from([(entry::MANIFEST.to_owned(), None)]);
+    listed.extend(manifest.entries().map(|(name, _, blake3)| (name, Some(blake3))));
+    for name in reader.entry_names().filter(|name| !listed.contains_key(*name)) {
+        found.add(Rule::Container, || format!("entry `{name}` is not in the manifest"));
+    }
+    for table in tables::ALL.iter().filter(|table| !listed.contains_key(&entry::table(table.name))) {
+        found.add(Rule::Container, || format!("table `{}` is missing", table.name));
+    }
+    for (name, blake3) in listed.into_iter().filter_map(|(name, blake3)| Some((name, blake3?))) {
+        match reader.entry(&name) {
+            Ok(bytes) if blake3::hash(&bytes).to_hex().as_str() == blake3 => {}
+            Ok(_) => {
+                found.add(Rule::Hash, || format!("entry `{name}` has another hash than the manifest says"))
+            }
+            Err(error) => found.add(Rule::Container, || error.to_string()),
+        }
+    }
+    if manifest.capture_id != manifest.compute_capture_id() {
+        found.add(Rule::Hash, || "the capture's id is not that of its entries".to_owned());
+    }
+}
+
+/// Violations while they are found.
+#[derive(Default)]
+struct Found(BTreeMap<Rule, (Vec<String>, usize)>);
+
+impl Found {
+    fn add(&mut self, rule: Rule, what: impl FnOnce() -> String) {
+        let (shown, count) = self.0.entry(rule).or_default();
+        *count += 1;
+        if shown.len() < SHOWN {
+            shown.push(what());
+        }
+    }
+
+    fn unreadable(&mut self, error: &CaptureError) {
+        self.add(Rule::Schema, || error.to_string());
+    }
+
+    fn finish(self) -> Vec<Violation> {
+        let listed = |(rule, (mut shown, count)): (Rule, (Vec<String>, usize))| {
+            if count > shown.len() {
+                shown.push(format!("and {} more", count - shown.len()));
+            }
+            shown.into_iter().map(move |what| Violation { rule, what })
+        };
+        self.0.into_iter().flat_map(listed).collect()
+    }
+}

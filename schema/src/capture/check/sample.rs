@@ -1,0 +1,56 @@
+//! Samples are conserved: nothing that was taken is missing, and nothing is there that was not taken.
+
+use std::collections::BTreeMap;
+
+use super::{Found, Rule};
+use crate::capture::reader::CaptureReader;
+use crate::cell::Cell;
+use crate::table::Row;
+use crate::tables::launch::LaunchRun;
+use crate::tables::sample::PcSample;
+
+pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+    let mut sums = sums(reader);
+    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
+        let key = (launch.run_id.0, launch.kernel_id.0);
+        let samples = sums.remove(&key).unwrap_or(0);
+        let Some(taken) = launch.sample_count else {
+            if samples > 0 {
+                found.add(Rule::SampleConservation, || {
+                    format!("run {} launch {}: {samples} samples, and none counted", key.0, key.1)
+                });
+            }
+            continue;
+        };
+        let lost = launch.lost_sample_count.unwrap_or(0);
+        if samples.checked_add(lost) != Some(taken) {
+            found.add(Rule::SampleConservation, || {
+                format!("run {} launch {}: {samples} samples and {lost} lost are not {taken}", key.0, key.1)
+            });
+        }
+    }
+    for ((run, kernel), samples) in sums {
+        found.add(Rule::SampleConservation, || {
+            format!("run {run} launch {kernel}: {samples} samples of a launch that the run did not see")
+        });
+    }
+}
+
+/// Samples by (run, launch).
+fn sums(reader: &CaptureReader) -> BTreeMap<(u32, u64), u64> {
+    let mut sums = BTreeMap::new();
+    let columns = ["run_id", "kernel_id", "samples"];
+    let batches = reader.read_columns(PcSample::TABLE.name, &columns).into_iter().flatten();
+    for batch in batches.map_while(Result::ok) {
+        let [run, kernel, samples] = columns.map(|name| batch.column_by_name(name));
+        let Some(((run, kernel), samples)) = run.zip(kernel).zip(samples) else { continue };
+        for row in 0..batch.num_rows() {
+            let key = u32::read(run, row).zip(u64::read(kernel, row));
+            if let Some((key, samples)) = key.zip(u64::read(samples, row)) {
+                let sum: &mut u64 = sums.entry(key).or_default();
+                *sum = sum.saturating_add(samples);
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,99 @@
+//! Each rule of `check` finds what breaks it.
+
+use stallmap_schema::capture::check::{Rule, check};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::id::{KernelId, OpId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::sample::PcSample;
+use stallmap_schema::tables::tensor::Storage;
+
+use crate::tiny;
+
+/// The violations of the example after a change of one table's rows.
+fn violations<R: Row>(change: impl FnOnce(&mut Vec<R>)) -> Vec<(Rule, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let (sound, changed) = (folder.path().join("sound"), folder.path().join("changed"));
+    tiny::write(&sound, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&sound).unwrap();
+    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    for table in tables::ALL.iter().filter(|table| table.name != R::TABLE.name) {
+        for batch in reader.read_table(table.name).unwrap() {
+            writer.append(table.name, &batch.unwrap()).unwrap();
+        }
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    let mut rows = reader.read_rows::<R>().unwrap();
+    change(&mut rows);
+    writer.append_rows(rows).unwrap();
+    writer.finish().unwrap();
+    let violations = check(&CaptureReader::open(&changed).unwrap());
+    violations.into_iter().map(|violation| (violation.rule, violation.what)).collect()
+}
+
+#[track_caller]
+fn broken<R: Row>(rule: Rule, what: &str, change: impl FnOnce(&mut Vec<R>)) {
+    let violations = violations(change);
+    assert!(violations.iter().any(|found| found.0 == rule && found.1.contains(what)), "{violations:#?}");
+}
+
+#[test]
+fn a_sound_capture_has_no_violations() {
+    assert_eq!(violations::<Launch>(|_| ()), []);
+}
+
+#[test]
+fn order() {
+    broken::<Launch>(Rule::Order, "table `launch` is not sorted", |rows| rows.reverse());
+}
+
+#[test]
+fn keys() {
+    broken::<Storage>(Rule::Key, "two rows of table `storage` have one key", |rows| {
+        rows[1].storage_id = rows[0].storage_id;
+    });
+    broken::<PcSample>(Rule::Key, "two rows of table `pc_sample` have one key", |rows| {
+        rows.insert(0, rows[0].clone());
+    });
+}
+
+#[test]
+fn references() {
+    broken::<Launch>(Rule::Reference, "`launch.op_id` refers to 77", |rows| rows[0].op_id = Some(OpId(77)));
+    broken::<MemoryAccess>(Rule::Reference, "`memory_access.kernel_id` refers to 5", |rows| {
+        rows[0].kernel_id = KernelId(5);
+    });
+}
+
+#[test]
+fn lives() {
+    broken::<Storage>(Rule::Life, "`storage`: freed at 1, before", |rows| rows[1].free_ns = Some(1));
+    broken::<Storage>(Rule::Life, "freed at launch 1, before launch 2", |rows| {
+        rows[2].free_ordinal = Some(1);
+    });
+}
+
+#[test]
+fn samples_are_conserved() {
+    broken::<PcSample>(Rule::SampleConservation, "95 samples and 4 lost are not 100", |rows| {
+        rows[0].samples -= 1
+    });
+    broken::<LaunchRun>(Rule::SampleConservation, "96 samples, and none counted", |rows| {
+        rows.iter_mut().for_each(|row| row.sample_count = None);
+    });
+}
+
+#[test]
+fn accesses_are_counted() {
+    broken::<MemoryAccess>(Rule::AccessCount, "rows hold 3 requests of 96 lanes", |rows| {
+        rows.remove(0);
+    });
+    broken::<MemoryAccess>(Rule::AccessCount, "its lanes and their addresses do not fit", |rows| {
+        rows[0].offsets = Some(vec![1]);
+    });
+}
