@@ -34,7 +34,8 @@ def hook_generated():
     def launch(self, *args, **kwargs):
         if _recorder is None or not SESSION.active:
             return run(self, *args, **kwargs)
-        return _record(self.fn.__name__, self.fn, args, kwargs, lambda: run(self, *args, **kwargs))
+        name = (self.inductor_meta or {}).get("kernel_name") or self.fn.__name__
+        return _record(name, self.fn, args, kwargs, lambda: run(self, *args, **kwargs))
 
     CachingAutotuner.run = launch
 

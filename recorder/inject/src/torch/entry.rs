@@ -120,7 +120,7 @@ pub extern "C" fn stallmap_hook_allocator() -> i64 {
 
 /// An event of the caching allocator: bytes given out, or taken back where negative.
 pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
-    if session::config().is_none() {
+    if session::config().is_none_or(|config| config.instrument != Instrument::Accesses) {
         return;
     }
     let (now, mut rows) = (Moment::now(), Vec::new());

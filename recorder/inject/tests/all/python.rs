@@ -3,6 +3,7 @@
 //! The Python that has PyTorch is `STALLMAP_TEST_PYTHON`, or else `python3`; tests that need PyTorch say so and pass
 //! where it is missing.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -71,7 +72,9 @@ fn has_torch() -> bool {
         run(command).status.success()
     });
     if !answer {
-        println!("skipped: PyTorch is not installed; set STALLMAP_TEST_PYTHON to a Python that has it");
+        // Not by println, which the test runner keeps to itself.
+        let line = b"skipped 1 test: no PyTorch; set STALLMAP_TEST_PYTHON to a Python that has it\n";
+        std::io::stderr().write_all(line).unwrap();
     }
     answer
 }

@@ -18,7 +18,8 @@ fn training() -> Option<&'static Training> {
         record(&program("training.py"), Instrument::Accesses, Selection::default())
             .map(|it| Training::read(&it))
     };
-    TRAINING.get_or_init(make).as_ref()
+    // Asked first, because every test that is skipped says so.
+    has_torch().then(|| TRAINING.get_or_init(make).as_ref()).flatten()
 }
 
 struct Training {
@@ -249,6 +250,14 @@ fn the_programs_errors_and_tensor_classes_are_its_own() {
     assert_eq!(ops.len(), failing.rows::<OpEnd>().len());
     let losses: Vec<_> = failing.rows().into_iter().map(|loss: Loss| loss.reason).collect();
     assert_eq!(losses, ["not strided: its parts are recorded where ops take them"]);
+}
+
+#[test]
+fn pytorchs_own_memory_profiler_still_hears_of_allocations() {
+    let Some(profiled) = record(&program("profiled.py"), Instrument::Accesses, Selection::default()) else {
+        return;
+    };
+    assert_eq!(profiled.stdout(), "True\n4096\n", "{}", profiled.stderr());
 }
 
 #[test]
