@@ -17,8 +17,10 @@ use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
 
 use crate::guard::say;
+use compress::{Compressed, Compressors};
 use tables::{Batch, Tables};
 
+mod compress;
 mod host;
 mod tables;
 
@@ -31,8 +33,8 @@ const QUEUE: usize = 64;
 enum Message {
     /// Rows of one table.
     Rows(Batch),
-    /// Records of one launch.
-    Requests { ordinal: u64, records: Vec<u8> },
+    /// Records of one launch, which a compressing thread will deliver.
+    Requests(Receiver<Compressed>),
     /// Write everything, then answer.
     Flush(SyncSender<()>),
 }
@@ -44,6 +46,7 @@ struct Session {
     tables: Mutex<Tables>,
     losses: Mutex<BTreeMap<(LossKind, &'static str), (u64, Option<String>)>>,
     writer: SyncSender<Message>,
+    compressors: Compressors,
     paused: AtomicBool,
 }
 
@@ -93,6 +96,7 @@ impl Session {
         std::fs::create_dir_all(config.directory.join("cubins")).map_err(|error| failed(&error))?;
         std::fs::create_dir_all(&directory).map_err(|error| failed(&error))?;
         let file = SegmentWriter::create(&directory.join("rows.seg")).map_err(|error| failed(&error))?;
+        let compressors = Compressors::start(&directory.join("rows.seg"))?;
         let (writer, messages) = sync_channel(QUEUE);
         std::thread::Builder::new()
             .name("stallmap-writer".into())
@@ -105,6 +109,7 @@ impl Session {
             tables: Mutex::default(),
             losses: Mutex::default(),
             writer,
+            compressors,
             paused: AtomicBool::new(config.selection.paused),
             config,
         };
@@ -204,7 +209,7 @@ where
 /// Records the requests of a launch, as the GPU wrote them.
 pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
     if let Some(session) = session() {
-        session.send(Message::Requests { ordinal, records });
+        session.send(Message::Requests(session.compressors.compress(ordinal, records)));
     }
 }
 
@@ -299,7 +304,8 @@ fn write(mut file: SegmentWriter, messages: &Receiver<Message>) {
         let written = match messages.recv_timeout(FLUSH) {
             Ok(_) if failed => Ok(()),
             Ok(Message::Rows(batch)) => file.append_batch(batch.table, &batch.rows),
-            Ok(Message::Requests { ordinal, records }) => file.append_requests(ordinal, &records),
+            // A compressing thread that is gone has said why.
+            Ok(Message::Requests(frame)) => frame.recv().map_or(Ok(()), |frame| file.append_frame(&frame?)),
             Ok(Message::Flush(answer)) => {
                 let flushed = file.flush();
                 answer.send(()).unwrap_or_default();

@@ -22,8 +22,8 @@ use crate::session;
 
 /// Chunks in a ring, a power of two.
 const CHUNKS: u64 = 64;
-/// Bytes of records that go to the writer in one piece.
-const PIECE_BYTES: usize = 4 << 20;
+/// Slots of records that go to the writer in one piece: 4 MiB.
+const PIECE_SLOTS: u64 = 128 << 10;
 /// How often the reader looks for complete chunks while a kernel runs.
 const POLL: Duration = Duration::from_micros(100);
 
@@ -272,29 +272,47 @@ impl Shared {
     /// Reads the whole records in a range of written slots, and gives the end of the last one.
     fn read(&self, start: u64, end: u64, ordinal: u64, count: &mut Count) -> u64 {
         let mut position = start;
-        while position < end {
-            let mut records = Vec::with_capacity(PIECE_BYTES.min((end - position) as usize * SLOT_BYTES));
-            let piece_start = position;
-            while position < end && records.len() < PIECE_BYTES {
-                let request = Request::read(self.slot(position));
-                let slots = request.slots() as u64;
-                if position + slots > end {
-                    break;
-                }
-                for slot in position..position + slots {
-                    records.extend_from_slice(self.slot(slot));
-                }
-                count.requests += 1;
-                count.lanes += u64::from(request.lane_mask.count_ones());
-                position += slots;
+        loop {
+            let piece_end = self.walk(position, end, count);
+            if piece_end == position {
+                return position;
             }
-            if position == piece_start {
+            let records = self.copy(position, piece_end);
+            self.publish(piece_end);
+            session::emit_requests(ordinal, records);
+            position = piece_end;
+        }
+    }
+
+    /// The end of the whole records from `start` on that make a piece, which are counted.
+    fn walk(&self, start: u64, end: u64, count: &mut Count) -> u64 {
+        let piece_end = end.min(start + PIECE_SLOTS);
+        let mut position = start;
+        while position < piece_end {
+            let request = Request::read(self.slot(position));
+            let next = position + request.slots() as u64;
+            if next > end {
                 break;
             }
-            self.publish(position);
-            session::emit_requests(ordinal, records);
+            count.requests += 1;
+            count.lanes += u64::from(request.lane_mask.count_ones());
+            position = next;
         }
         position
+    }
+
+    fn copy(&self, start: u64, end: u64) -> Vec<u8> {
+        let slot_count = 1_u64 << self.slot_shift;
+        let first = start & (slot_count - 1);
+        let before_wrap = (end - start).min(slot_count - first);
+        let mut records = Vec::with_capacity((end - start) as usize * SLOT_BYTES);
+        for (at, slots) in [(first, before_wrap), (0, end - start - before_wrap)] {
+            // SAFETY: both ranges lie in the ring; the GPU wrote them before it announced them and does not write them
+            // again before `publish` goes past them.
+            let part = unsafe { std::slice::from_raw_parts(self.slots.add(at as usize), slots as usize) };
+            records.extend_from_slice(part.as_flattened());
+        }
+        records
     }
 
     fn slot(&self, position: u64) -> &[u8; SLOT_BYTES] {

@@ -55,9 +55,7 @@ pub struct SegmentWriter<S = File> {
     path: PathBuf,
     /// Where the next frame goes: the end of the last complete one.
     end: u64,
-    compressor: Compressor<'static>,
-    /// The frame being made: eight spare bytes, the checked header, the payload.
-    frame: Vec<u8>,
+    encoder: FrameEncoder,
     raw: Vec<u8>,
 }
 
@@ -76,9 +74,9 @@ impl<S: Sink> SegmentWriter<S> {
         header[..8].copy_from_slice(&FILE_MAGIC);
         header[8..12].copy_from_slice(&VERSION.to_le_bytes());
         sink.write_all_at(&header, 0).map_err(CaptureError::io("write segment", path))?;
-        let compressor = Compressor::new(ZSTD_LEVEL).map_err(CaptureError::io("start zstd for", path))?;
+        let encoder = FrameEncoder::new(path)?;
         let end = FILE_HEADER_BYTES as u64;
-        Ok(Self { sink, path: path.to_owned(), end, compressor, frame: Vec::new(), raw: Vec::new() })
+        Ok(Self { sink, path: path.to_owned(), end, encoder, raw: Vec::new() })
     }
 
     /// Appends rows of a table: one frame, or more where they are too many bytes for one.
@@ -137,42 +135,75 @@ impl<S: Sink> SegmentWriter<S> {
         self.append_batch(table, &batch.slice(rows / 2, rows - rows / 2))
     }
 
+    /// Appends a frame that was made elsewhere.
+    pub fn append_frame(&mut self, frame: &EncodedFrame) -> Result<(), CaptureError> {
+        self.write_frame(&frame.0)
+    }
+
     fn append(&mut self, kind: Kind, aux: u64, raw: &[u8]) -> Result<(), CaptureError> {
+        let frame = self.encoder.encode(kind, aux, raw)?;
+        self.append_frame(&frame)
+    }
+
+    fn write_frame(&mut self, frame: &[u8]) -> Result<(), CaptureError> {
+        if let Err(source) = self.sink.write_all_at(frame, self.end) {
+            // Best effort: where even this fails, the reader cuts the torn frame by its checksum.
+            drop(self.sink.cut(self.end));
+            return Err(CaptureError::Io { action: "append to segment", path: self.path.clone(), source });
+        }
+        self.end += frame.len() as u64;
+        Ok(())
+    }
+}
+
+/// A whole frame, ready to be appended.
+pub struct EncodedFrame(Vec<u8>);
+
+/// Makes frames away from the file, so that several threads can compress at once.
+pub struct FrameEncoder {
+    compressor: Compressor<'static>,
+    /// The segment that errors name.
+    path: PathBuf,
+}
+
+impl FrameEncoder {
+    /// An encoder for a segment; `path` is what errors name.
+    pub fn new(path: &Path) -> Result<Self, CaptureError> {
+        let compressor = Compressor::new(ZSTD_LEVEL).map_err(CaptureError::io("start zstd for", path))?;
+        Ok(Self { compressor, path: path.to_owned() })
+    }
+
+    /// A frame of whole records of one launch, at most [`MAX_RAW_BYTES`].
+    pub fn requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<EncodedFrame, CaptureError> {
+        self.encode(Kind::Requests, launch_ordinal, records)
+    }
+
+    fn encode(&mut self, kind: Kind, aux: u64, raw: &[u8]) -> Result<EncodedFrame, CaptureError> {
         // The checksum stands behind the header that it covers. To hash header and payload in one piece, the header
         // is first put right before the payload, eight bytes late, and moved when the checksum is known.
         const SPARE: usize = FRAME_HEADER_BYTES - CHECKED_HEADER_BYTES;
-        let room = FRAME_HEADER_BYTES + zstd::zstd_safe::compress_bound(raw.len());
-        self.frame.resize(room, 0);
+        let mut frame = vec![0; FRAME_HEADER_BYTES + zstd::zstd_safe::compress_bound(raw.len())];
         let length = self
             .compressor
-            .compress_to_buffer(raw, &mut self.frame[FRAME_HEADER_BYTES..])
+            .compress_to_buffer(raw, &mut frame[FRAME_HEADER_BYTES..])
             .map_err(CaptureError::io("compress a frame of segment", &self.path))?;
         let sizes = u32::try_from(length).ok().zip(u32::try_from(raw.len()).ok());
-        let Some((payload_bytes, raw_bytes)) = sizes.filter(|_| length <= MAX_PAYLOAD_BYTES) else {
+        let fits = length <= MAX_PAYLOAD_BYTES && raw.len() <= MAX_RAW_BYTES;
+        let Some((payload_bytes, raw_bytes)) = sizes.filter(|_| fits) else {
             return Err(CaptureError::refused("a frame", "it is too large", &self.path));
         };
-        self.frame.truncate(FRAME_HEADER_BYTES + length);
-        let header = &mut self.frame[SPARE..FRAME_HEADER_BYTES];
+        frame.truncate(FRAME_HEADER_BYTES + length);
+        let header = &mut frame[SPARE..FRAME_HEADER_BYTES];
         header[..4].copy_from_slice(&FRAME_MAGIC);
         header[4..6].copy_from_slice(&kind.code().to_le_bytes());
         header[6..8].fill(0);
         header[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
         header[12..16].copy_from_slice(&raw_bytes.to_le_bytes());
         header[16..24].copy_from_slice(&aux.to_le_bytes());
-        let checksum = hash::checksum(&self.frame[SPARE..]);
-        self.frame.copy_within(SPARE..FRAME_HEADER_BYTES, 0);
-        self.frame[CHECKED_HEADER_BYTES..FRAME_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        self.write_frame()
-    }
-
-    fn write_frame(&mut self) -> Result<(), CaptureError> {
-        if let Err(source) = self.sink.write_all_at(&self.frame, self.end) {
-            // Best effort: where even this fails, the reader cuts the torn frame by its checksum.
-            drop(self.sink.cut(self.end));
-            return Err(CaptureError::Io { action: "append to segment", path: self.path.clone(), source });
-        }
-        self.end += self.frame.len() as u64;
-        Ok(())
+        let checksum = hash::checksum(&frame[SPARE..]);
+        frame.copy_within(SPARE..FRAME_HEADER_BYTES, 0);
+        frame[CHECKED_HEADER_BYTES..FRAME_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        Ok(EncodedFrame(frame))
     }
 }
 

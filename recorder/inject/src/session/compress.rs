@@ -1,0 +1,59 @@
+//! Threads that compress records, so that the disk's pace and not one core's bounds a recording.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::segment::{EncodedFrame, FrameEncoder};
+
+/// A frame, or why there is none.
+pub(super) type Compressed = Result<EncodedFrame, CaptureError>;
+
+/// Pieces that may wait for a thread.
+const QUEUE: usize = 16;
+/// Most threads: beyond, memory is the bound.
+const MOST: usize = 8;
+
+struct Job {
+    ordinal: u64,
+    records: Vec<u8>,
+    answer: SyncSender<Compressed>,
+}
+
+/// The threads' common queue.
+pub(super) struct Compressors(SyncSender<Job>);
+
+impl Compressors {
+    /// Starts a thread for every second core, up to [`MOST`]; errors will name `path`.
+    pub(super) fn start(path: &Path) -> Result<Self, String> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (sender, receiver) = sync_channel(QUEUE);
+        let jobs = Arc::new(Mutex::new(receiver));
+        for _ in 0..(cores / 2).clamp(1, MOST) {
+            let encoder = FrameEncoder::new(path).map_err(|error| error.to_string())?;
+            let jobs = Arc::clone(&jobs);
+            std::thread::Builder::new()
+                .name("stallmap-compress".into())
+                .spawn(move || work(&jobs, encoder))
+                .map_err(|error| format!("failed to start a compressing thread: {error}"))?;
+        }
+        Ok(Self(sender))
+    }
+
+    /// Hands over records; the answer keeps their place among what the writer writes.
+    pub(super) fn compress(&self, ordinal: u64, records: Vec<u8>) -> Receiver<Compressed> {
+        let (answer, frame) = sync_channel(1);
+        // The threads live as long as the process; were they gone, the answer's end would say so.
+        self.0.send(Job { ordinal, records, answer }).unwrap_or_default();
+        frame
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>, mut encoder: FrameEncoder) {
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { ordinal, records, answer }) = job else { return };
+        answer.send(encoder.requests(ordinal, &records)).unwrap_or_default();
+    }
+}
