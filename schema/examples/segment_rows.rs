@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
             Frame::Rows { .. } => {}
-            _ => *requests.entry("frames of requests").or_insert(0_u64) += 1,
+            Frame::Requests { .. } => *requests.entry("frames of requests").or_insert(0_u64) += 1,
         }
     }
     eprintln!("{requests:?}, {} damaged places", reader.damages().len());

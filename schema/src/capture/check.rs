@@ -102,9 +102,11 @@ fn check_container(reader: &CaptureReader, found: &mut Found) {
     }
     for (name, blake3) in listed.into_iter().filter_map(|(name, blake3)| Some((name, blake3?))) {
         match reader.entry(&name) {
-            Ok(bytes) if blake3::hash(&bytes).to_hex().as_str() == blake3 => {}
-            Ok(_) => {
-                found.add(Rule::Hash, || format!("entry `{name}` has another hash than the manifest says"))
+            Ok(bytes) => {
+                if blake3::hash(&bytes).to_hex().as_str() != blake3 {
+                    let what = || format!("entry `{name}` has another hash than the manifest says");
+                    found.add(Rule::Hash, what);
+                }
             }
             Err(error) => found.add(Rule::Container, || error.to_string()),
         }

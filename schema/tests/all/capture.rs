@@ -12,6 +12,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack::{pack, unpack};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables;
 use stallmap_schema::tables::code::Module;
@@ -110,7 +111,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     assert_eq!(refused.hint().unwrap(), "choose another name or remove the old one");
     unpack(&path, &path).unwrap_err();
     let mut writer = CaptureWriter::create(&folder.path().join("half"), Form::Folder).unwrap();
-    let rows = [RunOption { run_id: Default::default(), name: "a".into(), value: "b".into() }];
+    let rows = [RunOption { run_id: RunId(1), name: "a".into(), value: "b".into() }];
     writer.append_rows(rows).unwrap();
     drop(writer);
     assert_eq!(fs::read(&path).unwrap(), before);

@@ -81,10 +81,12 @@ fn lives() {
 #[test]
 fn samples_are_conserved() {
     broken::<PcSample>(Rule::SampleConservation, "95 samples and 4 lost are not 100", |rows| {
-        rows[0].samples -= 1
+        rows[0].samples -= 1;
     });
     broken::<LaunchRun>(Rule::SampleConservation, "96 samples, and none counted", |rows| {
-        rows.iter_mut().for_each(|row| row.sample_count = None);
+        for row in rows {
+            row.sample_count = None;
+        }
     });
 }
 

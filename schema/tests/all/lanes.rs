@@ -1,14 +1,14 @@
 //! A row of accesses gives back every lane's address.
 
-use stallmap_schema::id::Address;
+use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
 fn row(lane_mask: u32, stride_bytes: Option<i32>, offsets: Option<Vec<u32>>) -> MemoryAccess {
     MemoryAccess {
-        kernel_id: Default::default(),
-        function_id: Default::default(),
-        pc: Default::default(),
+        kernel_id: KernelId(1),
+        function_id: FunctionId(1),
+        pc: Pc(0),
         block: 0,
         warp: 0,
         sequence: 0,

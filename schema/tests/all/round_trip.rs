@@ -22,7 +22,9 @@ fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
     macro_rules! numbers {
         ($builder:ident, $type:ty) => {{
             let mut builder = $builder::new();
-            cells.iter().for_each(|cell| builder.append_option(cell.map(|seed| seed as $type)));
+            for cell in &cells {
+                builder.append_option(cell.map(|seed| seed as $type));
+            }
             Arc::new(builder.finish())
         }};
     }
@@ -47,17 +49,23 @@ fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
         DataType::Float64 => numbers!(Float64Builder, f64),
         DataType::Boolean => {
             let mut builder = BooleanBuilder::new();
-            cells.iter().for_each(|cell| builder.append_option(cell.map(|seed| seed & 1 == 1)));
+            for cell in &cells {
+                builder.append_option(cell.map(|seed| seed & 1 == 1));
+            }
             Arc::new(builder.finish())
         }
         DataType::Utf8 => {
             let mut builder = StringBuilder::new();
-            cells.iter().for_each(|cell| builder.append_option(cell.map(|seed| format!("é{seed:x}"))));
+            for cell in &cells {
+                builder.append_option(cell.map(|seed| format!("é{seed:x}")));
+            }
             Arc::new(builder.finish())
         }
         DataType::Binary => {
             let mut builder = BinaryBuilder::new();
-            cells.iter().for_each(|cell| builder.append_option(cell.map(u64::to_le_bytes)));
+            for cell in &cells {
+                builder.append_option(cell.map(u64::to_le_bytes));
+            }
             Arc::new(builder.finish())
         }
         DataType::Dictionary(..) => {
