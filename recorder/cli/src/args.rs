@@ -64,7 +64,7 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "NAME.stallmap", required = true)]
     pub output: Option<PathBuf>,
     /// Record one side only, with one run of the program
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "SIDE")]
     pub only: Option<Side>,
     /// What to select, and how much
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub method: Method,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required = true, value_name = "PROGRAM", help_heading = "Arguments")]
     pub program: Vec<OsString>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Volume {
     #[arg(long)]
     pub paused: bool,
     /// The address spaces whose accesses are recorded
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "global")]
+    #[arg(long, value_enum, value_name = "SPACE,...", value_delimiter = ',', default_value = "global")]
     pub spaces: Vec<Space>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Volume {
 #[command(next_help_heading = "Method")]
 pub(crate) struct Method {
     /// When the buffer is full, let the kernel wait, or drop and count
-    #[arg(long, value_enum, default_value_t = WhenFull::Wait)]
+    #[arg(long, value_enum, value_name = "DO", default_value_t = WhenFull::Wait)]
     pub when_full: WhenFull,
     /// Bytes of the buffer between GPU and host, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]

@@ -63,6 +63,12 @@ impl Folder {
         entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
     }
 
+    /// Bytes that can still be written here, where the system says so.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let system = nix::sys::statvfs::statvfs(&self.path).ok()?;
+        Some(system.blocks_available().saturating_mul(system.fragment_size()))
+    }
+
     /// Removes the folder and what is in it.
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         fs::remove_dir_all(&self.path).with_context(|| format!("remove `{}`", self.path.display()))

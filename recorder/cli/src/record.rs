@@ -14,6 +14,9 @@ use crate::message::{self, Messages};
 use crate::passes::{Passes, now_ns};
 use crate::{finishing, folder};
 
+/// Below this even a small recording may fill the disk.
+pub(crate) const LITTLE_DISK: u64 = 1 << 30;
+
 /// Records the program; ends with its exit code.
 pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let Some(output) = options.output.as_deref() else {
@@ -22,6 +25,9 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let messages = Messages(options.method.voice);
     let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::create(output, options.method.force)?;
+    if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
+        message::warning(format_args!("only {} MB are free beside the output", free >> 20));
+    }
     let passes = Passes { options, folder: &folder, signals: &signals, messages };
     let mut recording = describe(options);
     let ends =

@@ -8,6 +8,8 @@ mod run;
 mod doctor;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/readme.rs"]
+mod readme;
 #[path = "cli/recording.rs"]
 mod recording;
 #[path = "cli/refusals.rs"]

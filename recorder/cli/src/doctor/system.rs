@@ -7,10 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::check::{BOTH, Check, PYTHON};
-use crate::{injection, probe};
-
-/// Below this a recording of a few launches may already fail.
-const LITTLE_DISK: u64 = 1 << 30;
+use crate::{injection, probe, record};
 
 /// What Python is asked: its version, PyTorch's and the CUDA that it was built for, where its packages are.
 const QUESTION: &str = "
@@ -65,7 +62,7 @@ fn disk() -> Check {
     };
     let free = folder.blocks_available().saturating_mul(folder.fragment_size());
     let detail = format!("{:.1} GB free in this folder", free as f64 / 1e9);
-    if free < LITTLE_DISK {
+    if free < record::LITTLE_DISK {
         return Check::problem("disk", BOTH, detail, "make room, or write the capture elsewhere with -o");
     }
     Check::ok("disk", BOTH, detail)

@@ -73,7 +73,7 @@ fn wrong_words() {
     exit code 125
     --- stdout
     --- stderr
-    error: invalid value 'texture' for '--spaces <SPACES>'
+    error: invalid value 'texture' for '--spaces <SPACE,...>'
       [possible values: global, shared, local]
 
     For more information, try '--help'.
