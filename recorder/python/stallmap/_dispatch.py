@@ -6,6 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from stallmap._schemas import Schema
 from stallmap._session import SESSION
 from stallmap._stacks import caller
+from stallmap._tensors import is_plain
 
 _depth = torch._C._len_torch_dispatch_stack
 
@@ -37,8 +38,10 @@ class DispatchMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if not SESSION.active and not SESSION.poll():
             return func(*args, **kwargs)
-        if types and not all(map(_is_plain, types)):
+        if types and not all(map(is_plain, types)):
             return self._subclass(func, types, args, kwargs)
+        if _depth() > 0 and _is_tracing():
+            return func(*args, **kwargs)
         schema = self._schemas.get(id(func))
         if schema is None:
             schema = self._schemas[id(func)] = Schema(func, self._library)
@@ -78,9 +81,9 @@ class DispatchMode(TorchDispatchMode):
         return NotImplemented
 
 
-def _is_plain(kind):
-    """Whether tensors of a class have memory of their own: PyTorch names `Tensor` itself now and then."""
-    return kind.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+def _is_tracing():
+    """Whether ops are only worked out on paper, with tensors that have no memory."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
 def _is_abstract(args, kwargs):

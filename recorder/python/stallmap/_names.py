@@ -3,7 +3,7 @@
 import weakref
 
 from stallmap._session import SESSION
-from stallmap._tensors import IN, NO_BASE, is_tensor
+from stallmap._tensors import IN, NO_BASE, is_plain, is_tensor
 
 
 class Names:
@@ -32,7 +32,7 @@ class Names:
             tensor = reference()
             if tensor is None:
                 is_complete = False
-            elif self._has_moved(tensor, role, tensor):
+            elif is_plain(type(tensor)) and self._has_moved(tensor, role, tensor):
                 self._add(words, name, role, tensor)
         self._library.name(words)
         return is_complete
@@ -54,7 +54,7 @@ class Names:
         for parameter, state in optimizer.state.items():
             name = self._name(parameter) if is_tensor(parameter) else None
             for key, value in state.items() if isinstance(state, dict) else ():
-                if is_tensor(value) and self._has_moved(parameter, key, value):
+                if is_tensor(value) and is_plain(type(value)) and self._has_moved(parameter, key, value):
                     self._add(words, f"{name}.{key}" if name else None, "optimizer_state", value)
         self._library.name(words)
 

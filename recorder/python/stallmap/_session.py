@@ -22,7 +22,8 @@ class Session:
         self.library = None
         self.active = False
         self.tensors = False
-        self.paused = False
+        # What the program has asked for by `start` and `stop`; before that, the options say.
+        self._paused = None
         self._forked = False
         self._started = False
 
@@ -46,8 +47,10 @@ class Session:
     def _begin(self, mode):
         self._started = True
         self.tensors = bool(mode & _TENSORS)
-        self.paused = bool(mode & _PAUSED) if not self.paused else True
-        self.active = not self.paused
+        if self._paused is None:
+            self._paused = bool(mode & _PAUSED)
+        self.library.pause(self._paused)
+        self.active = not self._paused
         self.library.fact("python_version", sys.version.split()[0])
         torch = sys.modules.get("torch")
         if torch is not None:
@@ -57,9 +60,11 @@ class Session:
         """Stops or resumes recording."""
         if not self.open():
             return
-        self.poll()
-        self.paused = paused
-        self.active = self._started and not paused
+        self._paused = paused
+        if not self._started:
+            self.poll()
+            return
+        self.active = not paused
         self.library.pause(paused)
 
     def close(self):

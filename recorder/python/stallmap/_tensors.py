@@ -10,6 +10,7 @@ NO_BASE = -1
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 _strided = torch.strided
+_no_dispatch = torch._C._disabled_torch_dispatch_impl
 
 
 class Tensors:
@@ -22,6 +23,9 @@ class Tensors:
     def add(self, words, tensor, direction, position, element, argument, base):
         """Appends the record of a tensor; whether it has one. The base is a record's index in the op."""
         if not (tensor.is_cuda or (CPU and tensor.device.type == "cpu")):
+            return False
+        kind = type(tensor)
+        if kind is not _Tensor and kind is not _Parameter and not is_plain(kind):
             return False
         if tensor.layout is not _strided:
             self._library.lose_tensor("not strided: its parts are recorded where ops take them")
@@ -43,12 +47,17 @@ class Tensors:
             storage.nbytes(),
             tensor.data_ptr(),
             *known,
-            type(tensor) is _Parameter,
+            kind is _Parameter,
             len(sizes),
             *sizes,
             *tensor.stride(),
         )
         return True
+
+
+def is_plain(kind):
+    """Whether tensors of a class have memory of their own, and are not made of others: those are seen themselves."""
+    return kind.__torch_dispatch__ is _no_dispatch
 
 
 def is_tensor(value):
