@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
-use datafusion::datasource::MemTable;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -108,12 +109,38 @@ impl Session {
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
         let plan = self.context.state().create_logical_plan(sql).await?;
         check_read_only(&plan)?;
+        self.keep_what_is_read_twice(&plan).await?;
         Ok(self.context.execute_logical_plan(plan).await?)
     }
 
     /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
     pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
         Ok(self.context.sql(sql).await?)
+    }
+
+    /// Where a statement reads what accesses touch more than once, that is computed once, and kept for the next.
+    async fn keep_what_is_read_twice(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+        let mut readers: Vec<Arc<Engine>> = Vec::new();
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+                && let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper)
+            {
+                readers.push(Arc::clone(engine));
+            }
+            // To explain a plan is not to run it.
+            Ok(if matches!(node, LogicalPlan::Explain(_)) {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })?;
+        for (place, engine) in readers.iter().enumerate() {
+            if readers[..place].iter().any(|earlier| Arc::ptr_eq(earlier, engine)) {
+                engine.keep_parts(&self.context).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The engine's context, for completion, settings and metrics.

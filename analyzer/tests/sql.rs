@@ -1,11 +1,15 @@
 //! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, or a path under `testdata/` without `.stallmap`), then has
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, or a path under `testdata/` without `.stallmap`), then has
 //! records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
 //! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "sql/blame.rs"]
+mod blame;
+#[path = "sql/session.rs"]
+mod session;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
 mod tiny;
 
@@ -23,14 +27,17 @@ fn sql_folder() -> PathBuf {
 }
 
 fn open(name: &str, folder: &Path) -> Session {
-    let path = if name == "tiny" {
-        let path = folder.join("tiny.stallmap");
-        if !path.exists() {
-            tiny::write(&path, Form::File).unwrap();
+    let made = folder.join(format!("{name}.stallmap"));
+    let path = match name {
+        "tiny" | "blame" if made.exists() => made,
+        "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
+        "blame" => {
+            blame::write(&made);
+            made
         }
-        path
-    } else {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(format!("{name}.stallmap"))
+        recorded => {
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(format!("{recorded}.stallmap"))
+        }
     };
     Session::open(&[(None, path)]).unwrap()
 }

@@ -117,8 +117,9 @@ impl ExecutionPlan for TensorExec {
         vec![&self.input]
     }
 
+    // It does, as the properties say; but a rule that hears it here would push a sort below, where other columns are.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![false]
     }
 
     // The scan below is divided by row groups already; dealing its batches out would part neighbours.

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
+use datafusion::prelude::SessionContext;
 use tokio::sync::OnceCell;
 
 use super::access::COLUMNS;
@@ -23,6 +26,8 @@ pub struct Engine {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
+    /// All of `pc_tensor_part`, where it is kept.
+    parts: OnceCell<Vec<Vec<RecordBatch>>>,
 }
 
 impl Engine {
@@ -33,7 +38,23 @@ impl Engine {
             sources.push(table(name)?);
         }
         let sources = sources.try_into().ok()?;
-        Some(Self { access: table("memory_access")?, sources, index: OnceCell::new() })
+        Some(Self {
+            access: table("memory_access")?,
+            sources,
+            index: OnceCell::new(),
+            parts: OnceCell::new(),
+        })
+    }
+
+    /// Computes `pc_tensor_part` once and keeps it: it is small beside the accesses, and a report's queries read it
+    /// again and again.
+    pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
+        let compute = async || {
+            let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
+            let plan = table.scan(&context.state(), None, &[], None).await?;
+            collect_partitioned(plan, context.task_ctx()).await
+        };
+        self.parts.get_or_try_init(compute).await.map(|_| ())
     }
 
     /// The index, built when first asked for.
@@ -64,6 +85,11 @@ impl DerivedTable {
     /// The table of a grain.
     pub fn new(engine: Arc<Engine>, grain: Grain) -> Self {
         Self { engine, schema: grain.schema(), grain }
+    }
+
+    /// The engine, where this is the table that it can keep.
+    pub fn keeper(&self) -> Option<&Arc<Engine>> {
+        (self.grain == Grain::Instruction).then_some(&self.engine)
     }
 
     /// The columns of `memory_access` that the operator needs to give the columns asked for.
@@ -99,6 +125,10 @@ impl TableProvider for DerivedTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let (Grain::Instruction, Some(parts)) = (self.grain, self.engine.parts.get()) {
+            let schema = Arc::clone(&self.schema);
+            return Ok(MemorySourceConfig::try_new_exec(parts, schema, projection.cloned())?);
+        }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
         Ok(Arc::new(TensorExec::new(input, self.engine.index().await?, self.grain, columns)?))

@@ -1,0 +1,207 @@
+//! A capture for the rules of blame: each class of stall reason, and everything that has no tensor.
+//!
+//! One function, launched twice under both instruments (a third time under the sampler only). Its instructions:
+//!
+//! | pc | what | launch 0 | launch 1 |
+//! |---|---|---|---|
+//! | 0x10 | load, device memory | a: 10 sectors, b: 6, in 4 requests | b: 1 request |
+//! | 0x20 | load, shared memory | 1 request | 1 request |
+//! | 0x40 | store, device memory | b: 1 request | not recorded |
+//!
+//! It has no ops and no Python: a program in C.
+
+use std::path::Path;
+
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::id::{Address, FunctionId, KernelId, Pc, RunId, StorageId, TensorId};
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::run::Run;
+use stallmap_schema::tables::sample::PcSample;
+use stallmap_schema::tables::tensor::{Storage, Tensor};
+use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin};
+
+const ACCESSES: RunId = RunId(1);
+const SAMPLES: RunId = RunId(2);
+const FUNCTION: FunctionId = FunctionId(7);
+const A: u64 = 0x1000;
+const B: u64 = 0x2000;
+
+/// Writes the capture.
+pub(crate) fn write(output: &Path) {
+    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples)]).unwrap();
+    writer.append_rows((0..3).map(launch)).unwrap();
+    writer.append_rows((0..2).map(|ordinal| launch_run(ACCESSES, ordinal, Match::Reference))).unwrap();
+    let matched = [Match::Matched, Match::Matched, Match::Unmatched];
+    writer
+        .append_rows((0..).zip(matched).map(|(ordinal, matched)| launch_run(SAMPLES, ordinal, matched)))
+        .unwrap();
+    writer.append_rows([storage(1, A), storage(2, B)]).unwrap();
+    writer.append_rows([tensor(1, A), tensor(2, B)]).unwrap();
+    writer.append_rows(accesses()).unwrap();
+    writer.append_rows(samples()).unwrap();
+    writer.finish().unwrap();
+}
+
+fn run(run_id: RunId, instrument: Instrument) -> Run {
+    Run {
+        run_id,
+        instrument,
+        reference_run_id: ACCESSES,
+        program: "program".to_owned(),
+        arguments: "[]".to_owned(),
+        working_directory: String::new(),
+        host: String::new(),
+        system: String::new(),
+        process_id: 0,
+        started_ns: 0,
+        ended_ns: None,
+        clock_offset_ns: 0,
+        exit_code: None,
+        exit_signal: None,
+        driver_version: None,
+        cuda_version: None,
+        instrument_version: None,
+        python_version: None,
+        torch_version: None,
+        sampling_period_cycles: None,
+    }
+}
+
+fn launch(ordinal: u64) -> Launch {
+    Launch {
+        kernel_id: KernelId(ordinal),
+        run_id: if ordinal == 2 { SAMPLES } else { ACCESSES },
+        function_id: FUNCTION,
+        ordinal,
+        occurrence: 0,
+        grid_x: 1,
+        grid_y: 1,
+        grid_z: 1,
+        block_x: 32,
+        block_y: 1,
+        block_z: 1,
+        cluster_x: None,
+        cluster_y: None,
+        cluster_z: None,
+        dynamic_shared_bytes: None,
+        static_shared_bytes: None,
+        local_bytes: None,
+        register_count: None,
+        device_id: 0,
+        op_id: None,
+        pystates_hash: None,
+    }
+}
+
+fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchRun {
+    LaunchRun {
+        run_id,
+        ordinal,
+        kernel_id: KernelId(ordinal),
+        matched,
+        match_reason: (matched == Match::Unmatched).then(|| "no such launch".to_owned()),
+        thread_id: 0,
+        stream_id: 0,
+        correlation_id: None,
+        begin_ns: 0,
+        end_ns: None,
+        recorded: true,
+        request_count: None,
+        lane_access_count: None,
+        lost_request_count: None,
+        sample_count: None,
+        lost_sample_count: None,
+    }
+}
+
+fn storage(number: u64, address: u64) -> Storage {
+    Storage {
+        storage_id: StorageId(number),
+        run_id: ACCESSES,
+        device_id: 0,
+        address: Address(address),
+        size_bytes: 0x1000,
+        alloc_ns: 0,
+        free_ns: None,
+        alloc_ordinal: 0,
+        free_ordinal: None,
+        origin: StorageOrigin::Allocator,
+        op_id: None,
+    }
+}
+
+fn tensor(number: u64, address: u64) -> Tensor {
+    Tensor {
+        tensor_id: TensorId(number),
+        run_id: ACCESSES,
+        storage_id: StorageId(number),
+        base_tensor_id: None,
+        op_id: None,
+        address: Address(address),
+        dtype: "float32".to_owned(),
+        element_bytes: 4,
+        sizes: vec![1024],
+        strides: vec![1],
+        span_bytes: 0x1000,
+        is_contiguous: true,
+        name: None,
+        role: None,
+    }
+}
+
+fn accesses() -> Vec<MemoryAccess> {
+    let access = |launch, pc, sequence, address, space, kind| MemoryAccess {
+        kernel_id: KernelId(launch),
+        function_id: FUNCTION,
+        pc: Pc(pc),
+        block: 0,
+        warp: 0,
+        sequence,
+        kind,
+        space,
+        access_bytes: 4,
+        lane_mask: u32::MAX,
+        address: Address(address),
+        span_bytes: 128,
+        stride_bytes: Some(4),
+        offsets: None,
+        offset_shift: 0,
+    };
+    vec![
+        access(0, 0x10, 0, A, Space::Global, AccessKind::Read),
+        access(0, 0x10, 1, A + 128, Space::Global, AccessKind::Read),
+        // Half of its lanes in a, half in b, for this one is the last of a.
+        access(0, 0x10, 2, B - 64, Space::Global, AccessKind::Read),
+        access(0, 0x10, 3, B + 128, Space::GlobalAsync, AccessKind::Read),
+        access(0, 0x20, 4, 0, Space::Shared, AccessKind::Read),
+        access(0, 0x40, 5, B, Space::Global, AccessKind::Write),
+        access(1, 0x10, 0, B, Space::Global, AccessKind::Read),
+        access(1, 0x20, 1, 0, Space::Shared, AccessKind::Read),
+    ]
+}
+
+fn samples() -> Vec<PcSample> {
+    let sample = |launch, pc, reason: &str, samples| PcSample {
+        run_id: SAMPLES,
+        kernel_id: KernelId(launch),
+        function_id: FUNCTION,
+        pc: Pc(pc),
+        stall_reason: reason.to_owned(),
+        samples,
+        samples_not_issued: 0,
+    };
+    vec![
+        sample(0, 0x08, "long_scoreboard", 5),
+        sample(0, 0x10, "lg_throttle", 16),
+        sample(0, 0x30, "lg_throttle", 3),
+        sample(0, 0x30, "long_scoreboard", 160),
+        sample(0, 0x30, "short_scoreboard", 7),
+        sample(0, 0x50, "drain", 9),
+        sample(0, 0x50, "brand_new_reason", 2),
+        sample(1, 0x30, "long_scoreboard", 10),
+        sample(1, 0x50, "drain", 4),
+        sample(2, 0x30, "long_scoreboard", 11),
+    ]
+}
