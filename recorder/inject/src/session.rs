@@ -39,12 +39,15 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
+/// How many things of a kind were lost for a reason, with a detail of the first that had one.
+type Losses = BTreeMap<(LossKind, &'static str), (u64, Option<String>)>;
+
 struct Session {
     config: Config,
     directory: PathBuf,
     clock_offset_ns: i64,
     tables: Mutex<Tables>,
-    losses: Mutex<BTreeMap<(LossKind, &'static str), (u64, Option<String>)>>,
+    losses: Mutex<Losses>,
     writer: SyncSender<Message>,
     compressors: Compressors,
     paused: AtomicBool,

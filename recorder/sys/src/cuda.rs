@@ -4,7 +4,19 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// A handle of the driver's: context, module, function, stream.
-pub type Handle = *mut c_void;
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handle(pub *mut c_void);
+
+impl Handle {
+    /// No handle: an output before it is filled.
+    pub const NULL: Self = Self(std::ptr::null_mut());
+
+    /// The handle as a map's key. Handles are reused once what they named is gone.
+    pub fn key(self) -> usize {
+        self.0.addr()
+    }
+}
 
 /// cuFuncGetAttribute: static shared memory of a block, in bytes.
 pub const ATTRIBUTE_SHARED_BYTES: c_int = 1;
@@ -79,6 +91,8 @@ pub struct LaunchConfig {
     pub shape: [c_uint; 6],
     /// Dynamic shared memory.
     pub shared_bytes: c_uint,
+    /// The stream.
+    pub stream: Handle,
 }
 
 /// Parameters of cuLaunchKernelEx.

@@ -8,27 +8,31 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::Config;
-use stallmap_schema::capture::recording::{CodeRange, RawSample};
-use stallmap_schema::id::{Address, KernelId, Pc, RunId};
+use stallmap_schema::capture::recording::CodeRange;
+use stallmap_schema::id::{Address, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{Handle, LaunchConfig, LaunchKernel, LaunchKernelEx, launch_id};
+use stallmap_sys::cuda::{Handle, launch_id};
 use stallmap_sys::cupti::types::{
     CUpti_GetCubinCrcParams, CUpti_PCSamplingConfigurationAttributeType as Attribute,
     CUpti_PCSamplingConfigurationInfo, CUpti_PCSamplingConfigurationInfo__bindgen_ty_1 as Value,
     CUpti_PCSamplingConfigurationInfo__bindgen_ty_1__bindgen_ty_1 as Words,
-    CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingData, CUpti_PCSamplingDisableParams,
-    CUpti_PCSamplingEnableParams, CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
-    CUpti_PCSamplingGetStallReasonsParams, CUpti_PCSamplingPCData, CUpti_PCSamplingStallReason, CUptiResult,
+    CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingDisableParams, CUpti_PCSamplingEnableParams,
+    CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
+    CUpti_PCSamplingGetStallReasonsParams, CUptiResult,
 };
 use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
 use stallmap_sys::locate;
 
+use super::call::{self, Call};
 use super::code::{self, Code};
 use super::device;
 use super::selection::Selector;
 use crate::guard::guard;
 use crate::{context, session};
+use buffer::{Buffer, Taken};
+
+mod buffer;
 
 /// Two to this power cycles between samples, where the user does not say.
 const DEFAULT_PERIOD_EXPONENT: u32 = 8;
@@ -36,6 +40,8 @@ const DEFAULT_PERIOD_EXPONENT: u32 = 8;
 const PCS: usize = 4096;
 /// Bytes of a stall reason's name.
 const NAME_BYTES: usize = 128;
+/// KERNEL_SERIALIZED of CUpti_PCSamplingCollectionMode.
+const SERIALIZED: u64 = 2;
 /// What the names of the reasons that we collect begin with.
 const REASON_PREFIX: &str = "smsp__pcsamp_warps_issue_stalled_";
 
@@ -59,7 +65,7 @@ struct State {
 struct Pending {
     ordinal: u64,
     name: String,
-    shape: Shape,
+    call: Call,
     begin_ns: i64,
     correlation_id: u64,
     recorded: bool,
@@ -69,20 +75,12 @@ thread_local! {
     static PENDING: RefCell<Option<Box<Pending>>> = const { RefCell::new(None) };
 }
 
-/// Samples that CUPTI handed over.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    /// In rows, those of `_not_issued` reasons not counted again.
-    delivered: u64,
-    /// Dropped by the hardware.
-    dropped: u64,
-}
-
 /// Sampling of one context.
 struct Sampler {
+    context: Handle,
     reasons: BTreeMap<u32, String>,
     /// Where CUPTI keeps what nobody asked for yet.
-    _kept: Buffer,
+    kept: Buffer,
     /// Where it answers.
     answer: Buffer,
 }
@@ -100,7 +98,7 @@ pub fn attach() -> Result<(), String> {
     if INSTRUMENT.set(Instrument { api, config, selector, state: Mutex::default() }).is_err() {
         return Ok(());
     }
-    let mut subscriber = null_mut();
+    let mut subscriber = Handle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
     let launches =
@@ -127,8 +125,8 @@ pub fn attach() -> Result<(), String> {
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
     let samplers = std::mem::take(&mut instrument.lock().samplers);
-    for (context, sampler) in samplers {
-        instrument.end(context as Handle, sampler);
+    for sampler in samplers.into_values() {
+        instrument.end(sampler);
     }
 }
 
@@ -160,9 +158,9 @@ impl Instrument {
         match id {
             resource::CONTEXT_CREATED => self.context_created(data.context),
             resource::CONTEXT_DESTROY_STARTING => {
-                let sampler = self.lock().samplers.remove(&(data.context as usize));
+                let sampler = self.lock().samplers.remove(&data.context.key());
                 if let Some(sampler) = sampler {
-                    self.end(data.context, sampler);
+                    self.end(sampler);
                 }
             }
             resource::MODULE_LOADED if !data.descriptor.is_null() => {
@@ -183,7 +181,7 @@ impl Instrument {
     fn context_created(&self, context: Handle) {
         match self.begin(context) {
             Ok(sampler) => {
-                self.lock().samplers.insert(context as usize, sampler);
+                self.lock().samplers.insert(context.key(), sampler);
             }
             Err(error) => {
                 crate::guard::say(&format!("no stall samples are recorded: {error}"));
@@ -219,20 +217,19 @@ impl Instrument {
             return;
         }
         if data.site == ENTER {
-            if !data.parameters.is_null() {
-                // SAFETY: by this function's contract.
-                let shape = unsafe { Shape::read(id, data.parameters) };
-                self.launch_begins(data, shape);
+            // SAFETY: by this function's contract.
+            if let Some(call) = unsafe { call::read(id, data.parameters) } {
+                self.launch_begins(data, call);
             }
             return;
         }
         let taken = self.collect(data.context);
         if let Some(pending) = PENDING.with_borrow_mut(Option::take) {
-            self.launch_ends(*pending, taken);
+            self.launch_ends(&pending, taken);
         }
     }
 
-    fn launch_begins(&self, data: &ApiData, shape: Shape) {
+    fn launch_begins(&self, data: &ApiData, call: Call) {
         let name = text(data.symbol);
         let decision = self.selector.decide(&name);
         if let Err(reason) = decision {
@@ -241,7 +238,7 @@ impl Instrument {
         let pending = Pending {
             ordinal: session::take_ordinal(),
             name,
-            shape,
+            call,
             begin_ns: session::now_ns(),
             correlation_id: data.correlation_id.into(),
             recorded: decision.is_ok(),
@@ -250,22 +247,21 @@ impl Instrument {
     }
 
     /// The kernel has run, and its module, which the launch itself may have loaded, is known.
-    fn launch_ends(&self, launch: Pending, taken: Taken) {
+    fn launch_ends(&self, launch: &Pending, taken: Taken) {
         let mut state = self.lock();
         let next = u32::try_from(state.streams.len()).unwrap_or(u32::MAX);
-        let stream_id = *state.streams.entry(launch.shape.stream as usize).or_insert(next);
+        let stream_id = *state.streams.entry(launch.call.stream.key()).or_insert(next);
         let device_id = current_device();
         if state.devices.insert(device_id)
             && let Some(device) = device::describe(device_id)
         {
             session::emit(device);
         }
-        match state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
-            Some(code) => emit_launch(&launch, code, device_id),
-            None => {
-                let name = Some(launch.name.clone());
-                session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
-            }
+        if let Some(code) = state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
+            emit_launch(launch, code, device_id);
+        } else {
+            let name = Some(launch.name.clone());
+            session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
         }
         session::emit(LaunchRun {
             run_id: RunId(0),
@@ -294,7 +290,7 @@ impl Instrument {
         let mut enable = CUpti_PCSamplingEnableParams {
             size: size_of::<CUpti_PCSamplingEnableParams>(),
             pPriv: null_mut(),
-            ctx: context.cast(),
+            ctx: context.0.cast(),
         };
         // SAFETY: the context was just created.
         check(unsafe { (self.api.enable)(&raw mut enable) }, "enable PC sampling")?;
@@ -303,35 +299,35 @@ impl Instrument {
         let answer = Buffer::new(PCS, reasons.len());
         let mut indices: Vec<u32> = reasons.keys().copied().collect();
         let exponent = self.config.sampling_period_exponent.unwrap_or(DEFAULT_PERIOD_EXPONENT);
-        /// KERNEL_SERIALIZED of CUpti_PCSamplingCollectionMode.
-        const SERIALIZED: u64 = 2;
-        use Attribute as A;
         let mut settings = [
-            setting(A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
-            setting(A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD, [exponent.into(), 0]),
+            setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
             setting(
-                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON,
+                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD,
+                [exponent.into(), 0],
+            ),
+            setting(
+                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON,
                 [indices.len() as u64, indices.as_mut_ptr() as u64],
             ),
             setting(
-                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE,
+                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE,
                 [self.config.sampling_buffer_bytes, 0],
             ),
             setting(
-                A::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
+                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
                 [&raw const *kept.data as u64, 0],
             ),
         ];
         let mut configure = CUpti_PCSamplingConfigurationInfoParams {
             size: size_of::<CUpti_PCSamplingConfigurationInfoParams>(),
             pPriv: null_mut(),
-            ctx: context.cast(),
+            ctx: context.0.cast(),
             numAttributes: settings.len(),
             pPCSamplingConfigurationInfo: settings.as_mut_ptr(),
         };
         // SAFETY: the settings and what they point to outlive the call; `kept` lives until sampling ends.
         check(unsafe { (self.api.configure)(&raw mut configure) }, "configure PC sampling")?;
-        Ok(Sampler { reasons, _kept: kept, answer })
+        Ok(Sampler { context, reasons, kept, answer })
     }
 
     /// The stall reasons that the hardware counts, by index.
@@ -340,7 +336,7 @@ impl Instrument {
         let mut ask = CUpti_PCSamplingGetNumStallReasonsParams {
             size: size_of::<CUpti_PCSamplingGetNumStallReasonsParams>(),
             pPriv: null_mut(),
-            ctx: context.cast(),
+            ctx: context.0.cast(),
             numStallReasons: &raw mut count,
         };
         // SAFETY: `count` outlives the call.
@@ -351,33 +347,33 @@ impl Instrument {
         let mut list = CUpti_PCSamplingGetStallReasonsParams {
             size: size_of::<CUpti_PCSamplingGetStallReasonsParams>(),
             pPriv: null_mut(),
-            ctx: context.cast(),
+            ctx: context.0.cast(),
             numStallReasons: count,
             stallReasonIndex: indices.as_mut_ptr(),
             stallReasons: pointers.as_mut_ptr(),
         };
         // SAFETY: there are `count` indices and `count` names of 128 bytes, as CUPTI asks for.
         check(unsafe { (self.api.stall_reasons)(&raw mut list) }, "list stall reasons")?;
-        let named = indices.into_iter().zip(pointers.iter().map(|&name| text(name)));
+        let reasons = indices.into_iter().zip(pointers.iter().map(|&name| text(name)));
         // The others are totals, not reasons.
-        Ok(named.filter(|(_, name)| name.starts_with(REASON_PREFIX)).collect())
+        Ok(reasons.filter(|(_, name)| name.starts_with(REASON_PREFIX)).collect())
     }
 
     /// Records every sample that CUPTI has for a context.
     fn collect(&self, context: Handle) -> Taken {
         let mut state = self.lock();
-        let sampler = state.samplers.get_mut(&(context as usize));
-        sampler.map_or_else(Taken::default, |sampler| self.collect_from(context, sampler))
+        let sampler = state.samplers.get_mut(&context.key());
+        sampler.map_or_else(Taken::default, |sampler| self.collect_from(sampler))
     }
 
-    fn collect_from(&self, context: Handle, sampler: &mut Sampler) -> Taken {
+    fn collect_from(&self, sampler: &mut Sampler) -> Taken {
         let mut taken = Taken::default();
         loop {
-            let Sampler { reasons, answer, .. } = sampler;
+            let Sampler { context, reasons, answer, .. } = sampler;
             let mut ask = CUpti_PCSamplingGetDataParams {
                 size: size_of::<CUpti_PCSamplingGetDataParams>(),
                 pPriv: null_mut(),
-                ctx: context.cast(),
+                ctx: context.0.cast(),
                 pcSamplingData: (&raw mut *answer.data).cast(),
             };
             // SAFETY: the buffer was built for this many instructions and reasons, and the sampler owns it.
@@ -396,162 +392,26 @@ impl Instrument {
         }
     }
 
-    fn end(&self, context: Handle, mut sampler: Sampler) {
-        self.collect_from(context, &mut sampler);
+    fn end(&self, mut sampler: Sampler) {
+        self.collect_from(&mut sampler);
         let mut disable = CUpti_PCSamplingDisableParams {
             size: size_of::<CUpti_PCSamplingDisableParams>(),
             pPriv: null_mut(),
-            ctx: context.cast(),
+            ctx: sampler.context.0.cast(),
         };
         // SAFETY: sampling was enabled for this context.
         let code = unsafe { (self.api.disable)(&raw mut disable) };
         if code == 0 {
             // What was left after the last request lies in the buffer that CUPTI was given.
-            sampler._kept.record(&sampler.reasons);
-        }
-    }
-}
-
-/// A CUpti_PCSamplingData with room for instructions and their reasons.
-struct Buffer {
-    data: Box<CUpti_PCSamplingData>,
-    _pcs: Vec<CUpti_PCSamplingPCData>,
-    _reasons: Vec<CUpti_PCSamplingStallReason>,
-}
-
-impl Buffer {
-    fn new(pcs: usize, reason_count: usize) -> Self {
-        let empty = CUpti_PCSamplingStallReason { pcSamplingStallReasonIndex: 0, samples: 0 };
-        let mut reasons = vec![empty; pcs * reason_count];
-        let base = reasons.as_mut_ptr();
-        let mut records: Vec<CUpti_PCSamplingPCData> = (0..pcs)
-            .map(|index| CUpti_PCSamplingPCData {
-                size: size_of::<CUpti_PCSamplingPCData>(),
-                cubinCrc: 0,
-                pcOffset: 0,
-                functionIndex: 0,
-                pad: 0,
-                functionName: null_mut(),
-                stallReasonCount: reason_count,
-                stallReason: base.wrapping_add(index * reason_count),
-                correlationId: 0,
-            })
-            .collect();
-        let data = Box::new(CUpti_PCSamplingData {
-            size: size_of::<CUpti_PCSamplingData>(),
-            collectNumPcs: pcs,
-            totalSamples: 0,
-            droppedSamples: 0,
-            totalNumPcs: 0,
-            remainingNumPcs: 0,
-            rangeId: 0,
-            pPcData: records.as_mut_ptr(),
-            nonUsrKernelsTotalSamples: 0,
-            hardwareBufferFull: 0,
-        });
-        Self { data, _pcs: records, _reasons: reasons }
-    }
-
-    /// Turns what CUPTI wrote into rows, and empties the buffer.
-    fn record(&mut self, names: &BTreeMap<u32, String>) -> Taken {
-        let data = &mut *self.data;
-        let mut taken = Taken { delivered: 0, dropped: data.droppedSamples };
-        let count = data.totalNumPcs.min(data.collectNumPcs);
-        for index in 0..count {
-            // SAFETY: CUPTI wrote `count` records, at most as many as there are.
-            let record = unsafe { &*data.pPcData.add(index) };
-            // Records of one function share one name, so it stays CUPTI's: freeing each frees some twice.
-            let function_name = text(record.functionName);
-            for reason in 0..record.stallReasonCount {
-                // SAFETY: there are that many reasons behind the pointer.
-                let reason = unsafe { *record.stallReason.add(reason) };
-                if reason.samples == 0 {
-                    continue;
-                }
-                let name = names.get(&reason.pcSamplingStallReasonIndex);
-                if name.is_some_and(|name| !name.ends_with("_not_issued")) {
-                    taken.delivered += u64::from(reason.samples);
-                }
-                session::emit(RawSample {
-                    correlation_id: { record.correlationId }.into(),
-                    cubin_crc: record.cubinCrc,
-                    function_name: function_name.clone(),
-                    pc: Pc(u32::try_from(record.pcOffset).unwrap_or(u32::MAX)),
-                    stall_reason: name
-                        .cloned()
-                        .unwrap_or_else(|| format!("reason {}", { reason.pcSamplingStallReasonIndex })),
-                    samples: reason.samples.into(),
-                });
-            }
-        }
-        if data.droppedSamples > 0 {
-            session::lose(LossKind::Sample, "dropped by the hardware", data.droppedSamples, None);
-        }
-        if data.hardwareBufferFull != 0 {
-            session::lose(LossKind::Source, "sample buffer of the hardware was full", 1, None);
-        }
-        if data.nonUsrKernelsTotalSamples > 0 {
-            let samples = data.nonUsrKernelsTotalSamples;
-            session::lose(LossKind::Sample, "taken outside the program's kernels", samples, None);
-        }
-        if std::env::var_os("STALLMAP_DEBUG").is_some() && data.totalSamples > 0 {
-            crate::guard::say(&format!(
-                "{} pcs, {} samples, {} dropped, {} remaining, last corr {}",
-                count,
-                { data.totalSamples },
-                { data.droppedSamples },
-                { data.remainingNumPcs },
-                unsafe { (*data.pPcData).correlationId }
-            ));
-        }
-        data.totalNumPcs = 0;
-        data.droppedSamples = 0;
-        taken
-    }
-}
-
-/// The parameters of a launch call that say what is launched.
-struct Shape {
-    sizes: [u32; 6],
-    shared_bytes: u32,
-    stream: Handle,
-}
-
-impl Shape {
-    /// # Safety
-    /// `parameters` points to the parameters of the launch function with this callback id.
-    unsafe fn read(id: u32, parameters: *const c_void) -> Self {
-        /// CUlaunchConfig: the stream stands behind the shape.
-        #[repr(C)]
-        struct Config {
-            head: LaunchConfig,
-            stream: Handle,
-        }
-        // SAFETY: by this function's contract.
-        unsafe {
-            if launch_id::KERNEL_EX.contains(&id) {
-                let config = (*parameters.cast::<LaunchKernelEx>()).config.cast::<Config>();
-                if config.is_null() {
-                    return Self { sizes: [0; 6], shared_bytes: 0, stream: null_mut() };
-                }
-                let head = &(*config).head;
-                Self { sizes: head.shape, shared_bytes: head.shared_bytes, stream: (*config).stream }
-            } else {
-                let call = parameters.cast::<LaunchKernel>();
-                Self {
-                    sizes: (&raw const (*call).shape).read(),
-                    shared_bytes: (&raw const (*call).shared_bytes).read(),
-                    stream: (&raw const (*call).stream).read(),
-                }
-            }
+            sampler.kept.record(&sampler.reasons);
         }
     }
 }
 
 fn emit_launch(launch: &Pending, code: &Code, device_id: i32) {
     let context = context::current();
-    let &Pending { ordinal, ref name, ref shape, .. } = launch;
-    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = shape.sizes;
+    let &Pending { ordinal, ref name, ref call, .. } = launch;
+    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = call.shape;
     let function_id = code.function_id(name);
     session::emit(Launch {
         kernel_id: KernelId(ordinal),
@@ -568,7 +428,7 @@ fn emit_launch(launch: &Pending, code: &Code, device_id: i32) {
         cluster_x: None,
         cluster_y: None,
         cluster_z: None,
-        dynamic_shared_bytes: Some(shape.shared_bytes),
+        dynamic_shared_bytes: Some(call.shared_bytes),
         static_shared_bytes: None,
         local_bytes: None,
         register_count: None,

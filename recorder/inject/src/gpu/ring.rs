@@ -5,6 +5,10 @@
 //! While a kernel runs it reads the chunks that the GPU announced as complete, so a kernel that fills the ring waits
 //! only for this thread. Copying and compression overlap with the program; nothing is lost.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "CUDA runs on 64-bit machines only, as the assertion below says"
+)]
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -19,6 +23,8 @@ use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::session;
+
+const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
 /// Chunks in a ring, a power of two.
 const CHUNKS: u64 = 64;
@@ -90,7 +96,7 @@ impl Ring {
         let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(CHUNKS * 64);
         let slot_shift = slot_count.trailing_zeros();
         let chunk_shift = slot_shift - CHUNKS.trailing_zeros();
-        let bytes = usize::try_from(slot_count).map_err(|error| error.to_string())? * SLOT_BYTES;
+        let bytes = slot_count as usize * SLOT_BYTES;
         let slots = allocate(api.alloc_host, context, bytes)?;
         let words = allocate(api.alloc_host, context, (CHUNKS as usize + 64) * 8)?;
         // SAFETY: the allocation has that many bytes and nobody else knows it yet.
