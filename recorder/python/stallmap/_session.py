@@ -24,12 +24,13 @@ class Session:
         self.tensors = False
         # What the program has asked for by `start` and `stop`; before that, the options say.
         self._paused = None
-        self._forked = False
+        self._is_settled = False
         self._started = False
 
     def open(self):
-        """Loads the library; whether there is one."""
-        if self.library is None and not self._forked:
+        """Loads the library, at the first call; whether there is one."""
+        if not self._is_settled:
+            self._is_settled = True
             self.library = _library.load()
         return self.library is not None
 
@@ -69,7 +70,7 @@ class Session:
 
     def close(self):
         """Ends recording in a forked child, which has no part in its parent's session."""
-        self._forked = True
+        self._is_settled = True
         self.active = False
         self.library = None
 

@@ -1,5 +1,7 @@
 """Errors of the program stay the program's: types, messages and state after them."""
 
+import weakref
+
 import torch
 
 
@@ -33,3 +35,8 @@ print(torch.sinh(Scaled(torch.zeros(2))).sum().item())
 print(torch.vmap(torch.sum)(torch.ones(2, 3)).tolist())
 print(torch.ones(3, device="meta").add(1).device.type)
 print(torch.ones(3).to_sparse().add(torch.ones(3).to_sparse()).to_dense().tolist())
+
+kept = torch.ones(2).add(1)
+reference = weakref.ref(kept)
+del kept
+print("freed", reference() is None)

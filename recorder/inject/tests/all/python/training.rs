@@ -244,7 +244,8 @@ fn the_programs_errors_and_tensor_classes_are_its_own() {
     let Some(failing) = record(&program("failing.py"), Instrument::Accesses, Selection::default()) else {
         return;
     };
-    assert_eq!(failing.stdout(), "RuntimeError True\n0.0\n[3.0, 3.0]\nmeta\n[2.0, 2.0, 2.0]\n");
+    let expected = "RuntimeError True\n0.0\n[3.0, 3.0]\nmeta\n[2.0, 2.0, 2.0]\nfreed True\n";
+    assert_eq!(failing.stdout(), expected);
     let ops: Vec<Op> = failing.rows();
     assert!(ops.iter().any(|op| op.name == "aten::sinh.default"), "the parts of a tensor made of others");
     assert_eq!(ops.len(), failing.rows::<OpEnd>().len());
