@@ -7,6 +7,8 @@ mod columns;
 mod external;
 mod record;
 mod sorted;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

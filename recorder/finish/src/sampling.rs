@@ -144,11 +144,12 @@ impl Merger<'_> {
             .collect();
         let mut totals: BTreeMap<KernelId, Totals> = BTreeMap::new();
         let mut rows = Vec::new();
+        let mut unknown_launch = 0;
         for sample in &self.raw.samples {
             let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
             let Some(kernel_id) = by_correlation.get(&sample.correlation_id).copied() else {
                 if matches!(counter, Counter::Samples(_)) {
-                    losses.add(run_id, LossKind::Sample, "launch of the sample is not known", sample.samples);
+                    unknown_launch += sample.samples;
                 }
                 continue;
             };
@@ -179,7 +180,8 @@ impl Merger<'_> {
                 samples_not_issued,
             });
         }
-        count(run, &totals, losses);
+        losses.add(run_id, LossKind::Sample, "launch of the sample is not known", unknown_launch);
+        count(run, &totals, unknown_launch, losses);
         sum(rows)
     }
 
@@ -200,22 +202,30 @@ fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, FunctionId> {
     launches.map(|launch| (launch.kernel_id, launch.function_id)).collect()
 }
 
-/// Fills the counts of launches; where the hardware does not say how many samples it took, those delivered count.
-fn count(run: &mut RunState, totals: &BTreeMap<KernelId, Totals>, losses: &mut Losses) {
+/// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
+/// belong to another. What the run says it took in all and what arrived is compared over the whole run.
+fn count(run: &mut RunState, totals: &BTreeMap<KernelId, Totals>, unknown_launch: u64, losses: &mut Losses) {
     let run_id = run.run_id();
     let nothing = Totals::default();
-    for row in run.rows.launch_runs.iter_mut().filter(|row| row.recorded) {
+    let (mut said, mut arrived) = (0, unknown_launch);
+    for row in &mut run.rows.launch_runs {
         let total = totals.get(&row.kernel_id).unwrap_or(&nothing);
+        if !row.recorded && total.delivered == 0 {
+            continue;
+        }
         let dropped = row.lost_sample_count.or(total.dropped);
+        said += row.sample_count.or(total.taken).unwrap_or(0);
+        arrived += total.delivered + dropped.unwrap_or(0);
+        row.sample_count = Some(total.delivered + dropped.unwrap_or(0));
         row.lost_sample_count = dropped;
         if total.unknown_function > 0 {
             row.lost_sample_count = Some(dropped.unwrap_or(0) + total.unknown_function);
             let reason = "function of the sample is not known";
             losses.add_at(run_id, LossKind::Sample, reason, total.unknown_function, Some(row.kernel_id));
         }
-        let delivered = total.delivered + dropped.unwrap_or(0);
-        row.sample_count = Some(row.sample_count.or(total.taken).unwrap_or(delivered));
     }
+    let missing = said.saturating_sub(arrived);
+    losses.add(run_id, LossKind::Sample, "not on disk when the process ended", missing);
 }
 
 /// Adds up rows of one key.

@@ -25,7 +25,7 @@ pub(super) fn convert(
     convert_in_runs(source, SORT_BYTES, emit)
 }
 
-fn convert_in_runs(
+pub(super) fn convert_in_runs(
     source: &Source<'_>,
     run_bytes: u64,
     emit: &mut dyn FnMut(RecordBatch) -> Result<(), FinishError>,

@@ -1,0 +1,8 @@
+//! Tests of finishing, on recordings that are made here as a recorded program would make them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod code;
+mod finish;
+mod recording;
+mod recover;

@@ -1,0 +1,109 @@
+//! A recording that was cut off anywhere becomes a capture of everything that was complete.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use stallmap_finish::error::FinishError;
+use stallmap_finish::recover;
+use stallmap_schema::capture::check::check;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::segment::{Frame, SegmentReader};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::run::Run;
+
+use crate::recording::{self, REQUESTS};
+
+/// Ordinals of launches whose row is complete in a segment, and of launches of which requests are.
+fn complete(segment: &Path) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut launches, mut requests) = (BTreeSet::new(), BTreeSet::new());
+    let Ok(reader) = SegmentReader::open(segment) else { return (launches, requests) };
+    for frame in reader.frames() {
+        match reader.read(frame).unwrap() {
+            Frame::Rows { table, batch } if table == Launch::TABLE.name => {
+                launches.extend(Launch::read_all(&batch).unwrap().iter().map(|launch| launch.ordinal));
+            }
+            Frame::Requests { launch_ordinal, .. } => drop(requests.insert(launch_ordinal)),
+            Frame::Rows { .. } => {}
+        }
+    }
+    (launches, requests)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn nothing_complete_is_lost(cut in any::<Index>(), flip in any::<Index>(), damage in any::<bool>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let partial = recording::write(folder.path());
+        let segment = partial.join("run-accesses-10/rows.seg");
+        let mut bytes = fs::read(&segment).unwrap();
+        if damage {
+            let at = flip.index(bytes.len());
+            bytes[at] ^= 0x55;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        fs::write(&segment, &bytes).unwrap();
+        let (launches, requests) = complete(&segment);
+
+        let output = folder.path().join("recovered.stallmap");
+        let summary = recover(&partial, &output).unwrap();
+        let reader = CaptureReader::open(&output).unwrap();
+        prop_assert_eq!(check(&reader), [], "{:#?}", summary.losses);
+
+        let rows = reader.read_rows::<Launch>().unwrap();
+        let recovered: BTreeSet<_> =
+            rows.iter().filter(|row| row.run_id.0 == 1).map(|row| row.ordinal).collect();
+        prop_assert_eq!(&recovered, &launches);
+        let accesses = reader.read_rows::<MemoryAccess>().unwrap();
+        let expected = requests.intersection(&launches).count() as u64 * REQUESTS;
+        // The code's place may be what was damaged: then every request is a counted loss.
+        let losses = reader.read_rows::<Loss>().unwrap();
+        let lost: u64 = losses.iter().filter(|loss| loss.reason.starts_with("code of")).map(|loss| loss.lost_count).sum();
+        prop_assert_eq!(accesses.len() as u64 + lost, expected);
+        prop_assert_eq!(reader.read_rows::<Run>().unwrap().len(), 2);
+        if !summary.runs[0].clean_end {
+            prop_assert!(losses.iter().any(|loss| loss.reason.contains("before it had written everything")));
+        }
+    }
+}
+
+#[test]
+fn an_empty_run_is_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write(folder.path());
+    fs::remove_dir_all(partial.join("run-pc_samples-20")).unwrap();
+    File::create(partial.join("run-accesses-10/rows.seg")).unwrap();
+    let output = folder.path().join("recovered.stallmap");
+    let summary = recover(&partial, &output).unwrap();
+    assert_eq!(summary.runs[0].run.program, "python");
+    assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
+}
+
+#[test]
+fn what_is_no_recording_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = recover(folder.path(), &folder.path().join("x")).unwrap_err();
+    assert!(matches!(error, FinishError::NoRecording { .. }));
+    assert!(error.to_string().starts_with("no recording found: it holds no run's folder"), "{error}");
+    let missing = recover(&folder.path().join("no"), &folder.path().join("x")).unwrap_err();
+    assert!(missing.to_string().starts_with("open recording: No such file"), "{missing}");
+}
+
+#[test]
+fn a_recording_can_be_finished_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write(folder.path());
+    let (first, second) = (folder.path().join("1.stallmap"), folder.path().join("2.stallmap"));
+    let first = recover(&partial, &first).unwrap();
+    let again = recover(&partial, &second).unwrap();
+    assert_eq!(first.manifest.capture_id, again.manifest.capture_id);
+    let refused = recover(&partial, &second).unwrap_err();
+    assert!(refused.to_string().starts_with("create capture: entity already exists"), "{refused}");
+}
