@@ -60,6 +60,11 @@ impl Failure {
         self
     }
 
+    /// The error and its causes in one line.
+    pub(crate) fn reason(&self) -> String {
+        chain(&self.error)
+    }
+
     /// Whether the reader of our output went away, which is not a failure.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
@@ -82,7 +87,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", chain(&self.error))?;
+        write!(f, "error: {}", self.reason())?;
         self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustyline::error::ReadlineError;
 use stallmap::session::Session;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::commands::{Names, Statement, Target, explain, run_statement, split_statements};
 use crate::exit::{Failure, IO, Outcome, QUERY};
@@ -46,7 +46,7 @@ impl Shell {
     }
 
     /// Runs a dot-command, or statements.
-    fn run(&mut self, text: &str, run: fn(&Self, &str) -> Outcome<Statement>) -> Outcome<Next> {
+    fn run(&mut self, text: &str, run: fn(&mut Self, &str) -> Outcome<Statement>) -> Outcome<Next> {
         let line = text.trim();
         if line.starts_with('.') || dot::is_alias(line) {
             return dot::run(self, line);
@@ -61,26 +61,41 @@ impl Shell {
     }
 
     /// Runs a statement to its end.
-    fn run_plainly(&self, sql: &str) -> Outcome<Statement> {
+    fn run_plainly(&mut self, sql: &str) -> Outcome<Statement> {
         self.runtime.block_on(run_statement(&self.session, sql, self.style, &self.target))
     }
 
     /// Runs a statement that Ctrl-C ends.
-    fn run_until_interrupted(&self, sql: &str) -> Outcome<Statement> {
+    ///
+    /// The signal is waited for on a runtime of its own: a query that keeps every thread busy would not let the
+    /// threads that run it hear of it.
+    fn run_until_interrupted(&mut self, sql: &str) -> Outcome<Statement> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
         let target = self.target.clone();
         let task = self.runtime.spawn(async move { run_statement(&session, &sql, style, &target).await });
-        self.runtime.block_on(async {
-            let abort = task.abort_handle();
+        let abort = task.abort_handle();
+        let signals = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+        let done = signals.block_on(async {
             tokio::select! {
-                done = task => done.unwrap_or_else(|error| Err(Failure::new(QUERY, error))),
-                _ = tokio::signal::ctrl_c() => {
-                    abort.abort();
-                    Err(Failure::message(QUERY, "cancelled"))
-                }
+                done = task => Some(done),
+                _ = tokio::signal::ctrl_c() => None,
             }
-        })
+        });
+        if let Some(done) = done {
+            return done.unwrap_or_else(|error| Err(Failure::new(QUERY, error)));
+        }
+        abort.abort();
+        // After the ^C that the terminal echoed.
+        output::note("");
+        // What does not stop at once ends by itself, on threads that nobody waits for.
+        let fresh = Runtime::new().map_err(no_threads)?;
+        std::mem::replace(&mut self.runtime, fresh).shutdown_background();
+        Err(Failure::message(QUERY, "cancelled"))
     }
+}
+
+fn no_threads(error: std::io::Error) -> Failure {
+    Failure::new(IO, anyhow::Error::from(error).context("start threads"))
 }
 
 /// Runs the dot-commands and statements of a text; the first failure ends it.

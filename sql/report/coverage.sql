@@ -1,3 +1,16 @@
 -- Coverage
--- How much of what ran the numbers below know of.
-SELECT * FROM coverage
+-- How much of what ran is known to the numbers below; ! marks what is not whole.
+WITH marked AS (
+  SELECT *, item LIKE 'lost%' OR item LIKE 'missing%' OR share < 1 AND (
+    item LIKE '%recorded%' OR item LIKE '%matched%' OR item LIKE '%observed%' OR item LIKE '%delivered%'
+  ) AS is_partial
+  FROM coverage
+)
+SELECT
+  CASE WHEN is_partial THEN '! ' ELSE '' END || item AS known,
+  CAST(count AS DOUBLE) AS count,
+  CAST(total AS DOUBLE) AS "of",
+  CAST(share AS DOUBLE) AS share,
+  detail
+FROM marked
+ORDER BY position, item, detail

@@ -39,10 +39,10 @@ SELECT
     WHEN max(role) IN ('gradient', 'optimizer_state') THEN replace(max(role), '_', ' ') || ' of ' || max(name)
     ELSE max(name)
   END AS tensor,
-  CASE WHEN place <= $top THEN max(dtype) || max(shape) END AS type,
+  CASE WHEN place <= $top THEN max(dtype) || ' ' || max(shape) END AS type,
   CASE WHEN place <= $top THEN max(op) END AS op,
-  CASE WHEN place <= $top THEN max(birth_line) END AS birth_line,
-  CASE WHEN place <= $top THEN max(stalled_line) END AS stalled_line
+  CASE WHEN place <= $top THEN max(birth_line) END AS born_at,
+  CASE WHEN place <= $top THEN max(stalled_line) END AS stalled_at
 FROM placed
 GROUP BY place
 ORDER BY place

@@ -3,12 +3,23 @@
 use std::path::Path;
 
 use stallmap::session::Session;
+use stallmap_schema::capture;
+use stallmap_schema::capture::check::SHOWN;
+use stallmap_schema::capture::reader::CaptureReader;
 
-use super::{explain, runtime};
+use super::{arrow_failure, capture_failure, explain, runtime};
 use crate::args::Check;
 use crate::exit::{OK, Outcome, VIOLATIONS};
 use crate::output;
 use crate::output::progress::Progress;
+use crate::output::value::{self, Look};
+
+/// Charges and remainders of each launch and reason are the samples taken; this says where they are not.
+const CONSERVATION: &str = "\
+SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || CAST(kernel_id AS VARCHAR) || ', '
+    || CAST(stall_reason AS VARCHAR) || ': ' || CAST(samples AS VARCHAR) || ' samples, '
+    || CAST(charged AS VARCHAR) || ' charged'
+FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
 /// Checks each capture; one that cannot be opened does not keep the others from being checked.
 pub(super) fn run(args: &Check) -> Outcome {
@@ -31,18 +42,38 @@ pub(super) fn run(args: &Check) -> Outcome {
     Ok(code)
 }
 
+/// What is wrong with a capture, one line each.
 fn check(capture: &Path) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
-    let session = super::open(&[(None, capture.to_owned())])?;
+    let reader = CaptureReader::open(capture).map_err(|error| capture_failure(&error))?;
+    let mut violations: Vec<String> =
+        capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    runtime()?.block_on(conservation(&session))
+    match super::open(&[(None, capture.to_owned())])
+        .and_then(|session| runtime()?.block_on(conservation(&session)))
+    {
+        Ok(found) => violations.extend(found),
+        // What is damaged cannot be asked: that is one more thing that is wrong with it.
+        Err(failure) if !violations.is_empty() => violations.push(format!("query: {}", failure.reason())),
+        Err(failure) => return Err(failure),
+    }
+    Ok(violations)
 }
 
 /// Stalls that the views lose or count twice.
 async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let fail = |error| explain(error, Some(session));
-    let _frame = session.sql("SELECT * FROM conservation_violation").await.map_err(fail)?;
-    Ok(Vec::new())
+    let frame = session.sql(CONSERVATION).await.map_err(fail)?;
+    let batches = frame.collect().await.map_err(|error| fail(error.into()))?;
+    let mut lines = Vec::new();
+    for batch in &batches {
+        let columns = value::columns(batch, Look::Exact).map_err(arrow_failure)?;
+        lines.extend(columns.into_iter().flatten());
+    }
+    let more = lines.len().saturating_sub(SHOWN);
+    lines.truncate(SHOWN);
+    lines.extend((more > 0).then(|| format!("stall conservation: and {more} more")));
+    Ok(lines)
 }
 
 fn verdict(capture: &Path, violations: &[String]) -> String {

@@ -14,8 +14,13 @@ use crate::output::table::Table;
 /// The tables of all captures with their sizes.
 pub(crate) fn tables(session: &Session) -> Table {
     let rows = session.tables().into_iter().map(|table| {
-        let size = if table.is_missing { "missing".to_owned() } else { bytes(table.size_bytes as f64) };
-        [table_name(session, &table), grouped(table.rows.into()), size, first_sentence(&table.doc)]
+        let (rows, size) = match table.size_bytes {
+            _ if table.is_missing => ("-".to_owned(), "missing".to_owned()),
+            // What the engine makes when it is asked has no size before.
+            0 => ("-".to_owned(), "made on demand".to_owned()),
+            size => (grouped(table.rows.into()), bytes(size as f64)),
+        };
+        [table_name(session, &table), rows, size, first_sentence(&table.doc)]
     });
     Table::of_text(["table", "rows", "size", "a row is"], rows.collect()).numbers(&[1, 2])
 }
@@ -47,7 +52,11 @@ pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
         None => match session.tables().into_iter().find(|table| table.name == plain) {
             Some(table) => {
                 let docs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect::<Vec<_>>();
-                (format!("table, {} rows", grouped(table.rows.into())), table.doc, docs, None)
+                let kind = match table.size_bytes {
+                    0 => "table, made on demand".to_owned(),
+                    _ => format!("table, rows: {}", grouped(table.rows.into())),
+                };
+                (kind, table.doc, docs, None)
             }
             None => ("made in this session".to_owned(), String::new(), Vec::new(), None),
         },

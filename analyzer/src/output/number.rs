@@ -48,10 +48,14 @@ pub(crate) fn exact(number: f64) -> String {
     }
 }
 
-/// A share of one as percent; what rounds to nothing and is something says so.
+/// A share of one as percent; what rounds to nothing or to everything, and is not, says so.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.05 { "<0.1 %".to_owned() } else { format!("{percent:.1} %") }
+    match percent {
+        _ if percent > 0.0 && percent < 0.05 => "<0.1 %".to_owned(),
+        _ if percent < 100.0 && percent >= 99.95 => ">99.9 %".to_owned(),
+        _ => format!("{percent:.1} %"),
+    }
 }
 
 /// Bytes in units of 1,024.
@@ -111,7 +115,8 @@ mod tests {
 
     #[test]
     fn shares_never_round_something_to_nothing() {
-        assert_eq!([0.0, 0.0001, 0.123_45, 1.0].map(percent), ["0.0 %", "<0.1 %", "12.3 %", "100.0 %"]);
+        assert_eq!([0.0, 0.0001, 0.123_45].map(percent), ["0.0 %", "<0.1 %", "12.3 %"]);
+        assert_eq!([0.999, 0.999_99, 1.0].map(percent), ["99.9 %", ">99.9 %", "100.0 %"]);
     }
 
     #[test]

@@ -1,23 +1,30 @@
 //! Tables for people: aligned columns that fit the terminal.
 
+mod fold;
+
 use std::io::{self, Write};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
+use self::fold::Fold;
 use super::paint::{Paint, Role};
 use super::shorten::{Shorten, shorten, width};
 use super::value::{self, Look};
 
 /// Between columns.
 const GAP: &str = "  ";
-/// No column that can be shortened becomes narrower than this.
+/// No column that can be shortened becomes narrower than this,
 const NARROWEST: usize = 12;
+/// or than this where there is another way.
+const COMFORTABLE: usize = 40;
 
 /// A table of text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     columns: Vec<Column>,
+    /// Whether text beside the first may go below it where the width does not suffice.
+    can_fold: bool,
 }
 
 /// A column of text.
@@ -41,7 +48,7 @@ pub(crate) struct Canvas {
 impl Table {
     /// A table of a query's rows.
     pub(crate) fn of(batches: &[RecordBatch], look: Look) -> Result<Self, ArrowError> {
-        let mut table = Self::default();
+        let mut table = Self { can_fold: look == Look::Report, ..Self::default() };
         for batch in batches {
             if table.columns.is_empty() {
                 table.columns =
@@ -73,7 +80,7 @@ impl Table {
                 column.cells.push(cell);
             }
         }
-        Self { columns }
+        Self { columns, can_fold: false }
     }
 
     /// The same table with columns of numbers at these positions.
@@ -112,7 +119,7 @@ impl Table {
             let facts = cells(&mut others.iter().map(|column| &column.cells[row]));
             columns.push(text(first.cells[row].clone(), facts));
         }
-        Self { columns }
+        Self { columns, can_fold: false }
     }
 
     /// Rows.
@@ -120,26 +127,34 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// Draws the table: as columns, or as one record below another where the columns cannot fit.
+    /// Draws the table: as columns, with text folded below the first where that does not fit, or as one record below
+    /// another where nothing else does.
     pub(crate) fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
         }
-        let widths = self.fit(canvas.width);
-        let total = widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1);
-        match canvas.width {
-            Some(limit) if total > limit && self.columns.len() > 2 => self.draw_records(out, canvas, limit),
-            _ => self.draw_columns(out, canvas.paint, &widths),
+        let Some(limit) = canvas.width else {
+            return self.draw_columns(out, canvas.paint, &self.fit(usize::MAX, 0));
+        };
+        let comfortable = self.fit(limit, COMFORTABLE);
+        if total(&comfortable) <= limit {
+            return self.draw_columns(out, canvas.paint, &comfortable);
         }
+        if let Some(fold) = Fold::of(self, limit) {
+            return fold.draw(self, out, canvas.paint);
+        }
+        let narrow = self.fit(limit, NARROWEST);
+        if total(&narrow) > limit && self.columns.len() > 2 {
+            return self.draw_records(out, canvas, limit);
+        }
+        self.draw_columns(out, canvas.paint, &narrow)
     }
 
-    /// The width of each column: what it needs, less where the widest can be shortened.
-    fn fit(&self, limit: Option<usize>) -> Vec<usize> {
+    /// The width of each column: what it needs, less where the widest can be shortened, but not below a floor.
+    fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
-        let gaps = GAP.len() * widths.len().saturating_sub(1);
-        let Some(limit) = limit else { return widths };
-        while widths.iter().sum::<usize>() + gaps > limit {
-            let floor = |column: &Column| width(&column.header).max(NARROWEST);
+        while total(&widths) > limit {
+            let floor = |column: &Column| width(&column.header).max(floor);
             let widest = (0..widths.len())
                 .filter(|&at| {
                     self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
@@ -203,7 +218,13 @@ impl Column {
         let header = if look == Look::Report { value::header(field.name()) } else { field.name().clone() };
         let shorten = match field.name().as_str() {
             _ if is_number => Shorten::Never,
-            name if name.ends_with("born") || name.ends_with("line") || name.ends_with("file") => {
+            "known" => Shorten::Never,
+            "detail" | "reason" => Shorten::End,
+            name if name.ends_with("born")
+                || name.ends_with("_at")
+                || name.ends_with("line")
+                || name.ends_with("file") =>
+            {
                 Shorten::Start
             }
             _ => Shorten::Middle,
@@ -231,6 +252,11 @@ impl Column {
     }
 }
 
+/// Columns that a line of these columns takes.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
 fn pad(text: &str, to: usize, right: bool) -> String {
     let space = " ".repeat(to.saturating_sub(width(text)));
     if right { format!("{space}{text}") } else { format!("{text}{space}") }
@@ -249,7 +275,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(table: &Table, width: Option<usize>, expected: &str) {
+    pub(super) fn check(table: &Table, width: Option<usize>, expected: &str) {
         let mut out = Vec::new();
         table.draw(&mut out, Canvas { width, paint: Paint::PLAIN }).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -32,6 +32,7 @@ pub(crate) fn header(name: &str) -> String {
     let name = match Quantity::of(name) {
         Quantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
         Quantity::Nanoseconds => name.strip_suffix("_ns").unwrap_or(name),
+        Quantity::Share => name.strip_suffix("_share").unwrap_or(name),
         _ => name,
     };
     name.replace('_', " ")
@@ -56,7 +57,7 @@ pub(crate) fn columns(batch: &RecordBatch, look: Look) -> Result<Vec<Vec<String>
 fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
     let quantity = if look == Look::Report { Quantity::of(name) } else { Quantity::Number };
     match array.data_type() {
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+        data_type if data_type.is_floating() || look == Look::Report && is_decimal(data_type) => {
             let array = cast(array, &DataType::Float64)?;
             let render = |value| match look {
                 Look::Exact => number::exact(value),
@@ -74,6 +75,16 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
         }
         _ => formatted(array, look),
     }
+}
+
+const fn is_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..)
+    )
 }
 
 fn formatted(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {

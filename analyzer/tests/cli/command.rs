@@ -85,6 +85,16 @@ impl Ran {
         text
     }
 
+    /// Compares everything with the snapshot of a name.
+    #[track_caller]
+    pub(crate) fn check(&self, name: &str) {
+        let mut settings = insta::Settings::clone_current();
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_snapshot_path("../snapshots");
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(name, self.snapshot()));
+    }
+
     /// An error as every error is: no panic, the code, an `error:` line.
     #[track_caller]
     pub(crate) fn expect_error(&self, code: i32) -> &Self {

@@ -2,8 +2,6 @@
 
 use std::process::Stdio;
 
-use insta::assert_snapshot;
-
 use crate::command::{Place, command};
 
 /// Runs a command on the small capture and compares everything that it left behind.
@@ -14,8 +12,7 @@ macro_rules! snapshot {
     ($name:ident, $arguments:expr, $input:expr) => {
         #[test]
         fn $name() {
-            let ran = Place::new().run_with_input(&$arguments, $input);
-            assert_snapshot!(stringify!($name), ran.snapshot());
+            Place::new().run_with_input(&$arguments, $input).check(stringify!($name));
         }
     };
 }
@@ -107,7 +104,6 @@ snapshot!(
     ".format csv\nSELECT 1 AS one, 'a,b' AS text;\n.quit\nSELECT 2;\n"
 );
 snapshot!(stdin_help, ["sql", "tiny.stallmap"], ".help\n");
-snapshot!(stdin_tables, ["sql", "tiny.stallmap"], ".tables\n.views\n");
 snapshot!(stdin_schema, ["sql", "tiny.stallmap"], ".schema tensor\n");
 snapshot!(stdin_doc, ["sql", "tiny.stallmap"], ".doc loss\n");
 snapshot!(stdin_sql_of_section, ["sql", "tiny.stallmap"], ".sql coverage\n");
@@ -181,5 +177,17 @@ fn shells_get_their_completions() {
         let ran = Place::new().run(&["completions", shell]);
         assert_eq!(ran.code, Some(0));
         assert!(ran.stdout.contains("stallmap"));
+    }
+}
+
+#[test]
+fn the_shell_lists_tables_and_views() {
+    let ran = Place::new().run_with_input(&["sql", "tiny.stallmap"], ".tables\n.views\n");
+    assert_eq!(ran.code, Some(0));
+    for name in ["pc_sample", "memory_access", "coverage", "tensor_stall_cost"] {
+        assert!(
+            ran.stdout.lines().any(|line| line.split_whitespace().take(2).any(|word| word == name)),
+            "{name}"
+        );
     }
 }

@@ -1,0 +1,114 @@
+//! Rows too wide for the terminal: numbers and the first text stay columns, other text goes below the first.
+
+use std::io::{self, Write};
+
+use super::{Column, GAP, NARROWEST, Table, total};
+use crate::output::paint::{Paint, Role};
+use crate::output::shorten::{Shorten, shorten, width};
+
+/// Between pieces of text in one line.
+const BETWEEN: &str = " · ";
+/// Fewer texts beside the first are shortened instead.
+const LEAST_OTHERS: usize = 2;
+/// With less room than this a record for each row reads better.
+const LEAST_ROOM: usize = 40;
+
+/// Which columns stay, and how wide they are.
+pub(super) struct Fold<'a> {
+    numbers: Vec<(&'a Column, usize)>,
+    first: &'a Column,
+    others: Vec<&'a Column>,
+    room: usize,
+}
+
+impl<'a> Fold<'a> {
+    /// How a table folds into so many columns; none where it does not.
+    pub(super) fn of(table: &'a Table, limit: usize) -> Option<Self> {
+        let (numbers, texts): (Vec<_>, Vec<_>) = table.columns.iter().partition(|column| column.is_number);
+        let (&first, others) = texts.split_first()?;
+        let numbers: Vec<_> = numbers.into_iter().map(|column| (column, column.natural())).collect();
+        let widths: Vec<usize> = numbers.iter().map(|(_, width)| *width).collect();
+        let room = limit.saturating_sub(total(&widths) + GAP.len());
+        let folds = table.can_fold && others.len() >= LEAST_OTHERS && room >= LEAST_ROOM;
+        folds.then(|| Self { numbers, first, others: others.to_vec(), room })
+    }
+
+    /// Draws the table so.
+    pub(super) fn draw(&self, table: &Table, out: &mut dyn Write, paint: Paint) -> io::Result<()> {
+        let name = self.first.natural().min(self.room);
+        let rule = |width: usize| "─".repeat(width);
+        let headers = self.line(|column| &column.header, name);
+        writeln!(out, "{}", paint.text(Role::Header, headers.trim_end()))?;
+        let rules = self.numbers.iter().map(|&(_, width)| rule(width)).chain([rule(name)]);
+        writeln!(out, "{}", paint.text(Role::Dim, &rules.collect::<Vec<_>>().join(GAP)))?;
+        let indent = " ".repeat(self.numbers.iter().map(|(_, width)| width + GAP.len()).sum());
+        for row in 0..table.rows() {
+            let line = self.line(|column| &column.cells[row], name);
+            writeln!(out, "{}", paint.text(table.role(row), line.trim_end()))?;
+            for line in self.below(row) {
+                writeln!(out, "{indent}{}", paint.text(Role::Dim, &line))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, text: impl Fn(&'a Column) -> &'a str, name: usize) -> String {
+        let numbers = self.numbers.iter().map(|&(column, width)| column.place(text(column), width));
+        numbers.chain([self.first.place(text(self.first), name)]).collect::<Vec<_>>().join(GAP)
+    }
+
+    /// The other texts of a row, each with its header, as many in a line as fit.
+    fn below(&self, row: usize) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for column in self.others.iter().filter(|column| column.cells[row] != "-") {
+            let label = width(&column.header) + 1;
+            let room = self.room.saturating_sub(label).max(NARROWEST);
+            let how = if column.shorten == Shorten::Never { Shorten::End } else { column.shorten };
+            let text = column.cells[row].replace('\n', " ");
+            let piece = format!("{} {}", column.header, shorten(&text, room, how));
+            match lines.last_mut() {
+                Some(line) if width(line) + BETWEEN.len() + width(&piece) <= self.room => {
+                    line.push_str(BETWEEN);
+                    line.push_str(&piece);
+                }
+                _ => lines.push(piece),
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use super::*;
+
+    #[test]
+    fn text_goes_below_the_first() {
+        let row = |cells: [&str; 5]| cells.map(str::to_owned);
+        let rows = vec![
+            row([
+                "1,234",
+                "weight",
+                "float32 16x16",
+                "model.py:10 forward",
+                "a/very/long/path/to/train.py:12 step",
+            ]),
+            row(["5", "(no tensor)", "-", "-", "-"]),
+        ];
+        let mut table =
+            Table::of_text(["samples", "tensor", "type", "born at", "stalled at"], rows).numbers(&[0]);
+        table.can_fold = true;
+        table.columns[4].shorten = Shorten::Start;
+        let expected = "\
+samples  tensor
+───────  ───────────
+  1,234  weight
+         type float32 16x16
+         born at model.py:10 forward
+         stalled at …ng/path/to/train.py:12 step
+      5  (no tensor)
+";
+        check(&table, Some(49), expected);
+    }
+}
