@@ -1,5 +1,6 @@
 //! Embeds `sql/<package>/<name>.sql` as a list of (package, name, text).
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -25,7 +26,8 @@ fn main() -> io::Result<()> {
     for file in &files {
         let package = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        list += &format!("    ({package:?}, {name:?}, include_str!({file:?})),\n");
+        let path = file.to_string_lossy();
+        writeln!(list, "    ({package:?}, {name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
     }
     list += "];\n";
     fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("library.rs"), list)

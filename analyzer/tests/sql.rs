@@ -146,3 +146,48 @@ fn views_never_sort() {
         assert!(sql.lines().count() <= 150, "`{}` is too long", view.name);
     }
 }
+
+/// The packages, each of which may read itself and those before it.
+const PACKAGES: [&str; 5] = ["base", "tensor", "stall", "cost", "coverage"];
+
+#[test]
+fn packages_build_on_each_other_in_one_direction() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = open("tiny", folder.path());
+    let library = session.library().unwrap();
+    let rank = |package: &str| PACKAGES.iter().position(|known| *known == package).expect("a known package");
+    for view in library {
+        let state = session.context().state();
+        let statement = state.sql_to_statement(&view.sql, &datafusion::config::Dialect::Generic).unwrap();
+        for name in state.resolve_table_references(&statement).unwrap() {
+            if let Some(read) = library.iter().find(|other| other.name == name.table()) {
+                assert!(rank(&read.package) <= rank(&view.package), "`{}` reads `{}`", view.name, read.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_index_is_what_the_library_says() {
+    const MARK: &str = "<!-- views: written by UPDATE=1 cargo test -p stallmap --test sql -->\n";
+    let folder = tempfile::tempdir().unwrap();
+    let session = open("tiny", folder.path());
+    let path = sql_folder().join("README.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (rules, index) = text.split_once(MARK).expect("the mark before the index");
+    let mut expected = String::from("\n| package | view | one row |\n|---|---|---|\n");
+    let mut views: Vec<_> = session.library().unwrap().iter().collect();
+    views.sort_by_key(|view| PACKAGES.iter().position(|package| *package == view.package));
+    for view in views {
+        let first = view.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        expected += &format!(
+            "| {} | [`{}`]({}/{}.sql) | {first} |\n",
+            view.package, view.name, view.package, view.name
+        );
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, format!("{rules}{MARK}{expected}")).unwrap();
+    } else {
+        assert_eq!(index, expected, "UPDATE=1 writes the index");
+    }
+}

@@ -38,7 +38,7 @@ pub struct Gap {
 /// Address ranges with lives, in the order in which they were given.
 #[derive(Debug, Default)]
 pub struct Lives {
-    lives: Vec<Life>,
+    all: Vec<Life>,
     by_birth: Vec<u32>,
     by_death: Vec<u32>,
 }
@@ -54,12 +54,12 @@ impl Lives {
         let mut by_death = by_birth.clone();
         by_birth.sort_by_key(|&life| lives[life as usize].born);
         by_death.sort_by_key(|&life| lives[life as usize].dead);
-        Self { lives, by_birth, by_death }
+        Self { all: lives, by_birth, by_death }
     }
 
     /// The range and life at a position.
     pub fn get(&self, life: u32) -> &Life {
-        &self.lives[life as usize]
+        &self.all[life as usize]
     }
 }
 
@@ -153,8 +153,8 @@ fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
     bounds.sort_unstable();
     bounds.dedup();
     let rank = |piece: &Piece| {
-        let life = lives.get(piece.life);
-        (life.high - life.low, std::cmp::Reverse((life.born, piece.life)))
+        let Life { low, high, born, .. } = *lives.get(piece.life);
+        (high - low, std::cmp::Reverse((born, piece.life)))
     };
     let (mut flat, mut open, mut next) = (Vec::<Piece>::new(), Vec::<Piece>::new(), 0);
     for bound in bounds.windows(2) {

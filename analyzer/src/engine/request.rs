@@ -98,7 +98,7 @@ impl Request<'_> {
         let sectors = if stride < size + SECTOR_BYTES {
             // A gap is shorter than a sector: every sector of the span is touched.
             sectors_between(self.address, span)
-        } else if stride % SECTOR_BYTES == 0 {
+        } else if stride.is_multiple_of(SECTOR_BYTES) {
             count * sectors_between(self.address, size)
         } else {
             (0..count).map(|lane| sectors_between(self.address.wrapping_add(lane * stride), size)).sum()

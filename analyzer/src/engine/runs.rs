@@ -64,7 +64,7 @@ impl Runs {
             key: None,
             sums: Vec::new(),
             shares: Vec::new(),
-            done: Default::default(),
+            done: <PcTensorPart as stallmap_schema::table::Row>::Builder::default(),
             done_count: 0,
         }
     }
