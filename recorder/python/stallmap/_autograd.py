@@ -19,6 +19,7 @@ class Autograd:
         self._library = library
         self._stacks = stacks
         self._forward = {}
+        self._threads = set()
         self._calls = []
 
     def forward_sequence(self):
@@ -35,6 +36,7 @@ class Autograd:
 
     def remember(self, sequence, op_id):
         """The op is the forward op of the node with that number on this thread."""
+        self._threads.add(HERE.number)
         forward = self._forward
         if len(forward) >= _MOST:
             del forward[next(iter(forward))]
@@ -60,15 +62,17 @@ class Autograd:
             op_id = self._forward.get((sequence, calls[-1][0]))
             if op_id is not None:
                 return op_id
-        found = [op for op in (self._forward.get((sequence, number)) for number in _threads(self._forward)) if op]
+        ops = [self._forward.get((sequence, number)) for number in list(self._threads)]
+        found = [op_id for op_id in ops if op_id]
         return found[0] if len(found) == 1 else 0
 
     def outer_stack(self):
-        """The stack of the call of backward, where this thread works for another one."""
+        """The stack of the call of backward that this thread works for, where that is another thread's."""
         calls = self._calls
-        if calls and calls[-1][0] != HERE.number:
-            return calls[-1][1]
-        return None
+        for number, _, outer in reversed(calls):
+            if number == HERE.number:
+                return outer
+        return calls[-1][1] if calls else None
 
     def hook(self, after):
         """Wraps the engine's entry; `after` runs when it has finished."""
@@ -81,7 +85,8 @@ class Autograd:
             try:
                 return original(*args, **kwargs)
             finally:
-                self._calls.remove(call)
+                if call is not None:
+                    self._calls.remove(call)
                 after()
 
         for module in (torch.autograd.graph, torch.autograd):
@@ -89,10 +94,12 @@ class Autograd:
                 module._engine_run_backward = _engine_run_backward
 
     def _begin_call(self):
-        call = (HERE.number, self._stacks.here(caller(2)))
-        self._calls.append(call)
-        return call
-
-
-def _threads(forward):
-    return {number for _, number in forward}
+        try:
+            # A backward inside a backward (reentrant checkpoints) is called from the engine's thread.
+            outer = self.outer_stack() if _current_node() is not None else None
+            call = (HERE.number, self._stacks.here(caller(2), outer), outer)
+            self._calls.append(call)
+            return call
+        except Exception as error:
+            self._library.lose_op("where backward was called is not known", error)
+            return None

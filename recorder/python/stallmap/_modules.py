@@ -78,14 +78,18 @@ class _Root:
         self._library = library
         self._names = names
         self._paths = self._find_paths()
+        # Ids of modules that are called from below and are not children: looked for once.
+        self._absent = set()
         self._owned = None
 
     def path(self, module):
         """The text of a submodule's path; the root's own is its class. None of a module that is not below."""
         path = self._paths.get(id(module))
-        if path is None and module is not None:
+        if path is None and id(module) not in self._absent:
             self._paths = self._find_paths()
             path = self._paths.get(id(module))
+            if path is None:
+                self._absent.add(id(module))
         return path
 
     def tell(self):

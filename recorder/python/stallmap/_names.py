@@ -14,7 +14,7 @@ class Names:
         self._tensors = tensors
         # id -> (weak reference, name) of parameters.
         self._parameters = {}
-        # (id of parameter or buffer, key) -> address that was last named.
+        # id of a parameter or buffer -> {role or state's key: address that was last named}.
         self._addresses = {}
 
     def of_root(self, module):
@@ -23,6 +23,9 @@ class Names:
         for reference, name, _ in owned:
             self._parameters[id(reference())] = (reference, name)
         owned += [(weakref.ref(tensor), name, "buffer") for name, tensor in module.named_buffers()]
+        for reference, _, _ in owned:
+            # The id may have been another tensor's.
+            self._addresses.pop(id(reference()), None)
         return owned
 
     def tell(self, owned):
@@ -42,11 +45,14 @@ class Names:
         if not (SESSION.active and SESSION.tensors):
             return
         words = []
-        for parameter in parameters if parameters is not None else self._living():
-            gradient = parameter.grad
-            if gradient is not None and is_tensor(gradient):
-                self._add(words, self._name(parameter), "gradient", gradient)
-        self._library.name(words)
+        try:
+            for parameter in self._living() if parameters is None else parameters:
+                gradient = parameter.grad
+                if gradient is not None:
+                    self._add(words, self._name(parameter), "gradient", gradient)
+            self._library.name(words)
+        except Exception as error:
+            self._library.lose_tensor("a gradient's name is not known", error)
 
     def tell_state(self, optimizer):
         """Names an optimizer's state: the parameter's name, then the state's."""
@@ -72,9 +78,10 @@ class Names:
 
     def _has_moved(self, owner, key, tensor):
         address = tensor.data_ptr()
-        if self._addresses.get((id(owner), key)) == address:
+        known = self._addresses.setdefault(id(owner), {})
+        if known.get(key) == address:
             return False
-        self._addresses[id(owner), key] = address
+        known[key] = address
         return True
 
     def _add(self, words, name, role, tensor):

@@ -19,12 +19,7 @@ class Optimizers:
         register_optimizer_step_post_hook(self._after)
 
     def _before(self, optimizer, args, kwargs):
-        if not (SESSION.active and SESSION.tensors):
-            return
-        try:
-            self._names.tell_gradients([p for group in optimizer.param_groups for p in group["params"]])
-        except Exception as error:
-            self._library.lose_tensor("a gradient's name is not known", error)
+        self._names.tell_gradients([p for group in optimizer.param_groups for p in group["params"]])
 
     def _after(self, optimizer, args, kwargs):
         self.steps += 1

@@ -24,8 +24,8 @@ class Recorder:
     def header(self, kind, text, frame, has_node):
         """The first words of an op, and its sequence number where autograd made a node for it."""
         autograd = self._autograd
-        stack = self._stacks.here(frame, autograd.outer_stack())
         node = autograd.node()
+        stack = self._stacks.here(frame, autograd.outer_stack() if node is not None else None)
         made = autograd.forward_sequence() if has_node else -1
         if node is not None:
             phase, (name, sequence, forward) = _BACKWARD, node
