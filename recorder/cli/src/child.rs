@@ -67,9 +67,12 @@ impl Signals {
         self.lock().parting_words = Some(words);
     }
 
-    /// Runs the program to its end.
+    /// Runs the program to its end; `Interrupted` where the end was asked for before its start.
     pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
         let mut state = self.lock();
+        if state.ending.is_some() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         // No signal is between its start and the moment when we know it.
         let mut child = command.spawn()?;
         let process_id = child.id();

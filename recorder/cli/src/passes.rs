@@ -96,6 +96,9 @@ impl Passes<'_> {
     fn start(&self, command: &mut Command) -> Result<Ended, Failure> {
         let name = command.get_program().to_string_lossy().into_owned();
         self.signals.run(command).map_err(|error| {
+            if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {
+                return Failure::new(code, anyhow!("asked to end before the program ran"));
+            }
             let missing = error.kind() == io::ErrorKind::NotFound;
             let (code, hint) = if missing {
                 (exit::NOT_FOUND, "check the name after `--`; a program in this folder is `./NAME`")
