@@ -32,7 +32,7 @@ class Recorder:
         else:
             phase, name, sequence, forward = _OPTIMIZER if stack.in_optimizer else _FORWARD, 0, made, 0
         step = self._optimizers.steps
-        return [kind, text, phase, step, sequence, name, forward, HERE.module, 1, stack.hash], made
+        return [kind, text, phase, step, sequence, name, forward, HERE.module, bool(stack.fields), stack.hash], made
 
     def begin(self, schema, args, kwargs, frame):
         """Begins an op of PyTorch: (op_id, records, where results may be views)."""
