@@ -50,6 +50,11 @@ WITH charge AS (
   FROM function
   WHERE function_id IN (SELECT function_id FROM launch)
   LIMIT 1
+), sighted AS (
+  SELECT sum(CASE WHEN f.uncovered_instruction_count = 0 THEN 1 ELSE 0 END) AS launches, count(*) AS all_launches
+  FROM launch l
+  JOIN function f ON f.function_id = l.function_id
+  LIMIT 1
 ), stored AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
 ), fact AS (
@@ -79,6 +84,10 @@ WITH charge AS (
     CAST(instructions AS DOUBLE) - CAST(uncovered AS DOUBLE), CAST(instructions AS DOUBLE),
     'the others are tensor-map and bulk copies'
   FROM used
+  UNION ALL
+  SELECT 33, 'launches whose memory instructions are all observed',
+    CAST(launches AS DOUBLE), CAST(all_launches AS DOUBLE), NULL
+  FROM sighted
   UNION ALL
   SELECT 40, 'samples delivered', CAST(delivered AS DOUBLE), CAST(delivered AS DOUBLE) + CAST(lost AS DOUBLE), NULL
   FROM sampled CROSS JOIN dropped
