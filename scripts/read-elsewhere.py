@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads every table of unpacked captures with DuckDB, polars and pyarrow, each with its own Parquet reader, and
-compares row counts and a checksum of every column. Called by scripts/read-elsewhere.sh."""
+compares row counts and a checksum of every column. The test `elsewhere` of stallmap-schema calls it."""
 
 import json
 import pathlib
@@ -61,7 +61,7 @@ def with_duckdb(path, kinds):
             return f"CASE WHEN {value} < 0 THEN {value}::HUGEINT + 18446744073709551616::HUGEINT ELSE {value}::HUGEINT END"
 
         if kind == "list":
-            halves = [f"sum(list_sum(list_transform({quoted}, x -> {expression})))"
+            halves = [f"sum(list_sum(list_transform({quoted}, lambda x: {expression})))"
                       for expression in (f"({bits('x')}) % 4294967296", f"({bits('x')}) // 4294967296")]
             return [nulls, *halves]
         if kind == "number":
@@ -74,7 +74,7 @@ def with_duckdb(path, kinds):
 
     parts = [columns(name, kind) for name, kind in kinds.items()]
     selected = ", ".join(part for group in parts for part in group)
-    values = duckdb.sql(f"SELECT count(*), {selected} FROM read_parquet('{path}')").fetchone()
+    values = duckdb.sql(f"SELECT count(*), {selected} FROM read_parquet('{path}')").fetchall()[0]
     rows, values = values[0], iter(values[1:])
     return rows, {name: tuple(int(next(values) or 0) for _ in group) for name, group in zip(kinds, parts)}
 

@@ -1,10 +1,16 @@
 //! Tests of the capture's layout, in one binary.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "any value does, cut or not")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "any value does, cut or not"
+)]
 
 mod capture;
 mod check;
+mod elsewhere;
+mod full_disk;
 mod lanes;
 mod reference_page;
 mod round_trip;

@@ -6,3 +6,4 @@ mod code;
 mod finish;
 mod recording;
 mod recover;
+mod size;

@@ -59,6 +59,18 @@ pub(crate) fn write(folder: &Path) -> PathBuf {
     partial
 }
 
+/// Replaces the access run by one with a single launch of these requests.
+pub(crate) fn with_requests(partial: &Path, records: &[u8]) {
+    fs::remove_dir_all(partial.join("run-accesses-10")).unwrap();
+    let mut segment = segment(partial, "run-accesses-10");
+    describe_run(&mut segment, Instrument::Accesses, 10);
+    python(&mut segment);
+    before_launch(&mut segment, 0);
+    segment.append_requests(0, records).unwrap();
+    put(&mut segment, [launch_run(0)]);
+    put(&mut segment, [fact("clean_end", "true")]);
+}
+
 fn segment(partial: &Path, name: &str) -> SegmentWriter {
     fs::create_dir_all(partial.join(name)).unwrap();
     SegmentWriter::create(&partial.join(name).join("rows.seg")).unwrap()
