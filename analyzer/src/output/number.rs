@@ -53,7 +53,7 @@ pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if percent > 0.0 && percent < 0.05 => "<0.1 %".to_owned(),
-        _ if percent < 100.0 && percent >= 99.95 => ">99.9 %".to_owned(),
+        _ if (99.95..100.0).contains(&percent) => ">99.9 %".to_owned(),
         _ => format!("{percent:.1} %"),
     }
 }

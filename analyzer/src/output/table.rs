@@ -155,11 +155,12 @@ impl Table {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
         while total(&widths) > limit {
             let floor = |column: &Column| width(&column.header).max(floor);
+            // Prose gives way before names.
             let widest = (0..widths.len())
                 .filter(|&at| {
                     self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
                 })
-                .max_by_key(|&at| (widths[at], at));
+                .max_by_key(|&at| (self.columns[at].shorten == Shorten::End, widths[at], at));
             match widest {
                 Some(at) => widths[at] -= 1,
                 None => break,
@@ -218,7 +219,6 @@ impl Column {
         let header = if look == Look::Report { value::header(field.name()) } else { field.name().clone() };
         let shorten = match field.name().as_str() {
             _ if is_number => Shorten::Never,
-            "known" => Shorten::Never,
             "detail" | "reason" => Shorten::End,
             name if name.ends_with("born")
                 || name.ends_with("_at")

@@ -98,7 +98,7 @@ fn no_permission() {
 
     let place = Place::new();
     let path = place.path("tiny.stallmap");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     // Nothing is forbidden to root.
     if fs::File::open(&path).is_err() {
         check(&place, "tiny.stallmap", "bad_no_permission");

@@ -106,7 +106,7 @@ samples  tensor
   1,234  weight
          type float32 16x16
          born at model.py:10 forward
-         stalled at …ng/path/to/train.py:12 step
+         stalled at …ong/path/to/train.py:12 step
       5  (no tensor)
 ";
         check(&table, Some(49), expected);
