@@ -45,11 +45,16 @@ fn gather(warp: u64, instruction: u64, numbers: &mut Numbers) -> Vec<u8> {
     if instruction != 1 {
         return unit_stride(warp, instruction, numbers);
     }
-    let elements: Vec<u64> = (0..32).map(|_| numbers.next() % (1 << 24)).collect();
-    let header =
-        Request { address: TABLE + elements[0] * 4, stride: 0, encoding: OFFSETS_32, ..request(warp, 1) };
+    let element = |_| u32::try_from(numbers.next() % (1 << 24)).unwrap();
+    let elements: Vec<u32> = (0..32).map(element).collect();
+    let header = Request {
+        address: TABLE + u64::from(elements[0]) * 4,
+        stride: 0,
+        encoding: OFFSETS_32,
+        ..request(warp, 1)
+    };
     let mut record = header.write().to_vec();
-    let distance = |element: &u64| (element.wrapping_sub(elements[0]) as u32).wrapping_mul(4).to_le_bytes();
+    let distance = |element: &u32| element.wrapping_sub(elements[0]).wrapping_mul(4).to_le_bytes();
     record.extend(elements.iter().flat_map(distance));
     record
 }
