@@ -14,6 +14,7 @@ mod session;
 mod tiny;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -180,10 +181,8 @@ fn the_index_is_what_the_library_says() {
     views.sort_by_key(|view| PACKAGES.iter().position(|package| *package == view.package));
     for view in views {
         let first = view.doc.split("\n\n").next().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
-        expected += &format!(
-            "| {} | [`{}`]({}/{}.sql) | {first} |\n",
-            view.package, view.name, view.package, view.name
-        );
+        let (package, name) = (&view.package, &view.name);
+        writeln!(expected, "| {package} | [`{name}`]({package}/{name}.sql) | {first} |").unwrap();
     }
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, format!("{rules}{MARK}{expected}")).unwrap();

@@ -19,15 +19,19 @@ use super::resolve::{Resolver, Share};
 
 const LAUNCHES: u64 = 8;
 
+/// Address, bytes, first launch, launch after the last.
+type Block = (u64, u64, u64, Option<u64>);
+/// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
+type View = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
+
 /// A small program: everything lies in 1,024 bytes, so that addresses are reused and views overlap.
 #[derive(Clone, Debug)]
 struct Program {
-    storages: Vec<(u64, u64, u64, Option<u64>)>,
-    /// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
-    tensors: Vec<(usize, u64, Vec<i64>, Vec<i64>, Option<u64>)>,
+    storages: Vec<Block>,
+    tensors: Vec<View>,
     /// Op and tensor.
     parts: Vec<(u64, usize)>,
-    allocations: Vec<(u64, u64, u64, Option<u64>)>,
+    allocations: Vec<Block>,
     /// Op of each launch.
     ops: Vec<Option<u64>>,
 }
@@ -57,8 +61,8 @@ fn program() -> impl Strategy<Value = Program> {
     });
     let part = (0..OPS, 0..12_usize);
     let op = proptest::option::of(0..OPS);
-    (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, LAUNCHES as usize))
-        .prop_map(|(storages, tensors, parts, allocations, ops)| {
+    (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, 8)).prop_map(
+        |(storages, tensors, parts, allocations, ops)| {
             let blocks = |(low, size, born, dead)| (low * 16, size * 16, born, dead);
             Program {
                 storages: storages.into_iter().map(blocks).collect(),
@@ -67,7 +71,8 @@ fn program() -> impl Strategy<Value = Program> {
                 allocations: allocations.into_iter().map(blocks).collect(),
                 ops,
             }
-        })
+        },
+    )
 }
 
 impl Program {
@@ -123,40 +128,35 @@ impl Program {
     }
 
     fn storages(&self) -> RecordBatch {
-        let storage =
-            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &(u64, u64, u64, Option<u64>))| {
-                Storage {
-                    storage_id: StorageId(id),
-                    run_id: RunId(1),
-                    device_id: 0,
-                    address: Address(low),
-                    size_bytes,
-                    alloc_ns: 0,
-                    free_ns: None,
-                    alloc_ordinal,
-                    free_ordinal,
-                    origin: StorageOrigin::Allocator,
-                    op_id: None,
-                }
-            };
+        let storage = |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &Block)| Storage {
+            storage_id: StorageId(id),
+            run_id: RunId(1),
+            device_id: 0,
+            address: Address(low),
+            size_bytes,
+            alloc_ns: 0,
+            free_ns: None,
+            alloc_ordinal,
+            free_ordinal,
+            origin: StorageOrigin::Allocator,
+            op_id: None,
+        };
         Storage::batch((0..).zip(&self.storages).map(storage)).unwrap()
     }
 
     fn allocations(&self) -> RecordBatch {
         let allocation =
-            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &(u64, u64, u64, Option<u64>))| {
-                DeviceAllocation {
-                    allocation_id: AllocationId(id),
-                    run_id: RunId(1),
-                    device_id: 0,
-                    address: Address(low),
-                    size_bytes,
-                    alloc_ns: 0,
-                    free_ns: None,
-                    alloc_ordinal,
-                    free_ordinal,
-                    flags: 0,
-                }
+            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &Block)| DeviceAllocation {
+                allocation_id: AllocationId(id),
+                run_id: RunId(1),
+                device_id: 0,
+                address: Address(low),
+                size_bytes,
+                alloc_ns: 0,
+                free_ns: None,
+                alloc_ordinal,
+                free_ordinal,
+                flags: 0,
             };
         DeviceAllocation::batch((0..).zip(&self.allocations).map(allocation)).unwrap()
     }
@@ -167,39 +167,34 @@ impl Program {
     }
 
     fn tensors(&self) -> RecordBatch {
-        let tensor = |(id, (storage, _, sizes, strides, op)): (
-            usize,
-            &(usize, u64, Vec<i64>, Vec<i64>, Option<u64>),
-        )| {
-            Tensor {
-                tensor_id: TensorId(id as u64),
-                run_id: RunId(1),
-                storage_id: StorageId(*storage as u64),
-                base_tensor_id: None,
-                op_id: op.map(OpId),
-                address: Address(self.tensor_address(id).unwrap_or(0)),
-                dtype: "float32".to_owned(),
-                element_bytes: 4,
-                sizes: sizes.clone(),
-                strides: strides.clone(),
-                span_bytes: 0,
-                is_contiguous: false,
-                name: None,
-                role: None,
-            }
+        let tensor = |(id, (storage, _, sizes, strides, op)): (usize, &View)| Tensor {
+            tensor_id: TensorId(id as u64),
+            run_id: RunId(1),
+            storage_id: StorageId(*storage as u64),
+            base_tensor_id: None,
+            op_id: op.map(OpId),
+            address: Address(self.tensor_address(id).unwrap_or(0)),
+            dtype: "float32".to_owned(),
+            element_bytes: 4,
+            sizes: sizes.clone(),
+            strides: strides.clone(),
+            span_bytes: 0,
+            is_contiguous: false,
+            name: None,
+            role: None,
         };
         Tensor::batch(self.tensors.iter().enumerate().map(tensor)).unwrap()
     }
 
     /// What an address belongs to at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
-        let lives = |&(low, size, born, dead): &(u64, u64, u64, Option<u64>)| {
+        let lives = |&(low, size, born, dead): &Block| {
             low <= address
                 && address < low + size
                 && born <= ordinal
                 && dead.is_none_or(|dead| ordinal < dead)
         };
-        let smallest = |blocks: &[(u64, u64, u64, Option<u64>)]| {
+        let smallest = |blocks: &[Block]| {
             let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
             held.min_by_key(|&(id, &(_, size, born, _))| (size, Reverse((born, id)))).map(|(id, _)| id)
         };

@@ -179,11 +179,11 @@ mod tests {
         let touched = request.touched();
         assert_eq!((touched.sectors, touched.unique_bytes), expected);
         assert_eq!(request.touched_by(u32::MAX), touched, "the general way agrees with the short one");
-        let mut addresses: Vec<u64> = request.addresses().map(|(_, address)| address).collect();
+        let addresses: Vec<u64> = request.addresses().map(|(_, address)| address).collect();
         let lowest = addresses.iter().min().copied().unwrap();
         assert_eq!(lowest, address);
-        addresses.iter_mut().for_each(|lane| *lane -= address);
-        let offsets: Vec<u32> = addresses.iter().map(|&offset| u32::try_from(offset).unwrap()).collect();
+        let offsets: Vec<u32> =
+            addresses.iter().map(|&lane| u32::try_from(lane - address).unwrap()).collect();
         let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), ..request };
         assert_eq!(irregular.touched(), touched, "irregular lanes at the same places touch the same");
     }
