@@ -8,7 +8,8 @@ import types
 
 import torch
 
-from stallmap import _autograd, _dispatch, _modules, _names, _optimizers, _recorder, _stacks, _tensors, _threads, _triton
+from stallmap import _autograd, _dispatch, _modules, _names, _optimizers
+from stallmap import _recorder, _stacks, _tensors, _threads, _triton
 from stallmap._files import Files
 from stallmap._session import CPU, SESSION
 
@@ -60,7 +61,8 @@ def _hook_allocator(library):
         return
     backend = torch.cuda.get_allocator_backend()
     if backend != "native" or not library.hook_allocator():
-        library.lose_source("the caching allocator's events: lives of storages are those of their tensors", Warning(backend))
+        reason = "the caching allocator's events: lives of storages are those of their tensors"
+        library.lose_source(reason, Warning(backend))
 
 
 def _report_other_threads(library):

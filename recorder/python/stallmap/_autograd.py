@@ -25,8 +25,8 @@ class Autograd:
     def forward_sequence(self):
         """The sequence number of the node that autograd made for the op that now begins, or -1.
 
-        Autograd makes the node just before the op reaches the mode. Numbers count by thread; one that stands still means
-        that there is no node.
+        Autograd makes the node just before the op reaches the mode. Numbers count by thread; one that stands still
+        means that there is no node.
         """
         number = _sequence_number()
         if number == HERE.sequence:

@@ -29,7 +29,7 @@ class Names:
         return owned
 
     def tell(self, owned):
-        """Names the parameters and buffers that are elsewhere than when they were last named; whether all still live."""
+        """Names the parameters and buffers that have moved since they were named; whether all still live."""
         words, is_complete = [], True
         for reference, name, role in owned:
             tensor = reference()

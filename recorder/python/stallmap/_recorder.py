@@ -1,7 +1,5 @@
 """Ops as the library wants them: begin with arguments, end with results."""
 
-import torch
-
 from stallmap._session import SESSION
 from stallmap._stacks import caller
 from stallmap._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor

@@ -5,10 +5,10 @@ _MARKS = ("profiler::",)
 
 
 class Schema:
-    """One op: `arguments` holds (index, name, its text, whether a list, whether written, whether results may be views of
-    it) of those that are tensors; `written` the positions of results that are written arguments."""
+    """One op: `arguments` holds (index, name, its text, whether a list, whether written, whether results may be views
+    of it) of those that are tensors; `written` says of each result whether it is a written argument."""
 
-    __slots__ = ("arguments", "function", "has_views", "is_mark", "name", "text", "written")
+    __slots__ = ("arguments", "function", "is_mark", "name", "text", "written")
 
     def __init__(self, function, library):
         # Keeps the op alive: it is looked up by its address.
@@ -20,7 +20,6 @@ class Schema:
         self.arguments = None if schema is None else _arguments(schema, library)
         returns = [] if schema is None else schema.returns
         self.written = [result.alias_info is not None and result.alias_info.is_write for result in returns]
-        self.has_views = any(argument[5] for argument in self.arguments or [])
 
 
 def _name(function, schema):

@@ -2,7 +2,8 @@
 
     STALLMAP_LIBRARY=.../libstallmap_inject.so SEGMENT_ROWS=.../examples/segment_rows python gpu_check.py
 
-Runs itself twice under the recorder (accesses, samples), reads the segments, prints facts, ends with 1 where one is wrong.
+Runs itself twice under the recorder (accesses, samples), reads the segments, prints facts; ends with 1 where one is
+wrong.
 `segment_rows` is built by `cargo build -p stallmap-schema --example segment_rows`.
 """
 
@@ -151,11 +152,14 @@ def check_light(light, accesses, check):
     def launches(tables):
         names = {op["op_id"]: op["name"] for op in tables["op"]}
         launches = sorted(tables["launch"], key=lambda launch: launch["ordinal"])
-        return collections.Counter((names.get(l.get("op_id")), l.get("pystates_hash"), l["function_id"]) for l in launches)
+        return collections.Counter(
+            (names.get(launch.get("op_id")), launch.get("pystates_hash"), launch["function_id"]) for launch in launches
+        )
 
     one, two = launches(accesses), launches(light)
     common = sum((one & two).values())
-    check("both runs launch the same from the same states", common > 0.95 * sum(one.values()), f"{common}/{sum(one.values())}")
+    total = sum(one.values())
+    check("both runs launch the same from the same states", common > 0.95 * total, f"{common}/{total}")
 
 
 def main():
