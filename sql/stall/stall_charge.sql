@@ -25,6 +25,8 @@ CREATE VIEW stall_charge (
   storage_id,
   -- The tensor.
   tensor_id,
+  -- The allocation of the driver that the lanes lie in, outside any tensor.
+  allocation_id,
   -- Samples charged: fractions, where several share them.
   samples
 ) AS
@@ -40,6 +42,7 @@ SELECT
   CASE WHEN w.remainder IS NULL THEN coalesce(CAST(p.target AS VARCHAR), 'not observed') END,
   p.storage_id,
   p.tensor_id,
+  p.allocation_id,
   s.samples * w.weight * coalesce(p.share, 1.0)
 FROM pc_sample s
 JOIN stall_reason r ON r.reason = s.stall_reason

@@ -1,6 +1,7 @@
 //! `stallmap report`: what the GPU waited for, coverage first.
 
 mod section;
+mod subject;
 mod write;
 
 use std::path::Path;
@@ -45,15 +46,17 @@ pub(super) fn run(args: &Report) -> Outcome {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         super::open(&[(None, args.capture.clone())])?
     };
-    let answers = super::runtime()?.block_on(answers(&session, &wanted, args.top))?;
+    let runtime = super::runtime()?;
+    let subject = runtime.block_on(subject::subject(&session))?;
+    let answers = runtime.block_on(answers(&session, &wanted, args.top))?;
     let mut out = output::stdout();
     match args.format {
-        ReportFormat::Text => write::text(&mut out, &args.capture, &answers),
+        ReportFormat::Text => write::text(&mut out, &args.capture, &subject, &answers),
         ReportFormat::Json => write::json(&mut out, &args.capture, &answers),
         ReportFormat::Csv => write::csv(&mut out, &answers),
     }?;
     if !wanted.iter().any(|section| section.name == "losses") {
-        super::runtime()?.block_on(warn_of_losses(&session, &args.capture))?;
+        runtime.block_on(warn_of_losses(&session, &args.capture))?;
     }
     Ok(OK)
 }

@@ -18,13 +18,13 @@ use crate::output::value::Look;
 use crate::output::{self, written};
 
 /// Writes the report for people.
-pub(super) fn text(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
+pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
     let canvas = output::page();
     for (index, answer) in answers.iter().enumerate() {
         if index > 0 {
             written(writeln!(out))?;
         }
-        written(heading(out, canvas, answer))?;
+        written(heading(out, canvas, subject, answer))?;
         let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;
@@ -33,7 +33,7 @@ pub(super) fn text(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> O
     written(footer(out, canvas, capture).and_then(|()| out.flush()))
 }
 
-fn heading(out: &mut dyn Write, canvas: Canvas, answer: &Answer) -> io::Result<()> {
+fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) -> io::Result<()> {
     let paint = canvas.paint;
     let is_empty = answer.count() == 0;
     if answer.section.name == "losses" {
@@ -44,7 +44,8 @@ fn heading(out: &mut dyn Write, canvas: Canvas, answer: &Answer) -> io::Result<(
         };
         return writeln!(out, "{}", paint.text(role, &text));
     }
-    writeln!(out, "{}", paint.text(Role::Heading, answer.section.title()))?;
+    let of = if answer.section.name == "coverage" { format!(" of {subject}") } else { String::new() };
+    writeln!(out, "{}", paint.text(Role::Heading, &format!("{}{of}", answer.section.title())))?;
     for line in answer.section.doc() {
         writeln!(out, "{}", paint.text(Role::Dim, line))?;
     }
