@@ -76,6 +76,41 @@ fn missing_table_file() {
     check(&place, "folder", "bad_missing_table_file");
 }
 
+/// A folder with nothing but this manifest of tables.
+fn manifest_only(place: &Place, tables: &str) {
+    fs::create_dir(place.path("folder")).unwrap();
+    let head = r#""format":{"major":1,"minor":0},"writer":"0.1.0","hash_algorithm":"x","created_ns":0,"capture_id":"""#;
+    place.file("folder/manifest.json", format!("{{{head},\"tables\":[{tables}],\"files\":[]}}"));
+}
+
+#[test]
+fn names_that_leave_the_capture() {
+    let place = Place::new();
+    manifest_only(&place, r#"{"name":"../../secret","rows":1,"bytes":1,"blake3":""}"#);
+    check(&place, "folder", "bad_name");
+}
+
+#[test]
+fn a_capture_without_tables_opens_and_says_so() {
+    let place = Place::new();
+    manifest_only(&place, "");
+    let check = place.run(&["check", "folder"]);
+    assert_eq!(check.code, Some(1), "{}", check.stderr);
+    assert!(check.stdout.contains("table `run` is missing"), "{}", check.stdout);
+    let report = place.run(&["report", "folder"]);
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    assert!(report.stdout.contains("! missing table"), "{}", report.stdout);
+    assert!(report.stdout.contains("there are no stalls"), "{}", report.stdout);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk() {
+    let place = Place::new();
+    let ran = place.run(&["sql", "tiny.stallmap", "-c", "SELECT * FROM launch", "-o", "/dev/full"]);
+    ran.expect_error(5).check("bad_full_disk");
+}
+
 #[test]
 fn folder_that_is_no_capture() {
     let place = Place::new();

@@ -44,7 +44,11 @@ fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) 
         };
         return writeln!(out, "{}", paint.text(role, &text));
     }
-    let of = if answer.section.name == "coverage" { format!(" of {subject}") } else { String::new() };
+    let of = if answer.section.name == "coverage" && !subject.is_empty() {
+        format!(" of {subject}")
+    } else {
+        String::new()
+    };
     writeln!(out, "{}", paint.text(Role::Heading, &format!("{}{of}", answer.section.title())))?;
     for line in answer.section.doc() {
         writeln!(out, "{}", paint.text(Role::Dim, line))?;
