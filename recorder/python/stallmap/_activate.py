@@ -9,7 +9,7 @@ import types
 import torch
 
 from stallmap import _autograd, _dispatch, _modules, _names, _optimizers
-from stallmap import _recorder, _stacks, _tensors, _threads, _triton
+from stallmap import _recorder, _region, _stacks, _tensors, _threads, _triton
 from stallmap._files import Files
 from stallmap._session import CPU, SESSION
 
@@ -21,10 +21,24 @@ def torch_imported():
     global _active
     if _active is None:
         _active = _activate(SESSION.library)
+        _region.hooks = sys.modules[__name__]
+
+
+def compiler_imported():
+    """Says so where this version of PyTorch does not compile under a dispatch mode, ours included."""
+    if _active is None:
+        return
+    from torch.utils import _python_dispatch
+
+    is_in_the_way = getattr(_python_dispatch, "any_torch_dispatch_mode_on_stack", bool)
+    if is_in_the_way():
+        _active.library.lose_source("torch.compile: under a dispatch mode this PyTorch runs everything uncompiled")
 
 
 def begin_region(name):
     """Begins a region; what `end_region` needs, or None."""
+    if torch.compiler.is_compiling():
+        return None
     if _active is None or not SESSION.poll():
         return None
     return _active.region(name)
@@ -44,7 +58,7 @@ def _activate(library):
     optimizers = _optimizers.Optimizers(library, names)
     recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
     mode = _dispatch.DispatchMode(recorder)
-    _hide_from_compiler()
+    _hide_from_compiler(library)
     _hook_allocator(library)
     autograd.hook(names.tell_gradients)
     optimizers.hook()
@@ -71,17 +85,31 @@ def _report_other_threads(library):
         library.lose_source("ops of a thread that was started before PyTorch was imported")
 
 
-def _hide_from_compiler():
+def _hide_from_compiler(library):
     """Tells torch.compile to run our functions as they are, whoever calls them."""
-    try:
-        from torch._C._dynamo.eval_frame import skip_code
-    except ImportError:
+    skip = _skip()
+    if skip is None:
+        library.lose_source("torch.compile may compile the recorder's own functions in this version of PyTorch")
         return
     for name, module in list(sys.modules.items()):
         if name == "stallmap" or name.startswith("stallmap."):
             for value in list(vars(module).values()):
                 for code in _codes(value, module.__name__):
-                    skip_code(code)
+                    skip(code)
+
+
+def _skip():
+    """What keeps the compiler from a function's code, without importing the compiler."""
+    from torch._C._dynamo import eval_frame
+
+    if hasattr(eval_frame, "skip_code"):
+        return eval_frame.skip_code
+    try:
+        action = eval_frame._FrameAction
+        strategy = eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT)
+        return lambda code: eval_frame.set_code_exec_strategy(code, strategy)
+    except AttributeError:
+        return None
 
 
 def _codes(value, module):

@@ -12,6 +12,12 @@ def _torch():
         _activate.torch_imported()
 
 
+def _compiler():
+    from stallmap import _activate
+
+    _activate.compiler_imported()
+
+
 def _triton():
     from stallmap import _triton
 
@@ -27,6 +33,7 @@ def _inductor():
 # What to do after the import of a module.
 _AFTER = {
     "torch": _torch,
+    "torch._dynamo.convert_frame": _compiler,
     "triton.runtime.jit": _triton,
     "torch._inductor.runtime.triton_heuristics": _inductor,
 }

@@ -1,7 +1,9 @@
 """Regions that the program names."""
 
 import functools
-import sys
+
+# What begins and ends regions, once PyTorch is imported under `stallmap-record`.
+hooks = None
 
 
 class region:
@@ -12,15 +14,13 @@ class region:
         self._open = []
 
     def __enter__(self):
-        # Only a program that has imported PyTorch under `stallmap-record` has this module.
-        activated = sys.modules.get("stallmap._activate")
-        self._open.append(activated.begin_region(self._name) if activated else None)
+        self._open.append(hooks.begin_region(self._name) if hooks is not None else None)
         return self
 
     def __exit__(self, *_):
         op_id = self._open.pop()
         if op_id:
-            sys.modules["stallmap._activate"].end_region(op_id)
+            hooks.end_region(op_id)
         return False
 
     def __call__(self, function):

@@ -79,6 +79,13 @@ fn has_torch() -> bool {
     answer
 }
 
+/// The same program without the recorder.
+fn alone(script: &Path) -> Output {
+    let mut command = python();
+    command.arg(script).env("PYTHONPATH", package());
+    run(command)
+}
+
 fn record(script: &Path, instrument: Instrument, selection: Selection) -> Option<Recording> {
     if !has_torch() {
         return None;

@@ -1,5 +1,6 @@
-"""torch.compile under the recorder: it must compile what it compiles alone, without a graph break of ours."""
+"""torch.compile under the recorder: it must compile and leave out what it compiles and leaves out alone."""
 
+import stallmap
 import torch
 import torch._dynamo.utils
 
@@ -11,10 +12,34 @@ class Model(torch.nn.Module):
         self.second = torch.nn.Linear(8, 8)
 
     def forward(self, x):
-        return self.second(torch.relu(self.first(x)))
+        with stallmap.region("compiled"):
+            return self.second(torch.relu(self.first(x)))
 
 
-model = torch.compile(Model(), backend="aot_eager", fullgraph=True)
+def inner(x):
+    return x.sin() + 1
+
+
+def broken(x):
+    # A frame that is skipped: its ops run one by one while the compiler listens.
+    try:
+        y = x.cos()
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            exec("z = 1")
+            y = inner(y).tan()
+        torch._dynamo.graph_break()
+    finally:
+        y = y * 2
+    return y
+
+
+torch.manual_seed(0)
+whole = torch.compile(Model(), backend="aot_eager", fullgraph=True)
 for _ in range(2):
-    model(torch.randn(4, 8, requires_grad=True)).sum().backward()
-print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    whole(torch.randn(4, 8, requires_grad=True)).sum().backward()
+pieces = torch.compile(broken, backend="eager")
+for _ in range(3):
+    print(pieces(torch.ones(3)).tolist())
+counters = torch._dynamo.utils.counters
+print(dict(counters["stats"]), sum(counters["graph_break"].values()))
