@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
@@ -84,12 +84,14 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
 }
 
 /// Compares each row with the one before: order, and keys. Rows with one key stand in one group of rows that are
-/// equal in the order's columns, because those are part of every key.
+/// equal in the order's columns, because those are part of every key; most groups have one row, and cost nothing.
 struct Order {
     sort: RowConverter,
     key: RowConverter,
-    last: Option<OwnedRow>,
-    keys: BTreeSet<OwnedRow>,
+    /// The order's columns and the key of the row before the batch.
+    last: Option<(OwnedRow, OwnedRow)>,
+    /// Keys of the group so far, where it has more than one row.
+    group: BTreeSet<OwnedRow>,
 }
 
 impl Order {
@@ -100,43 +102,50 @@ impl Order {
             RowConverter::new(fields.collect()).ok()
         };
         let (sort, key) = (converter(table.sort)?, converter(table.key)?);
-        (!table.sort.is_empty()).then_some(Self { sort, key, last: None, keys: BTreeSet::new() })
+        (!table.sort.is_empty()).then_some(Self { sort, key, last: None, group: BTreeSet::new() })
     }
 
     fn check(&mut self, table: &TableDef, batch: &RecordBatch, found: &mut Found) {
-        let sort = convert(&mut self.sort, table.sort, batch);
-        let key = if table.key.is_empty() { None } else { convert(&mut self.key, table.key, batch) };
-        let Some(sort) = sort else { return };
-        for (index, row) in sort.iter().enumerate() {
-            let last = self.last.as_ref().map(OwnedRow::row);
-            if last.is_some_and(|last| row < last) {
-                found.add(Rule::Order, || {
-                    format!("table `{}` is not sorted at a row of {:?}", table.name, table.sort)
+        let rows = |converter: &mut RowConverter, columns: &[&str]| {
+            let columns: Option<Vec<_>> =
+                columns.iter().map(|name| batch.column_by_name(name).cloned()).collect();
+            converter.convert_columns(&columns?).ok()
+        };
+        let has_key = !table.key.is_empty();
+        let keys = if has_key { rows(&mut self.key, table.key) } else { None };
+        let Some(sort) = rows(&mut self.sort, table.sort) else { return };
+        for index in 0..sort.num_rows() {
+            let row = sort.row(index);
+            let before = match index.checked_sub(1) {
+                Some(before) => Some(sort.row(before)),
+                None => self.last.as_ref().map(|last| last.0.row()),
+            };
+            if before.is_some_and(|before| row < before) {
+                let columns = table.sort.join(", ");
+                found.add(Rule::Order, || format!("table `{}` is not sorted by {columns}", table.name));
+            }
+            let Some(keys) = &keys else { continue };
+            if before != Some(row) {
+                self.group.clear();
+            } else if !self.joins_group(keys, index) {
+                let columns = table.key.join(", ");
+                found.add(Rule::Key, || {
+                    format!("two rows of table `{}` have one key ({columns})", table.name)
                 });
             }
-            let same_group = last == Some(row);
-            if let Some(key) = &key {
-                if !same_group {
-                    self.keys.clear();
-                }
-                if !self.keys.insert(key.row(index).owned()) {
-                    found.add(Rule::Key, || {
-                        format!("two rows of table `{}` have one key {:?}", table.name, table.key)
-                    });
-                }
-            }
-            if !same_group {
-                self.last = Some(row.owned());
-            }
+        }
+        if let Some(end) = sort.num_rows().checked_sub(1) {
+            let key = keys.as_ref().map_or_else(|| sort.row(end).owned(), |keys| keys.row(end).owned());
+            self.last = Some((sort.row(end).owned(), key));
         }
     }
-}
 
-fn convert(converter: &mut RowConverter, columns: &[&str], batch: &RecordBatch) -> Option<Rows> {
-    let columns: Option<Vec<_>> = columns.iter().map(|name| batch.column_by_name(name).cloned()).collect();
-    converter
-        .convert_columns(
-            &columns.filter(|columns| columns.iter().all(|column| column.len() == batch.num_rows()))?,
-        )
-        .ok()
+    /// Adds a row's key to its group, which the row before it belongs to; `false` where the group has the key.
+    fn joins_group(&mut self, keys: &Rows, index: usize) -> bool {
+        if self.group.is_empty() {
+            let first = index.checked_sub(1).map(|before| keys.row(before).owned());
+            self.group.extend(first.or_else(|| self.last.as_ref().map(|last| last.1.clone())));
+        }
+        self.group.insert(keys.row(index).owned())
+    }
 }
