@@ -2,7 +2,7 @@
 //!
 //! A finished capture is a ZIP file or the same tree as a folder; [`writer`] makes it, [`reader`] opens it,
 //! [`manifest`] says what is in it, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
-//! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`crate::tables`] and the GPU's own
+//! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
 //! records, [`request`].
 //!
 //! ```text

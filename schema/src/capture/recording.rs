@@ -1,6 +1,6 @@
 //! Rows that only a recording in progress holds; finishing turns them into the capture's tables.
 //!
-//! A recording's rows are those of [`crate::tables`] with identifiers local to their run (`kernel_id` is the launch's
+//! A recording's rows are those of [`mod@crate::tables`] with identifiers local to their run (`kernel_id` is the launch's
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
 //! disk, and names that are resolved when all is known.
 

@@ -54,7 +54,7 @@ pub struct Damage {
 /// What a frame holds.
 #[derive(Clone, Debug)]
 pub enum Frame {
-    /// Rows of a table of [`crate::tables`] or [`crate::capture::recording`].
+    /// Rows of a table of [`mod@crate::tables`] or [`crate::capture::recording`].
     Rows {
         /// The table's name.
         table: String,
