@@ -12,9 +12,10 @@ mod report;
 mod sql;
 
 use std::path::PathBuf;
+use std::thread;
 
 use stallmap::session::Session;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command};
 use crate::exit::{Failure, IO, Outcome};
@@ -24,9 +25,18 @@ pub(crate) use names::{Names, nearest};
 pub(crate) use query::{Statement, Target, run_statement, split_statements};
 pub(crate) use report::query_of as report_query;
 
-/// Runs a command; the outcome is its exit code.
+/// Bytes of a thread's stack: reserved, and taken only as far as they are used.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Runs a command, on a thread with a large stack; the outcome is its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    match cli.command {
+    let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
+    let command = thread.spawn(|| dispatch(cli.command)).map_err(no_threads)?;
+    command.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
         Command::Report(report) => report::run(&report),
         Command::Sql(sql) => sql::run(&sql),
         Command::Info(info) => info::run(&info),
@@ -42,7 +52,11 @@ fn open(captures: &[(Option<String>, PathBuf)]) -> Outcome<Session> {
     Session::open(captures).map_err(|error| explain(error, None))
 }
 
-/// Threads to run queries on.
-fn runtime() -> Outcome<Runtime> {
-    Runtime::new().map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("start threads")))
+/// Threads to run queries on, with the stacks that deep expressions need: the planner recurses.
+pub(crate) fn runtime() -> Outcome<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build().map_err(no_threads)
+}
+
+fn no_threads(error: std::io::Error) -> Failure {
+    Failure::new(IO, anyhow::Error::from(error).context("start threads"))
 }

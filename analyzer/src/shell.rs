@@ -12,7 +12,7 @@ use rustyline::error::ReadlineError;
 use stallmap::session::Session;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::commands::{Names, Statement, Target, explain, run_statement, split_statements};
+use crate::commands::{Names, Statement, Target, explain, run_statement, runtime, split_statements};
 use crate::exit::{Failure, IO, Outcome, QUERY};
 use crate::output;
 use crate::output::number::{grouped, nanoseconds};
@@ -74,7 +74,9 @@ impl Shell {
         let target = self.target.clone();
         let task = self.runtime.spawn(async move { run_statement(&session, &sql, style, &target).await });
         let abort = task.abort_handle();
-        let signals = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
+        let signals = Builder::new_current_thread().enable_all().build();
+        let signals = signals
+            .map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))?;
         let done = signals.block_on(async {
             tokio::select! {
                 done = task => Some(done),
@@ -88,14 +90,9 @@ impl Shell {
         // After the ^C that the terminal echoed.
         output::note("");
         // What does not stop at once ends by itself, on threads that nobody waits for.
-        let fresh = Runtime::new().map_err(no_threads)?;
-        std::mem::replace(&mut self.runtime, fresh).shutdown_background();
+        std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
         Err(Failure::message(QUERY, "cancelled"))
     }
-}
-
-fn no_threads(error: std::io::Error) -> Failure {
-    Failure::new(IO, anyhow::Error::from(error).context("start threads"))
 }
 
 /// Runs the dot-commands and statements of a text; the first failure ends it.

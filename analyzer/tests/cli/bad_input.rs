@@ -176,3 +176,13 @@ fn one_bad_capture_does_not_keep_others_from_being_checked() {
     assert_eq!(ran.code, Some(3));
     assert!(ran.stdout.contains("tiny.stallmap: ok"), "{}", ran.stdout);
 }
+
+#[test]
+fn deep_statements_do_not_exhaust_the_stack() {
+    let place = Place::new();
+    place.file("sum.sql", format!("SELECT {} AS n", vec!["1"; 2000].join("+")));
+    let sum = place.run(&["sql", "tiny.stallmap", "--format", "csv", "-f", "sum.sql"]);
+    assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "n\n2000\n"), "{}", sum.stderr);
+    place.file("nested.sql", format!("SELECT {}1{}", "(".repeat(3000), ")".repeat(3000)));
+    place.run(&["sql", "tiny.stallmap", "-f", "nested.sql"]).expect_error(4);
+}
