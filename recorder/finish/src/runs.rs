@@ -75,16 +75,32 @@ fn read_run(
     RunState { row, rows, clean_end, folder_index }
 }
 
-/// The n-th sampling run refers to the n-th access run; every other run is its own reference.
+/// A sampling run refers to the access run of the same process: the n-th with the same command line, or else the n-th
+/// of those left that launched anything. Every other run is its own reference.
 fn refer(runs: &mut [RunState]) {
-    let of = |instrument: Instrument| move |run: &&mut RunState| run.row.instrument == instrument;
-    let references: Vec<RunId> =
-        runs.iter_mut().filter(of(Instrument::Accesses)).map(|run| run.row.run_id).collect();
     for run in runs.iter_mut() {
         run.row.reference_run_id = run.row.run_id;
     }
-    for (run, reference) in runs.iter_mut().filter(of(Instrument::PcSamples)).zip(references) {
-        run.row.reference_run_id = reference;
+    let (references, samplings): (Vec<&mut RunState>, Vec<&mut RunState>) =
+        runs.iter_mut().partition(|run| run.row.instrument == Instrument::Accesses);
+    let mut free: Vec<&RunState> = references.into_iter().map(|run| &*run).collect();
+    let mut take = |fits: &dyn Fn(&RunState) -> bool| {
+        let position = free.iter().position(|reference| fits(reference))?;
+        Some(free.remove(position).row.run_id)
+    };
+    let mut left = Vec::new();
+    for run in samplings {
+        let same = |other: &RunState| {
+            (&other.row.program, &other.row.arguments) == (&run.row.program, &run.row.arguments)
+        };
+        match take(&same) {
+            Some(reference) => run.row.reference_run_id = reference,
+            None => left.push(run),
+        }
+    }
+    for run in left.into_iter().filter(|run| !run.rows.launches.is_empty()) {
+        let reference = take(&|other| !other.rows.launches.is_empty());
+        run.row.reference_run_id = reference.unwrap_or(run.row.run_id);
     }
 }
 

@@ -16,7 +16,7 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Storage, Tensor};
-use stallmap_schema::word::{AccessKind, Match};
+use stallmap_schema::word::{AccessKind, Instrument, Match};
 
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 
@@ -63,6 +63,21 @@ fn runs_say_what_the_program_was() {
     assert_eq!(accesses.torch_version.as_deref(), Some("2.11.0"));
     assert_eq!(samples.sampling_period_cycles, Some(256));
     assert!(capture.summary.runs.iter().all(|run| run.clean_end));
+}
+
+#[test]
+fn processes_find_themselves_in_the_other_pass() {
+    let capture = finished(|partial| {
+        recording::add_child(partial, Instrument::Accesses, 8, "helper");
+        recording::add_child(partial, Instrument::Accesses, 31, "worker");
+        recording::add_child(partial, Instrument::PcSamples, 19, "worker");
+        recording::add_child(partial, Instrument::PcSamples, 33, "stranger");
+    });
+    let runs = capture.rows::<Run>();
+    let reference =
+        |run: &Run| runs.iter().find(|other| other.run_id == run.reference_run_id).unwrap().process_id;
+    let pairs: Vec<_> = runs.iter().map(|run| (run.process_id, reference(run))).collect();
+    assert_eq!(pairs, [(10, 10), (8, 8), (31, 31), (20, 10), (19, 31), (33, 33)]);
 }
 
 #[test]

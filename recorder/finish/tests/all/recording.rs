@@ -71,6 +71,13 @@ pub(crate) fn with_requests(partial: &Path, records: &[u8]) {
     put(&mut segment, [fact("clean_end", "true")]);
 }
 
+/// Adds a process that the program started.
+pub(crate) fn add_child(partial: &Path, instrument: Instrument, process_id: u32, program: &str) {
+    let mut segment = segment(partial, &format!("run-{}-{process_id}", instrument.word()));
+    put(&mut segment, [Run { program: program.into(), ..run(instrument, process_id) }]);
+    put(&mut segment, [fact("clean_end", "true")]);
+}
+
 fn segment(partial: &Path, name: &str) -> SegmentWriter {
     fs::create_dir_all(partial.join(name)).unwrap();
     SegmentWriter::create(&partial.join(name).join("rows.seg")).unwrap()
@@ -121,32 +128,33 @@ fn samples(partial: &Path) {
     put(&mut segment, [fact("clean_end", "true"), fact("sampling_period_cycles", "256")]);
 }
 
+fn run(instrument: Instrument, process_id: u32) -> Run {
+    Run {
+        run_id: RunId(0),
+        instrument,
+        reference_run_id: RunId(0),
+        program: "/usr/bin/python3".into(),
+        arguments: "[]".into(),
+        working_directory: "/".into(),
+        host: "host".into(),
+        system: "Linux".into(),
+        process_id,
+        started_ns: 7,
+        ended_ns: None,
+        clock_offset_ns: 1,
+        exit_code: None,
+        exit_signal: None,
+        driver_version: None,
+        cuda_version: None,
+        instrument_version: None,
+        python_version: None,
+        torch_version: None,
+        sampling_period_cycles: None,
+    }
+}
+
 fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, process_id: u32) {
-    put(
-        segment,
-        [Run {
-            run_id: RunId(0),
-            instrument,
-            reference_run_id: RunId(0),
-            program: "/usr/bin/python3".into(),
-            arguments: "[]".into(),
-            working_directory: "/".into(),
-            host: "host".into(),
-            system: "Linux".into(),
-            process_id,
-            started_ns: 7,
-            ended_ns: None,
-            clock_offset_ns: 1,
-            exit_code: None,
-            exit_signal: None,
-            driver_version: None,
-            cuda_version: None,
-            instrument_version: None,
-            python_version: None,
-            torch_version: None,
-            sampling_period_cycles: None,
-        }],
-    );
+    put(segment, [run(instrument, process_id)]);
     put(segment, [RunOption { run_id: RunId(0), name: "spaces".into(), value: "[]".into() }]);
     put(
         segment,
