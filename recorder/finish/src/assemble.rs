@@ -5,7 +5,7 @@ use std::path::Path;
 
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
-use stallmap_schema::id::{FunctionId, ModuleId, RunId};
+use stallmap_schema::id::{Address, FunctionId, ModuleId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{LaunchParameter, TensorMap};
 use stallmap_schema::tables::loss::Loss;
@@ -101,7 +101,8 @@ impl<'a> Assembly<'a> {
         for run in &mut self.runs {
             self.used.extend(run.rows.launches.iter().map(|launch| launch.function_id));
             let parameters = launches::parameters(run, &mut self.losses);
-            append(writer, parameters.iter().flat_map(tensor_maps))?;
+            let memory = DeviceMemory::of(run);
+            append(writer, parameters.iter().flat_map(|parameter| tensor_maps(parameter, &memory)))?;
             append(writer, parameters)?;
             let rows = std::mem::take(&mut run.rows);
             writer.append_rows([run.row.clone()])?;
@@ -170,7 +171,25 @@ fn modules(folder: &Folder, runs: &mut [RunState], losses: &mut Losses) -> Modul
     modules
 }
 
-fn tensor_maps(parameter: &LaunchParameter) -> Vec<TensorMap> {
+/// Device memory that a run allocated at any time.
+struct DeviceMemory(Vec<(Address, Address)>);
+
+impl DeviceMemory {
+    fn of(run: &RunState) -> Self {
+        let ranges = run
+            .rows
+            .allocations
+            .iter()
+            .map(|row| (row.address, Address(row.address.0.saturating_add(row.size_bytes))));
+        Self(ranges.collect())
+    }
+
+    fn holds(&self, address: Address) -> bool {
+        self.0.iter().any(|&(first, end)| first <= address && address < end)
+    }
+}
+
+fn tensor_maps(parameter: &LaunchParameter, memory: &DeviceMemory) -> Vec<TensorMap> {
     let row = |found: tensor_map::Found| TensorMap {
         kernel_id: parameter.kernel_id,
         parameter_offset: found.parameter_offset,
@@ -181,7 +200,7 @@ fn tensor_maps(parameter: &LaunchParameter) -> Vec<TensorMap> {
         element_type: found.element_type,
         element_bytes: found.element_bytes,
     };
-    tensor_map::find(&parameter.bytes.0).into_iter().map(row).collect()
+    tensor_map::find(&parameter.bytes.0, |address| memory.holds(address)).into_iter().map(row).collect()
 }
 
 /// Appends rows to their table in batches.

@@ -7,15 +7,15 @@
 //! | word | meaning |
 //! |---|---|
 //! | 0, 1 | base address, a multiple of 16 |
-//! | 2 | bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
-//! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits |
+//! | 2 | bit 1 set by cuBLAS in maps of its own; bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
+//! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits; anything beyond the rank |
 //! | 7 | bits 4i to 4i+3: high bits of the stride of dimension i+1 |
 //! | 8-12 | size of dimensions 0 to 4, less 1 |
 //! | 13 | bits 0-14: traversal strides less 1; 24-31: box size of dimension 0 less 1 |
 //! | 14 | bits 8i to 8i+7: box size of dimension i+1 less 1 |
 //! | 15 | 0 |
 //!
-//! Bytes that merely look like a map are possible, so a caller keeps only those whose base is device memory.
+//! Bytes that merely look like a map are possible, so only those whose base lies in known device memory are kept.
 
 use stallmap_schema::id::Address;
 
@@ -43,16 +43,16 @@ const BYTES: usize = 64;
 /// Descriptors are aligned to 64 bytes in constant memory, where parameters begin at a multiple of 16.
 const ALIGNMENT: usize = 16;
 /// Bits of word 2 that no field was seen to use.
-const UNUSED: u32 = 0xfff8_000f;
+const UNUSED: u32 = 0xfff8_000d;
 /// Bit of word 2: the element type is a tensor float.
 const TENSOR_FLOAT: u32 = 1 << 16;
 
-/// Every tensor map in a launch's parameters, in the order of their offsets.
-pub fn find(parameters: &[u8]) -> Vec<Found> {
+/// Every tensor map in a launch's parameters whose base is device memory, in the order of their offsets.
+pub fn find(parameters: &[u8], is_device_memory: impl Fn(Address) -> bool) -> Vec<Found> {
     let mut found = Vec::new();
     let mut offset = 0;
     while let Some(bytes) = parameters.get(offset..offset + BYTES) {
-        match decode(offset, bytes) {
+        match decode(offset, bytes).filter(|map| is_device_memory(map.address)) {
             Some(map) => {
                 found.push(map);
                 offset += BYTES;
@@ -82,12 +82,11 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
         .chain(box_bytes.map(u32::from))
         .map(|less_one| less_one + 1)
         .collect();
-    let unused_is_empty = sizes[rank..].iter().all(|&size| size == 1)
-        && strides[rank - 1..].iter().all(|&stride| stride == 0)
-        && box_sizes[rank..].iter().all(|&size| size == 1)
-        && words[7] >> 16 == 0;
-    let rows_fit = strides[..rank - 1].iter().all(|&stride| stride > 0)
-        && u64::from(box_sizes[0]) * u64::from(element_bytes) % 16 == 0;
+    let unused_is_empty =
+        sizes[rank..].iter().all(|&size| size == 1) && box_sizes[rank..].iter().all(|&size| size == 1);
+    // A dimension of one element has no neighbour, and its stride may be anything.
+    let rows_fit = (1..rank).all(|dimension| sizes[dimension] == 1 || strides[dimension - 1] > 0)
+        && (u64::from(box_sizes[0]) * u64::from(element_bytes)).is_multiple_of(16);
     (unused_is_empty && rows_fit).then(|| Found {
         // Parameters have at most 64 KiB.
         parameter_offset: u32::try_from(offset).unwrap_or(u32::MAX),
@@ -152,7 +151,7 @@ mod tests {
             element_bytes: Some(2),
         };
         let parameters = [vec![0; 48], bytes, vec![0; 24]].concat();
-        assert_eq!(find(&parameters), [expected]);
+        assert_eq!(find(&parameters, |_| true), [expected]);
     }
 
     #[test]
@@ -175,7 +174,7 @@ mod tests {
             0x0401_030f,
             0,
         ]);
-        let [found] = &find(&bytes)[..] else { panic!("not found") };
+        let [found] = &find(&bytes, |_| true)[..] else { panic!("not found") };
         assert_eq!(found.sizes, [100, 30, 20, 7, 5]);
         assert_eq!(found.strides, [400, 12_000, 240_000, 1_680_000]);
         assert_eq!(found.box_sizes, [8, 16, 4, 2, 5]);
@@ -202,15 +201,44 @@ mod tests {
             7,
             0,
         ]);
-        assert_eq!(find(&bytes)[0].strides, [2_097_152, 1 << 36]);
+        assert_eq!(find(&bytes, |_| true)[0].strides, [2_097_152, 1 << 36]);
     }
 
     #[test]
     fn ordinary_parameters_are_no_maps() {
         let pointers: Vec<u8> =
             (0..64_u64).flat_map(|n| (0x7f76_fe00_0000 + n * 512).to_le_bytes()).collect();
-        assert_eq!(find(&pointers), []);
-        assert_eq!(find(&[0; 256]), []);
-        assert_eq!(find(&[0xff; 256]), []);
+        assert_eq!(find(&pointers, |_| true), []);
+        assert_eq!(find(&[0; 256], |_| true), []);
+        assert_eq!(find(&[0xff; 256], |_| true), []);
+    }
+
+    /// From the parameters of an nvjet kernel: x @ w.t() with w 1536 x 512, bf16.
+    #[test]
+    fn a_map_that_cublas_made() {
+        let bytes = measured([
+            0xdcb0_0000,
+            0x7f58,
+            0x4_6522,
+            0x40,
+            0,
+            0x1000_0000,
+            0,
+            0,
+            0x1ff,
+            0x5ff,
+            0,
+            0,
+            0,
+            0x3f00_0000,
+            0x5f,
+            0,
+        ]);
+        let [found] = &find(&bytes, |address| address == Address(0x7f58_dcb0_0000))[..] else {
+            panic!("not found")
+        };
+        assert_eq!((&found.sizes[..], &found.strides[..]), (&[512, 1536, 1][..], &[1024, 0][..]));
+        assert_eq!(found.box_sizes, [64, 96, 1]);
+        assert_eq!(find(&bytes, |_| false), []);
     }
 }
