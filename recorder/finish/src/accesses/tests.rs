@@ -49,7 +49,8 @@ impl Sample {
 /// Any request that a GPU can make: regular or not, near or far apart, whatever its mask.
 fn request() -> impl Strategy<Value = Sample> {
     let header = (
-        0x1_0000_0000_u64..1 << 47,
+        // So high that no lane's address is below zero, which no GPU has.
+        1_u64 << 46..1 << 47,
         (0..16_u64).prop_map(|index| CODE + index * 16),
         prop_oneof![Just(1_u8), Just(4), Just(16)],
         prop_oneof![Just(READ), Just(WRITE), Just(READ | WRITE | ATOMIC)],
