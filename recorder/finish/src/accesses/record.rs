@@ -135,7 +135,7 @@ impl<'a> Record<'a> {
         Piece {
             lane_mask,
             address,
-            span_bytes: last - address + u64::from(self.request.access_bytes),
+            span_bytes: (last - address).saturating_add(self.request.access_bytes.into()),
             stride_bytes: alone.then_some(0),
             offsets: if alone { Vec::new() } else { by_lane.iter().map(offset).collect() },
             offset_shift: if alone { 0 } else { shift },
