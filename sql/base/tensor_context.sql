@@ -17,7 +17,9 @@ CREATE VIEW tensor_context (
   -- The op that made it; where none is known, the one that allocated its storage.
   op,
   -- The innermost user line of that op; null where it was born before recording.
-  birth_line
+  birth_line,
+  -- In backward, the line whose gradient that op computes.
+  birth_forward_line
 ) AS
 WITH named AS (
   SELECT storage_id, min(name) AS name, min(role) AS role FROM tensor WHERE name IS NOT NULL GROUP BY storage_id
@@ -31,9 +33,12 @@ SELECT
   shape(t.sizes, t.strides),
   t.span_bytes,
   o.name,
-  p.line
+  p.line,
+  q.line
 FROM tensor t
 LEFT JOIN named n ON n.storage_id = t.storage_id
 LEFT JOIN storage s ON s.storage_id = t.storage_id
 LEFT JOIN op o ON o.op_id = coalesce(t.op_id, s.op_id)
 LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
+LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash

@@ -1,12 +1,12 @@
 -- Tensors by stall cost
 -- Samples of warps that waited for a tensor's data, or for an allocation outside any tensor; low to high holds 95 of 100
 -- repetitions; time is estimated from the sampling period. Equal tensors are one row. Rows in parentheses are stalls
--- that no object bears: all rows together are the samples taken.
+-- that no object bears: all rows together are the samples taken. (grad): in backward, the line whose gradient it is.
 WITH charged AS (
   SELECT
     c.charge, c.target, c.tensor_id, c.allocation_id,
     CASE WHEN c.tensor_id IS NULL THEN c.storage_id END AS storage_id,
-    coalesce(l.line, l.kernel) AS line,
+    coalesce(l.forward_line || ' (grad)', l.line, l.kernel) AS line,
     sum(c.samples) AS samples,
     sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
     sum(c.samples * t.sample_ns) AS estimated_ns
@@ -14,7 +14,7 @@ WITH charged AS (
   LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN sample_time t ON t.run_id = c.run_id AND t.device_id = l.device_id
   GROUP BY c.charge, c.target, c.tensor_id, c.allocation_id,
-    CASE WHEN c.tensor_id IS NULL THEN c.storage_id END, coalesce(l.line, l.kernel)
+    CASE WHEN c.tensor_id IS NULL THEN c.storage_id END, coalesce(l.forward_line || ' (grad)', l.line, l.kernel)
 ), named AS (
   SELECT
     c.tensor_id, c.line, c.samples, c.memory_samples, c.estimated_ns,
@@ -37,7 +37,7 @@ WITH charged AS (
     END AS tensor,
     coalesce(t.dtype || ' ' || t.shape, CAST(coalesce(s.size_bytes, a.size_bytes) AS VARCHAR) || ' bytes') AS type,
     coalesce(t.op, o.name) AS op,
-    coalesce(t.birth_line, p.line) AS born_at
+    coalesce(t.birth_forward_line || ' (grad)', t.birth_line, p.line) AS born_at
   FROM charged c
   LEFT JOIN tensor_context t ON t.tensor_id = c.tensor_id
   LEFT JOIN storage s ON s.storage_id = c.storage_id

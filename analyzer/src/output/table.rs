@@ -154,7 +154,10 @@ impl Table {
     fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
         while total(&widths) > limit {
-            let floor = |column: &Column| width(&column.header).max(floor);
+            let floor = |column: &Column| {
+                let floor = if column.shorten == Shorten::End { NARROWEST.min(floor) } else { floor };
+                width(&column.header).max(floor)
+            };
             // Prose gives way before names.
             let widest = (0..widths.len())
                 .filter(|&at| {
