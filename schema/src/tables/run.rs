@@ -44,7 +44,7 @@ crate::tables! {
         python_version: Option<String>,
         /// PyTorch's version, where it was imported.
         torch_version: Option<String>,
-        /// GPU cycles between two PC samples of one scheduler; null where no samples were taken.
+        /// GPU cycles between two PC samples of one multiprocessor; null where no samples were taken.
         sampling_period_cycles: Option<u64>,
     }
     /// One recording option of a run.
