@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arrow::array::RecordBatch;
 use rayon::prelude::*;
@@ -13,11 +14,14 @@ use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use crate::accesses::{self, Converted, SORT_BYTES, Source};
+use crate::accesses::{self, Converted, Source};
 use crate::code::CodeMap;
 use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::runs::RunState;
+
+/// Bytes of records that are converted at once where launches are small.
+const WINDOW_BYTES: u64 = 32 << 20;
 
 /// What the table's making needs beside the run.
 pub(crate) struct Surroundings<'a> {
@@ -38,7 +42,6 @@ pub(crate) fn write(
 ) -> Result<BTreeSet<FunctionId>, FinishError> {
     let run_id = run.run_id();
     let mut requests = std::mem::take(&mut run.rows.requests);
-    let mut functions = BTreeSet::new();
     let rows: Vec<&mut LaunchRun> = run.rows.launch_runs.iter_mut().collect();
     let mut waiting: Vec<(&mut LaunchRun, Vec<FrameRef>)> = rows
         .into_iter()
@@ -52,10 +55,38 @@ pub(crate) fn write(
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
-    let mut rest = &mut waiting[..];
+    // One thread writes what the others have sorted; a window that is ready waits for it, so memory stays bounded.
+    std::thread::scope(|scope| {
+        let (send, batches) = sync_channel(1);
+        let appended = scope.spawn(move || append_all(&batches, writer));
+        let converted = convert_all(&mut waiting, around, &send, losses);
+        drop(send);
+        // Where writing failed, converting failed too, for want of a receiver: the cause is the one to report.
+        appended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        converted
+    })
+}
+
+type Batches = Vec<RecordBatch>;
+
+fn append_all(batches: &Receiver<Batches>, writer: &mut CaptureWriter) -> Result<(), FinishError> {
+    for batch in batches.iter().flatten() {
+        writer.append(MemoryAccess::TABLE.name, &batch)?;
+    }
+    Ok(())
+}
+
+/// Converts launches, window by window, and sends their batches in order. The functions that the rows name.
+fn convert_all(
+    mut rest: &mut [(&mut LaunchRun, Vec<FrameRef>)],
+    around: &Surroundings<'_>,
+    send: &SyncSender<Batches>,
+    losses: &mut Losses,
+) -> Result<BTreeSet<FunctionId>, FinishError> {
+    let mut functions = BTreeSet::new();
     while !rest.is_empty() {
         let (window, after) = std::mem::take(&mut rest).split_at_mut(window(rest));
-        let converted = convert(window, around, writer)?;
+        let converted = convert(window, around, send)?;
         for ((row, frames), converted) in window.iter_mut().zip(converted) {
             count(row, &converted, losses);
             functions.extend(&converted.functions);
@@ -66,12 +97,12 @@ pub(crate) fn write(
     Ok(functions)
 }
 
-/// How many of the launches are converted at once: as many as fit in memory, at least one.
+/// How many of the launches are converted at once: a few for each thread, at least one.
 fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, frames): &&(&mut LaunchRun, Vec<FrameRef>)| {
         bytes += frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum::<u64>();
-        bytes <= SORT_BYTES
+        bytes <= WINDOW_BYTES
     };
     launches.iter().take_while(fits).count().max(1)
 }
@@ -79,12 +110,12 @@ fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
 fn convert(
     window: &[(&mut LaunchRun, Vec<FrameRef>)],
     around: &Surroundings<'_>,
-    writer: &mut CaptureWriter,
+    send: &SyncSender<Batches>,
 ) -> Result<Vec<Converted>, FinishError> {
-    let table = MemoryAccess::TABLE.name;
+    let stopped = |_| FinishError::Stopped;
     if let [(row, frames)] = window {
-        let mut append = |batch: RecordBatch| Ok(writer.append(table, &batch)?);
-        return Ok(vec![accesses::convert(&source(row, frames, around), &mut append)?]);
+        let mut emit = |batch| send.send(vec![batch]).map_err(stopped);
+        return Ok(vec![accesses::convert(&source(row, frames, around), &mut emit)?]);
     }
     let sources: Vec<_> = window.iter().map(|(row, frames)| source(row, frames, around)).collect();
     let collected = sources.par_iter().map(|source| {
@@ -95,16 +126,10 @@ fn convert(
         };
         accesses::convert(source, &mut keep).map(|converted| (converted, batches))
     });
-    let collected: Vec<_> = collected.collect();
-    let mut all = Vec::new();
-    for result in collected {
-        let (converted, batches) = result?;
-        for batch in batches {
-            writer.append(table, &batch)?;
-        }
-        all.push(converted);
-    }
-    Ok(all)
+    let (converted, batches): (Vec<_>, Vec<_>) =
+        collected.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    send.send(batches.into_iter().flatten().collect()).map_err(stopped)?;
+    Ok(converted)
 }
 
 fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>) -> Source<'a> {

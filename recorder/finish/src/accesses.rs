@@ -21,7 +21,7 @@ use crate::code::CodeMap;
 use crate::error::FinishError;
 
 /// Bytes of records that are sorted in memory at once: 4 M regular requests.
-pub(crate) const SORT_BYTES: u64 = 128 << 20;
+const SORT_BYTES: u64 = 128 << 20;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 64 << 10;
 

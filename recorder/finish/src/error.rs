@@ -30,6 +30,9 @@ pub enum FinishError {
     /// A segment could not be read, or the capture not be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// The thread that writes the capture has stopped; it says why.
+    #[error("writing the capture has stopped")]
+    Stopped,
     /// Rows did not fit their table: a fault of stallmap.
     #[error("make rows: {source}")]
     Rows {
@@ -51,7 +54,7 @@ impl FinishError {
                 Some("free some space and run `stallmap-record recover` again; nothing is lost".to_owned())
             }
             Self::Capture(error) => error.hint(),
-            Self::Io { .. } | Self::Rows { .. } => None,
+            Self::Io { .. } | Self::Rows { .. } | Self::Stopped => None,
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Columns {
 impl Columns {
     /// Adds a request: one row, or more where its lanes lie too far apart.
     pub(super) fn append(&mut self, key: &Key, record: &Record<'_>) {
-        for piece in record.pieces() {
+        record.for_each_piece(|piece| {
             self.function_id.push(key.function_id.0);
             self.pc.push(key.pc);
             self.block.push(key.block);
@@ -64,7 +64,7 @@ impl Columns {
             self.offsets.values().append_slice(&piece.offsets);
             self.offsets.append(piece.stride_bytes.is_none());
             self.offset_shift.push(piece.offset_shift);
-        }
+        });
     }
 
     /// Rows so far.

@@ -72,8 +72,24 @@ impl<'a> Record<'a> {
     }
 
     /// The row's, or rows', addresses: at least one piece, whose masks are disjoint and together the request's.
-    pub(crate) fn pieces(&self) -> Vec<Piece> {
-        if self.request.encoding == REGULAR { vec![self.regular()] } else { self.irregular() }
+    pub(crate) fn for_each_piece(&self, mut take: impl FnMut(Piece)) {
+        if self.request.encoding == REGULAR {
+            return take(self.regular());
+        }
+        let mut lanes = self.lane_addresses();
+        if fits(&lanes) {
+            return take(self.piece(&lanes));
+        }
+        lanes.sort_unstable();
+        let mut rest = &mut lanes[..];
+        while !rest.is_empty() {
+            // Fewer lanes share at least the alignment of more, so the largest count that fits is the one to take.
+            let count = (1..=rest.len()).rev().find(|count| fits(&rest[..*count])).unwrap_or(1);
+            let (near, far) = rest.split_at_mut(count);
+            near.sort_unstable_by_key(|(_, lane)| *lane);
+            take(self.piece(near));
+            rest = far;
+        }
     }
 
     fn regular(&self) -> Piece {
@@ -92,19 +108,6 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn irregular(&self) -> Vec<Piece> {
-        let mut lanes: Vec<(u64, u32)> = self.lane_addresses();
-        lanes.sort_unstable();
-        let mut pieces = Vec::new();
-        let mut rest = &lanes[..];
-        while !rest.is_empty() {
-            let (near, far) = rest.split_at(reachable(rest));
-            pieces.push(self.piece(near));
-            rest = far;
-        }
-        pieces
-    }
-
     /// (address, lane) of every active lane.
     fn lane_addresses(&self) -> Vec<(u64, u32)> {
         let width = if self.request.encoding == OFFSETS_64 { 8 } else { 4 };
@@ -120,45 +123,45 @@ impl<'a> Record<'a> {
         addresses.zip(active).collect()
     }
 
-    /// A row of lanes that are sorted by address and near enough to each other.
+    /// A row of lanes, lowest lane first, that are near enough to each other.
     fn piece(&self, lanes: &[(u64, u32)]) -> Piece {
-        let address = lanes.first().map_or(0, |lane| lane.0);
-        let last = lanes.last().map_or(0, |lane| lane.0);
-        let lane_mask = lanes.iter().fold(0, |mask, (_, lane)| mask | 1 << lane);
-        let shift = shift(lanes);
-        let mut by_lane = lanes.to_vec();
-        by_lane.sort_unstable_by_key(|(_, lane)| *lane);
-        let offset = |(lane_address, _): &(u64, u32)| {
-            u32::try_from((lane_address - address) >> shift).unwrap_or(u32::MAX)
-        };
+        let Extent { first, last, shift } = Extent::of(lanes);
+        let offset =
+            |(address, _): &(u64, u32)| u32::try_from((address - first) >> shift).unwrap_or(u32::MAX);
         let alone = lanes.len() == 1;
         Piece {
-            lane_mask,
-            address,
-            span_bytes: (last - address).saturating_add(self.request.access_bytes.into()),
+            lane_mask: lanes.iter().fold(0, |mask, (_, lane)| mask | 1 << lane),
+            address: first,
+            span_bytes: (last - first).saturating_add(self.request.access_bytes.into()),
             stride_bytes: alone.then_some(0),
-            offsets: if alone { Vec::new() } else { by_lane.iter().map(offset).collect() },
+            offsets: if alone { Vec::new() } else { lanes.iter().map(offset).collect() },
             offset_shift: if alone { 0 } else { shift },
         }
     }
 }
 
-/// The alignment that all distances from the first lane share, in bits.
-fn shift(lanes: &[(u64, u32)]) -> u8 {
-    let first = lanes.first().map_or(0, |lane| lane.0);
-    let bits = lanes.iter().fold(0, |bits, (address, _)| bits | (address - first));
-    u8::try_from(bits.trailing_zeros() % 64).unwrap_or(0)
+/// Where lanes lie.
+struct Extent {
+    first: u64,
+    last: u64,
+    /// The alignment that all distances from the first share, in bits.
+    shift: u8,
 }
 
-/// How many of the lanes, sorted by address, have a distance from the first that fits its column.
-fn reachable(lanes: &[(u64, u32)]) -> usize {
-    let first = lanes.first().map_or(0, |lane| lane.0);
-    let fits = |count: &usize| {
-        let apart = lanes[count - 1].0 - first;
-        u32::try_from(apart >> shift(&lanes[..*count])).is_ok()
-    };
-    // Fewer lanes share at least the alignment of more, so the largest count that fits is the one to take.
-    (1..=lanes.len()).rev().find(fits).unwrap_or(1)
+impl Extent {
+    fn of(lanes: &[(u64, u32)]) -> Self {
+        let addresses = || lanes.iter().map(|lane| lane.0);
+        let first = addresses().min().unwrap_or(0);
+        let bits = addresses().fold(0, |bits, address| bits | (address - first));
+        let shift = u8::try_from(bits.trailing_zeros() % 64).unwrap_or(0);
+        Self { first, last: addresses().max().unwrap_or(0), shift }
+    }
+}
+
+/// Whether the distances of lanes from the first of them fit their column.
+fn fits(lanes: &[(u64, u32)]) -> bool {
+    let Extent { first, last, shift } = Extent::of(lanes);
+    u32::try_from((last - first) >> shift).is_ok()
 }
 
 fn kind(flags: u8) -> Option<AccessKind> {
