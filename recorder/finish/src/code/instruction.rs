@@ -1,7 +1,7 @@
 //! Which machine instructions access memory: just enough to count them. The full decoder is another crate's work.
 //!
 //! Since sm_70 an instruction is 128 bits, and its low nine bits name its family. The families below were read off
-//! kernels compiled for sm_75 to sm_120 with every kind of memory instruction in them.
+//! kernels compiled for sm_75 to sm_100 with every kind of memory instruction in them.
 
 /// Bytes of an instruction.
 const BYTES: usize = 16;
