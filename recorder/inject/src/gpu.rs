@@ -21,6 +21,8 @@ pub mod ring;
 pub mod sanitizer;
 pub mod selection;
 
+mod name;
+
 /// Set once by [`attach`].
 static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
 static ENDED: AtomicBool = AtomicBool::new(false);

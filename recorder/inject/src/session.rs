@@ -1,7 +1,6 @@
 //! One recording of one process: its folder, its rows on their way to the disk, its clocks and counters.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -44,7 +43,6 @@ type Losses = BTreeMap<(LossKind, &'static str), (u64, Option<String>)>;
 
 struct Session {
     config: Config,
-    directory: PathBuf,
     clock_offset_ns: i64,
     tables: Mutex<Tables>,
     losses: Mutex<Losses>,
@@ -107,7 +105,6 @@ impl Session {
             .map_err(|error| format!("failed to start the writer thread: {error}"))?;
         let clock_offset_ns = unix_ns() - monotonic_ns();
         let session = Self {
-            directory,
             clock_offset_ns,
             tables: Mutex::default(),
             losses: Mutex::default(),
@@ -341,9 +338,4 @@ fn unix_ns() -> i64 {
 
 fn monotonic_ns() -> i64 {
     host::monotonic_ns()
-}
-
-/// The folder of this process's run.
-pub fn run_directory() -> Option<&'static std::path::Path> {
-    session().map(|session| session.directory.as_path())
 }

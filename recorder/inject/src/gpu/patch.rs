@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "calls of NVRTC")]
 
 use std::ffi::{CString, c_char, c_int};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::ptr::null;
 
@@ -29,30 +29,14 @@ pub fn compile(major: i32, minor: i32) -> Result<Vec<u8>, String> {
 fn with_nvrtc(architecture: &str) -> Result<Vec<u8>, String> {
     let candidates = locate::nvrtc();
     let (nvrtc, path) = Nvrtc::load(&candidates).map_err(|error| error.to_string())?;
-    preload_builtins(&path);
+    // Where this fails, NVRTC's own search may still succeed, and its error is the better one.
+    stallmap_sys::load::open_first("libnvrtc-builtins.so", &locate::nvrtc_builtins(&path)).ok();
     let options = [
         format!("--gpu-architecture={architecture}"),
         "--ptxas-options=--compile-as-tools-patch".to_owned(),
         "-DSTALLMAP_KEEP=__attribute__((used))".to_owned(),
     ];
     compile_with(&nvrtc, &options).map_err(|error| format!("{} failed: {error}", path.display()))
-}
-
-/// NVRTC opens its builtins by plain name, which the loader finds only where they are loaded already.
-fn preload_builtins(nvrtc: &Path) {
-    let Some(folder) = nvrtc.parent() else { return };
-    let mut builtins: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with("libnvrtc-builtins.so") && !name.contains(".alt.")
-        })
-        .collect();
-    builtins.sort();
-    // Where this fails, NVRTC's own search may still succeed, and its error is the better one.
-    stallmap_sys::load::open_first("libnvrtc-builtins.so", &builtins).ok();
 }
 
 fn compile_with(nvrtc: &Nvrtc, options: &[String]) -> Result<Vec<u8>, String> {

@@ -3,13 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::Config;
 use stallmap_schema::capture::recording::CodeRange;
-use stallmap_schema::id::{Address, KernelId, RunId};
+use stallmap_schema::id::{Address, FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::{Handle, launch_id};
@@ -27,6 +27,7 @@ use stallmap_sys::locate;
 use super::call::{self, Call};
 use super::code::{self, Code};
 use super::device;
+use super::name::text;
 use super::selection::Selector;
 use crate::guard::guard;
 use crate::{context, session};
@@ -59,6 +60,8 @@ struct State {
     kernels: BTreeMap<String, Vec<Arc<Code>>>,
     streams: BTreeMap<usize, u32>,
     devices: BTreeSet<c_int>,
+    /// Functions whose names are recorded.
+    named: BTreeSet<FunctionId>,
 }
 
 /// A launch whose call is running on this thread.
@@ -258,7 +261,12 @@ impl Instrument {
             session::emit(device);
         }
         if let Some(code) = state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
-            emit_launch(launch, code, device_id);
+            let function_id = code.function_id(&launch.name);
+            emit_launch(launch, function_id, device_id);
+            if !state.named.contains(&function_id) {
+                emit_name(launch, function_id, code);
+                state.named.insert(function_id);
+            }
         } else {
             let name = Some(launch.name.clone());
             session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
@@ -408,11 +416,10 @@ impl Instrument {
     }
 }
 
-fn emit_launch(launch: &Pending, code: &Code, device_id: i32) {
+fn emit_launch(launch: &Pending, function_id: FunctionId, device_id: i32) {
     let context = context::current();
-    let &Pending { ordinal, ref name, ref call, .. } = launch;
+    let &Pending { ordinal, ref call, .. } = launch;
     let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = call.shape;
-    let function_id = code.function_id(name);
     session::emit(Launch {
         kernel_id: KernelId(ordinal),
         run_id: RunId(0),
@@ -436,14 +443,18 @@ fn emit_launch(launch: &Pending, code: &Code, device_id: i32) {
         op_id: context.map(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
     });
+}
+
+/// The name of a function, for its samples; CUPTI does not say where its code lies.
+fn emit_name(launch: &Pending, function_id: FunctionId, code: &Code) {
     session::emit(CodeRange {
         function_id,
         module_id: code.module_id,
-        name: name.clone(),
+        name: launch.name.clone(),
         is_kernel: true,
         address: Address(0),
         code_bytes: 0,
-        ordinal,
+        ordinal: launch.ordinal,
     });
 }
 
@@ -462,15 +473,6 @@ fn setting(attribute: Attribute, [first, second]: [u64; 2]) -> CUpti_PCSamplingC
         attributeStatus: CUptiResult::CUPTI_SUCCESS,
         attributeData: Value { invalidData: Words { data: [first, second, 0] } },
     }
-}
-
-/// A C string of CUPTI's.
-fn text(name: *const c_char) -> String {
-    if name.is_null() {
-        return String::new();
-    }
-    // SAFETY: CUPTI's names end with a zero and live during the callback.
-    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
 fn check(code: c_int, what: &str) -> Result<(), String> {

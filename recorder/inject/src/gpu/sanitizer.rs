@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -268,15 +268,6 @@ impl State {
         let next = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         *self.streams.entry(handle.key()).or_insert(next)
     }
-}
-
-/// A C string of the API's.
-fn text(name: *const std::ffi::c_char) -> String {
-    if name.is_null() {
-        return String::new();
-    }
-    // SAFETY: the API's names end with a zero and live during the callback.
-    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
 fn check(code: c_int, what: &str) -> Result<(), String> {

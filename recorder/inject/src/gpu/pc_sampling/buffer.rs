@@ -9,7 +9,7 @@ use stallmap_schema::id::Pc;
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cupti::types::{CUpti_PCSamplingData, CUpti_PCSamplingPCData, CUpti_PCSamplingStallReason};
 
-use super::text;
+use crate::gpu::name::text;
 use crate::session;
 
 /// Samples that CUPTI handed over.

@@ -15,10 +15,11 @@ use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
-use super::{Instrument, PATIENCE, State, check, own, text};
+use super::{Instrument, PATIENCE, State, check, own};
 use crate::gpu::call;
 use crate::gpu::code::Code;
 use crate::gpu::device::{self, Resources};
+use crate::gpu::name::text;
 use crate::gpu::parameters::{self, Parameters};
 use crate::gpu::ring::Ring;
 use crate::{context, session};
