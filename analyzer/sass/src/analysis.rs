@@ -1,0 +1,148 @@
+//! What a section of code says by itself: its instructions, its blocks, and which instruction waits for which.
+
+use crate::cubin::Section;
+use crate::instruction::Instruction;
+use crate::word::Sm;
+
+/// What is known of a section of code. Everything is by byte offset in the section.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    /// Its instructions: the one at offset 16 * index.
+    pub instructions: Vec<Instruction>,
+    /// Its blocks, by first offset.
+    pub blocks: Vec<Block>,
+    /// Who waits for whom, by (waiter, wait, producer).
+    pub producers: Vec<Producer>,
+    /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
+    pub tensor_maps: Vec<TensorMapUse>,
+}
+
+/// Instructions that are always executed one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Offset of its first instruction.
+    pub first: u32,
+    /// Offset of its last instruction.
+    pub last: u32,
+    /// First offsets of the blocks that may follow, returns of calls among them.
+    pub successors: Vec<u32>,
+}
+
+/// One instruction that another may wait for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Producer {
+    /// The instruction that waits.
+    pub waiter: u32,
+    /// For what it waits.
+    pub wait: Wait,
+    /// The instruction that it waits for.
+    pub producer: u32,
+    /// How the two depend on each other.
+    pub link: Link,
+    /// The fewest cycles of issue between them, by the stall counts of the instructions on the way.
+    pub distance_cycles: u32,
+    /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
+    pub weight: f64,
+    /// How sure it is.
+    pub confidence: Confidence,
+}
+
+/// For what an instruction waits: a class of stall reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Wait {
+    /// Stall reason long_scoreboard: results from device and local memory, textures.
+    LongScoreboard,
+    /// Stall reason short_scoreboard: results from shared memory, special functions and others of their unit.
+    ShortScoreboard,
+    /// Stall reasons drain and membar: stores on their way.
+    Stores,
+}
+
+impl Wait {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LongScoreboard => "long_scoreboard",
+            Self::ShortScoreboard => "short_scoreboard",
+            Self::Stores => "stores",
+        }
+    }
+}
+
+/// How a waiting instruction depends on its producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Link {
+    /// It reads a register that the producer writes.
+    Reads,
+    /// It writes a register that the producer writes.
+    Overwrites,
+    /// It writes a register that the producer reads.
+    Reuses,
+    /// It waits for a barrier that the producer sets, and shares no register with it.
+    Barrier,
+    /// It waits for a group of asynchronous copies of which the producer is one.
+    Group,
+    /// It waits for an mbarrier on which the producer arrives.
+    Mbarrier,
+    /// It waits until stores are done.
+    Store,
+}
+
+impl Link {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Overwrites => "overwrites",
+            Self::Reuses => "reuses",
+            Self::Barrier => "barrier",
+            Self::Group => "group",
+            Self::Mbarrier => "mbarrier",
+            Self::Store => "store",
+        }
+    }
+}
+
+/// How sure a producer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Confidence {
+    /// The only instruction that the scoreboard allows.
+    Exact,
+    /// Chosen by registers among those that set the barrier.
+    Refined,
+    /// One of several that remain: the weight is a share.
+    Shared,
+    /// Found by a rule that the code does not prove.
+    Approximate,
+    /// No candidate fits the stall reason: all that set the barrier are kept.
+    Low,
+}
+
+impl Confidence {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Refined => "refined",
+            Self::Shared => "shared",
+            Self::Approximate => "approximate",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// A tensor-map copy and the kernel parameter that its tensor map is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorMapUse {
+    /// The copy's offset.
+    pub offset: u32,
+    /// The tensor map's offset among the kernel's parameters, bytes.
+    pub parameter_offset: u32,
+}
+
+/// Analyzes a section's code; bytes behind the last whole instruction are left out.
+pub fn analyze(code: &[u8], _section: &Section, sm: Sm) -> Analysis {
+    let words = code.as_chunks::<16>().0.iter();
+    let instructions = words.map(|bytes| crate::decode(crate::word::Word::from_bytes(*bytes), sm)).collect();
+    Analysis { instructions, ..Analysis::default() }
+}

@@ -1,0 +1,266 @@
+//! An instruction as far as others depend on it: what it reads, writes, waits for and where it goes on.
+
+use std::fmt;
+
+use crate::control::Control;
+use crate::register::{Register, Registers};
+use crate::word::Word;
+
+/// A decoded instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its bits.
+    pub word: Word,
+    /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
+    /// no register that we know of.
+    pub mnemonic: Option<&'static str>,
+    /// Which unit executes it.
+    pub class: Class,
+    /// The predicate that lets it execute; `None` where it always does.
+    pub guard: Option<Guard>,
+    /// Registers that it writes.
+    pub writes: Registers,
+    /// Registers that it reads, its guard among them.
+    pub reads: Registers,
+    /// How it accesses memory, where it does.
+    pub memory: Option<Memory>,
+    /// Where the warp goes on.
+    pub flow: Flow,
+    /// Its scheduling.
+    pub control: Control,
+}
+
+impl Instruction {
+    /// Whether the guard lets it execute always, so that its writes replace earlier ones.
+    pub const fn is_unconditional(&self) -> bool {
+        self.guard.is_none()
+    }
+}
+
+/// `@!P0 LDG.128 R4-R7 <- R2-R3 UR4-UR5 !P0`: name, size, registers written and read.
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(guard) = self.guard {
+            write!(f, "{guard} ")?;
+        }
+        match self.mnemonic {
+            Some(name) => f.write_str(name)?,
+            None => write!(f, "?{:04x}", self.word.opcode())?,
+        }
+        if let Some(memory) = self.memory.filter(|memory| memory.bytes > 0) {
+            write!(f, ".{}", memory.bytes * 8)?;
+        }
+        if !self.writes.is_empty() {
+            write!(f, " {}", self.writes)?;
+        }
+        let guard = self.guard.map(|guard| guard.register).into_iter().collect();
+        let reads = self.reads.without(&guard);
+        if !reads.is_empty() {
+            write!(f, " <- {reads}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A predicate before an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Guard {
+    /// P or UP; never PT or UPT without a negation.
+    pub register: Register,
+    /// Whether the instruction executes where the predicate is false.
+    pub negated: bool,
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}{}", if self.negated { "!" } else { "" }, self.register)
+    }
+}
+
+/// Which unit executes an instruction: a function of its operation's family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Integers, logic, comparisons, moves.
+    Alu,
+    /// Multiplications and additions of 32 bits.
+    Fma,
+    /// Arithmetic of 16 bits.
+    Half,
+    /// Arithmetic of 64-bit floats.
+    Double,
+    /// Matrix multiplications.
+    Tensor,
+    /// Special functions, conversions, special registers, reductions over a warp.
+    Special,
+    /// The uniform datapath.
+    Uniform,
+    /// Loads of constants.
+    Constant,
+    /// Loads, stores and atomics of device memory by global or generic addresses.
+    Global,
+    /// Loads and stores of local memory.
+    Local,
+    /// Loads, stores and atomics of shared memory, loads and stores of tensor memory.
+    Shared,
+    /// Textures and surfaces.
+    Texture,
+    /// Copies that run beside the warp: LDGSTS, tensor-map and bulk copies.
+    Async,
+    /// Exchanges between the lanes of a warp.
+    Shuffle,
+    /// Barriers, fences, mbarriers, waits.
+    Sync,
+    /// Branches, calls, convergence.
+    Control,
+    /// NOP and the like.
+    Misc,
+    /// An operation that is not known.
+    Unknown,
+}
+
+impl Class {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alu => "alu",
+            Self::Fma => "fma",
+            Self::Half => "half",
+            Self::Double => "double",
+            Self::Tensor => "tensor",
+            Self::Special => "special",
+            Self::Uniform => "uniform",
+            Self::Constant => "constant",
+            Self::Global => "global",
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::Texture => "texture",
+            Self::Async => "async",
+            Self::Shuffle => "shuffle",
+            Self::Sync => "sync",
+            Self::Control => "control",
+            Self::Misc => "misc",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How an instruction accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// Where.
+    pub space: Space,
+    /// What it does there.
+    pub kind: Access,
+    /// Bytes a lane; 0 where the instruction does not say.
+    pub bytes: u32,
+    /// The first general register of the address; `None` where the address has none.
+    pub address: Option<Register>,
+    /// The first uniform register of the address, of the descriptor of an LDG, or of a tensor-map copy's tensor map.
+    pub uniform: Option<Register>,
+    /// What is added to the address, in bytes.
+    pub offset: i32,
+}
+
+/// Which memory an instruction accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Device memory.
+    Global,
+    /// Device, local or shared memory, as the address says.
+    Generic,
+    /// A lane's own memory.
+    Local,
+    /// A block's memory.
+    Shared,
+    /// Constant banks.
+    Constant,
+    /// Textures and surfaces.
+    Texture,
+    /// The tensor memory of sm_100.
+    TensorMemory,
+}
+
+impl Space {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Generic => "generic",
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::Constant => "constant",
+            Self::Texture => "texture",
+            Self::TensorMemory => "tensor memory",
+        }
+    }
+}
+
+/// What an instruction does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Access {
+    /// Reads into registers.
+    Read,
+    /// Writes from registers.
+    Write,
+    /// Reads and writes, and gives the old value.
+    Atomic,
+    /// Reads and writes, and gives nothing.
+    Reduction,
+    /// Copies from device to shared memory: LDGSTS, UTMALDG, UBLKCP.
+    CopyIn,
+    /// Copies from shared to device memory: UTMASTG, UBLKCP.
+    CopyOut,
+    /// Brings data nearer, and gives nothing.
+    Prefetch,
+}
+
+impl Access {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic",
+            Self::Reduction => "reduction",
+            Self::CopyIn => "copy in",
+            Self::CopyOut => "copy out",
+            Self::Prefetch => "prefetch",
+        }
+    }
+}
+
+/// Where a warp goes on behind an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// To the next instruction.
+    Next,
+    /// To `displacement` bytes from the next instruction; to that too, where it is conditional.
+    Branch {
+        /// Signed bytes from the next instruction.
+        displacement: i64,
+        /// Whether the branch may not be taken: guarded, with a second predicate, or by divergence.
+        conditional: bool,
+    },
+    /// To where a register says (BRX, JMX, BRXU).
+    IndirectBranch {
+        /// Whether it may not be taken.
+        conditional: bool,
+    },
+    /// Into a function, and back behind the call.
+    Call {
+        /// Signed bytes from the next instruction; `None` where a register says.
+        displacement: Option<i64>,
+        /// Whether it may not be made.
+        conditional: bool,
+    },
+    /// Back to the caller.
+    Return {
+        /// Whether it may not happen.
+        conditional: bool,
+    },
+    /// The warp's end (EXIT, KILL), for the lanes that execute it.
+    Exit {
+        /// Whether some lanes may go on.
+        conditional: bool,
+    },
+}

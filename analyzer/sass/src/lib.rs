@@ -1,0 +1,23 @@
+//! SASS, the machine code of NVIDIA's GPUs since Volta (sm_70 to sm_121), read without NVIDIA's tools.
+//!
+//! ```text
+//! cubin bytes ── Cubin ── Section (code, functions) ── decode ── Instruction
+//!                                                         │
+//!                        FlowGraph (blocks, edges) ◄──────┤
+//!                                                         ▼
+//!                        Producer: which instruction a waiting one waits for
+//! ```
+//!
+//! Pure: bytes in, values out. No files, no tables, no statistics of a run. Every input may be damaged: what cannot be
+//! read is an error or an instruction that says that it is not known, never a panic.
+
+pub mod analysis;
+pub mod control;
+pub mod cubin;
+pub mod instruction;
+pub mod register;
+pub mod word;
+
+mod decode;
+
+pub use decode::decode;

@@ -1,0 +1,64 @@
+//! The 128 bits of an instruction, and the architecture that says what they mean.
+
+/// Bytes of an instruction.
+pub const INSTRUCTION_BYTES: u32 = 16;
+
+/// An instruction's bits: bit 0 is the lowest of the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Word(pub u128);
+
+impl Word {
+    /// The instruction that sixteen bytes hold.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_le_bytes(bytes))
+    }
+
+    /// `width` bits from bit `start` on, at most 64.
+    pub const fn bits(self, start: u32, width: u32) -> u64 {
+        let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+        #[expect(clippy::cast_possible_truncation, reason = "masked to the width")]
+        let low = (self.0 >> start) as u64;
+        low & mask
+    }
+
+    /// Whether a bit is set.
+    pub const fn bit(self, place: u32) -> bool {
+        self.0 >> place & 1 == 1
+    }
+
+    /// Eight bits from bit `start` on.
+    pub const fn byte(self, start: u32) -> u8 {
+        #[expect(clippy::cast_possible_truncation, reason = "eight bits were asked for")]
+        let byte = self.bits(start, 8) as u8;
+        byte
+    }
+
+    /// `width` bits from bit `start` on, as a number in two's complement.
+    pub const fn signed(self, start: u32, width: u32) -> i64 {
+        let shift = 64 - width;
+        self.bits(start, width).cast_signed() << shift >> shift
+    }
+
+    /// The operation: bits 0 to 11 (family and form), and bit 91 as bit 12.
+    pub const fn opcode(self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "thirteen bits")]
+        let opcode = (self.bits(0, 12) | self.bits(91, 1) << 12) as u16;
+        opcode
+    }
+
+    /// The operation's family: bits 0 to 8.
+    pub const fn family(self) -> u16 {
+        self.opcode() & 0x1ff
+    }
+}
+
+/// An architecture by its number, such as 90 for sm_90 and sm_90a.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sm(pub u32);
+
+impl Sm {
+    /// Whether instructions of this architecture are 128 bits in the layout that this crate reads.
+    pub const fn is_known(self) -> bool {
+        self.0 >= 70 && self.0 <= 121
+    }
+}
