@@ -5,6 +5,9 @@ use std::ops::Range;
 
 use crate::word::Sm;
 
+mod info;
+mod read;
+
 /// A cubin that was read.
 #[derive(Clone, Debug)]
 pub struct Cubin {
@@ -12,10 +15,12 @@ pub struct Cubin {
     pub sm: Sm,
     /// Sections that hold code, in the order of their place in the file.
     pub sections: Vec<Section>,
+    /// What could not be read of it, and why; the rest is as good as without.
+    pub damage: Vec<String>,
 }
 
 /// A section of code: a kernel and the functions that only it calls, or a function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Section {
     /// Name, such as `.text.saxpy`.
     pub name: String,
@@ -27,10 +32,16 @@ pub struct Section {
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
     /// By offset of an instruction that a relocation completes: the function whose address it takes.
     pub references: BTreeMap<u32, String>,
+    /// The kernel's parameters, by ordinal; empty for functions.
+    pub parameters: Vec<Parameter>,
+    /// Where in constant bank 0 the kernel's parameters begin, bytes.
+    pub parameters_offset: Option<u32>,
+    /// General registers that a lane has.
+    pub registers: Option<u32>,
 }
 
-/// A function's code: from its offset up to the next function's or the section's end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A function's code: from its offset up to the next function's or its own end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
     /// Mangled name.
     pub name: String,
@@ -40,4 +51,53 @@ pub struct Function {
     pub offset: u32,
     /// Bytes of its own code.
     pub bytes: u32,
+    /// Bytes that its symbol claims: a kernel's holds the functions behind it.
+    pub symbol_bytes: u32,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Parameter {
+    /// Its place among the parameters, from 0 on.
+    pub ordinal: u32,
+    /// Where it begins among the parameters, bytes.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+}
+
+/// Why bytes are no cubin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CubinError {
+    /// Not an ELF file, or none whose sections can be found.
+    #[error("it is no readable ELF file: {cause}")]
+    Elf {
+        /// What is wrong.
+        cause: String,
+    },
+    /// An ELF file for something else.
+    #[error("it is for machine {machine}, not for a GPU")]
+    Machine {
+        /// The machine's number in ELF.
+        machine: u16,
+    },
+    /// So wrong that the reader gave up.
+    #[error("it is malformed")]
+    Malformed,
+}
+
+impl Cubin {
+    /// Reads a cubin. What is damaged in it beyond its headers is named in [`Cubin::damage`] and missing.
+    pub fn read(bytes: &[u8]) -> Result<Self, CubinError> {
+        read::read(bytes)
+    }
+}
+
+impl Section {
+    /// The function that holds an offset.
+    pub fn function_at(&self, offset: u32) -> Option<&Function> {
+        let behind = self.functions.partition_point(|function| function.offset <= offset);
+        let function = self.functions.get(behind.checked_sub(1)?)?;
+        (offset - function.offset < function.bytes).then_some(function)
+    }
 }

@@ -19,5 +19,7 @@ pub mod register;
 pub mod word;
 
 mod decode;
+#[expect(dead_code, reason = "line tables will use the rest")]
+mod elf;
 
 pub use decode::decode;

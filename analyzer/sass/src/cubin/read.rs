@@ -1,0 +1,236 @@
+//! From a cubin's bytes to what it holds.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use goblin::elf::section_header::{SHN_UNDEF, SHT_PROGBITS};
+use goblin::elf::sym::{STT_FUNC, Sym};
+
+use super::{Cubin, CubinError, Function, Section, info};
+use crate::elf::{Elf, Symbols};
+use crate::word::{INSTRUCTION_BYTES, Sm};
+
+/// `e_machine` of cubins.
+const EM_CUDA: u16 = 190;
+/// `EI_OSABI` of cubins whose flags hold the architecture in the second byte (CUDA 13, and earlier for sm_100).
+const OSABI_NEW: u8 = 0x41;
+const EI_OSABI: usize = 7;
+/// Bit of a symbol's `st_other` that says that it is a kernel.
+const STO_CUDA_ENTRY: u8 = 0x10;
+/// What the names of sections of code begin with.
+const TEXT: &str = ".text.";
+const INFO: &str = ".nv.info";
+/// Names of called functions may take this many times the file's size: each is a copy.
+const MOST_NAMES: usize = 16;
+/// Reports of damage that are kept.
+const MOST_DAMAGE: usize = 64;
+
+pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
+    // Cubins come from any program: what the ELF reader does with a malformed one stays here.
+    catch_unwind(AssertUnwindSafe(|| parse(bytes))).unwrap_or(Err(CubinError::Malformed))
+}
+
+fn parse(bytes: &[u8]) -> Result<Cubin, CubinError> {
+    let elf = Elf::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
+    let header = elf.header();
+    if header.e_machine != EM_CUDA {
+        return Err(CubinError::Machine { machine: header.e_machine });
+    }
+    let flags = header.e_flags;
+    let sm = if header.e_ident[EI_OSABI] == OSABI_NEW { flags >> 8 & 0xff } else { flags & 0xff };
+    let mut reader = Reader::new(&elf, bytes.len());
+    reader.find_functions();
+    reader.read_references();
+    reader.read_info();
+    let Reader { code, damage, .. } = reader;
+    let mut sections: Vec<Section> = code.into_values().collect();
+    sections.sort_by_key(|section| section.bytes.start);
+    Ok(Cubin { sm: Sm(sm), sections, damage })
+}
+
+/// A cubin that is being read.
+struct Reader<'a> {
+    elf: &'a Elf<'a>,
+    symbols: Option<Symbols<'a>>,
+    /// Sections of code, by index in the file.
+    code: BTreeMap<usize, Section>,
+    damage: Vec<String>,
+    /// How many bytes of names may still be copied.
+    names_left: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(elf: &'a Elf<'a>, file_bytes: usize) -> Self {
+        let mut damage = elf.damage.clone();
+        let symbols = elf.symbols();
+        if symbols.is_none() {
+            damage.push("its table of symbols cannot be read".to_owned());
+        }
+        let names_left = file_bytes.saturating_mul(MOST_NAMES);
+        let mut reader = Self { elf, symbols, code: BTreeMap::new(), damage, names_left };
+        for index in 0..elf.sections().len() {
+            reader.add_section(index);
+        }
+        reader
+    }
+
+    /// Adds a section if it holds code.
+    fn add_section(&mut self, index: usize) {
+        let Some(header) = self.elf.sections().get(index).filter(|header| header.sh_type == SHT_PROGBITS)
+        else {
+            return;
+        };
+        let Some(name) = self.elf.section_name(index).filter(|name| name.starts_with(TEXT)) else { return };
+        let Some(bytes) = self.elf.range(index) else { return };
+        if u32::try_from(bytes.len()).is_err() {
+            self.report(format!("section {index} has 4 GiB or more of code"));
+            return;
+        }
+        let Some(name) = self.copy_name(name) else { return };
+        // Up to sm_89 the count stands here, too; later this is zero.
+        let registers = Some(header.sh_info >> 24).filter(|registers| *registers > 0);
+        self.code.insert(index, Section { name, bytes, registers, ..Section::default() });
+    }
+
+    /// Puts every function into its section.
+    fn find_functions(&mut self) {
+        let Some(symbols) = self.symbols.take() else { return };
+        for symbol in symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC) {
+            self.add_function(&symbols, &symbol);
+        }
+        for section in self.code.values_mut() {
+            cut_functions(&mut section.functions);
+        }
+        self.symbols = Some(symbols);
+    }
+
+    fn add_function(&mut self, symbols: &Symbols<'_>, symbol: &Sym) {
+        let Some(section) = self.code.get(&symbol.st_shndx) else { return };
+        let section_bytes = section.bytes.len() as u64;
+        let Some(name) = symbols.name(symbol).and_then(|name| self.copy_name(name)) else { return };
+        let end = symbol.st_value.checked_add(symbol.st_size).filter(|end| *end <= section_bytes);
+        let range = end
+            .and_then(|_| Some((u32::try_from(symbol.st_value).ok()?, u32::try_from(symbol.st_size).ok()?)));
+        let Some((offset, bytes)) = range else {
+            self.report(format!("function `{name}` reaches beyond its section"));
+            return;
+        };
+        let is_kernel = symbol.st_other & STO_CUDA_ENTRY != 0;
+        let function = Function { name, is_kernel, offset, bytes, symbol_bytes: bytes };
+        if let Some(section) = self.code.get_mut(&symbol.st_shndx) {
+            section.functions.push(function);
+        }
+    }
+
+    /// Reads which functions' addresses the code takes.
+    fn read_references(&mut self) {
+        let Some(symbols) = self.symbols.take() else { return };
+        for (table, header) in self.elf.sections().iter().enumerate() {
+            let section = header.sh_info as usize;
+            if !header.is_relocation() || !self.code.contains_key(&section) {
+                continue;
+            }
+            for relocation in self.elf.relocation_table(table).into_iter().flatten() {
+                let function = symbols.get(relocation.symbol).filter(is_function_or_unknown);
+                if let Some(name) = function.and_then(|symbol| symbols.name(&symbol)) {
+                    self.add_reference(section, relocation.offset, name);
+                }
+            }
+        }
+        self.symbols = Some(symbols);
+    }
+
+    fn add_reference(&mut self, section: usize, place: u64, name: &str) {
+        let Some(name) = Some(name).filter(|name| !name.is_empty()).and_then(|name| self.copy_name(name))
+        else {
+            return;
+        };
+        let Some(section) = self.code.get_mut(&section) else { return };
+        match u32::try_from(place).ok().filter(|place| (*place as usize) < section.bytes.len()) {
+            // The place is within the instruction for some kinds of relocations.
+            Some(place) => {
+                section.references.insert(place - place % INSTRUCTION_BYTES, name);
+            }
+            None => self.report("a relocation lies outside its section".to_owned()),
+        }
+    }
+
+    /// Reads the attributes of the file and of its kernels.
+    fn read_info(&mut self) {
+        for (index, header) in self.elf.sections().iter().enumerate() {
+            let Some(name) = self.elf.section_name(index).filter(|name| name.starts_with(INFO)) else {
+                continue;
+            };
+            let Some(bytes) = self.elf.section_bytes(index) else { continue };
+            if name == INFO {
+                self.read_registers(bytes);
+            } else if let Some(section) = self.code.get_mut(&(header.sh_info as usize)) {
+                read_kernel(bytes, section);
+            }
+        }
+    }
+
+    fn read_registers(&mut self, info: &[u8]) {
+        let Some(symbols) = self.symbols.as_ref() else { return };
+        for (_, value) in info::attributes(info).filter(|(attribute, _)| *attribute == info::REGCOUNT) {
+            let mut words = info::words(value);
+            let (Some(symbol), Some(count)) = (words.next(), words.next()) else { continue };
+            let section = symbols.get(symbol as usize).and_then(|symbol| self.code.get_mut(&symbol.st_shndx));
+            if let Some(section) = section {
+                section.registers = section.registers.max(Some(count));
+            }
+        }
+    }
+
+    /// Adds to the damage; what is damaged everywhere is reported in part.
+    fn report(&mut self, what: String) {
+        if self.damage.len() < MOST_DAMAGE && self.damage.last() != Some(&what) {
+            self.damage.push(what);
+        }
+    }
+
+    /// A copy of a name, unless names are together far longer than the file.
+    fn copy_name(&mut self, name: &str) -> Option<String> {
+        let Some(left) = self.names_left.checked_sub(name.len()) else {
+            self.names_left = 0;
+            self.report("its names are together far longer than itself".to_owned());
+            return None;
+        };
+        self.names_left = left;
+        Some(name.to_owned())
+    }
+}
+
+/// Sorts functions and ends each where the next begins. Names of the same place are all kept.
+fn cut_functions(functions: &mut Vec<Function>) {
+    functions.sort_by(|a, b| (a.offset, b.is_kernel, &a.name).cmp(&(b.offset, a.is_kernel, &b.name)));
+    functions.dedup();
+    let mut next = u32::MAX;
+    let mut here = u32::MAX;
+    for function in functions.iter_mut().rev() {
+        if function.offset != here {
+            next = here;
+            here = function.offset;
+        }
+        function.bytes = function.bytes.min(next - function.offset);
+    }
+}
+
+/// What is not defined here has the type of whatever defines it elsewhere.
+fn is_function_or_unknown(symbol: &Sym) -> bool {
+    symbol.st_type() == STT_FUNC || symbol.st_shndx == SHN_UNDEF as usize
+}
+
+/// Reads the attributes of a kernel.
+fn read_kernel(bytes: &[u8], section: &mut Section) {
+    for (attribute, value) in info::attributes(bytes) {
+        match attribute {
+            info::KPARAM_INFO => section.parameters.extend(info::parameter(value)),
+            info::PARAM_CBANK => section.parameters_offset = info::parameters_offset(value),
+            info::INDIRECT_BRANCH_TARGETS => info::branch_targets(value, &mut section.branch_targets),
+            _ => {}
+        }
+    }
+    section.parameters.sort_unstable();
+    section.parameters.dedup();
+}
