@@ -1,8 +1,16 @@
 //! What a section of code says by itself: its instructions, its blocks, and which instruction waits for which.
 
+use std::ops::Range;
+
+use petgraph::graph::NodeIndex;
+
+use crate::copies::Copies;
 use crate::cubin::Section;
+use crate::decode;
+use crate::graph::FlowGraph;
 use crate::instruction::Instruction;
-use crate::word::Sm;
+use crate::slice::producers;
+use crate::word::{INSTRUCTION_BYTES, Sm, Word};
 
 /// What is known of a section of code. Everything is by byte offset in the section.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +39,8 @@ pub struct Block {
 /// One instruction that another may wait for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Producer {
-    /// The instruction that waits.
+    /// The instruction that is found waiting. A warp that has exited and drains its stores is found at the instruction
+    /// behind the exit, even where another function begins there.
     pub waiter: u32,
     /// For what it waits.
     pub wait: Wait,
@@ -39,8 +48,9 @@ pub struct Producer {
     pub producer: u32,
     /// How the two depend on each other.
     pub link: Link,
-    /// The fewest cycles of issue between them, by the stall counts of the instructions on the way.
-    pub distance_cycles: u32,
+    /// The fewest cycles of issue between them, by the stall counts of the instructions on the way; `None` for groups
+    /// of copies and copies of other warps.
+    pub distance_cycles: Option<u32>,
     /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
     pub weight: f64,
     /// How sure it is.
@@ -141,8 +151,30 @@ pub struct TensorMapUse {
 }
 
 /// Analyzes a section's code; bytes behind the last whole instruction are left out.
-pub fn analyze(code: &[u8], _section: &Section, sm: Sm) -> Analysis {
+pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Analysis {
     let words = code.as_chunks::<16>().0.iter();
-    let instructions = words.map(|bytes| crate::decode(crate::word::Word::from_bytes(*bytes), sm)).collect();
-    Analysis { instructions, ..Analysis::default() }
+    let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();
+    let flow = FlowGraph::new(&instructions, section);
+    let copies = Copies::new(&instructions, &flow, sm);
+    Analysis {
+        producers: producers(&instructions, &flow, &copies),
+        blocks: blocks(&flow),
+        tensor_maps: copies.tensor_maps(section),
+        instructions,
+    }
+}
+
+fn blocks(flow: &FlowGraph) -> Vec<Block> {
+    let block = |(node, range): (NodeIndex, &Range<usize>)| {
+        let following = flow.graph.neighbors(node).map(|next| offset(flow.graph[next].start));
+        let mut successors: Vec<u32> = following.collect();
+        successors.sort_unstable();
+        Block { first: offset(range.start), last: offset(range.end.saturating_sub(1)), successors }
+    };
+    flow.blocks().map(block).collect()
+}
+
+/// The byte offset of an instruction. A section is smaller than 4 GiB: its offsets are 32 bits in every table.
+pub(crate) fn offset(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(INSTRUCTION_BYTES)
 }

@@ -14,11 +14,16 @@
 pub mod analysis;
 pub mod control;
 pub mod cubin;
+pub mod graph;
 pub mod instruction;
 pub mod register;
 pub mod word;
 
+mod copies;
 mod decode;
+mod scoreboard;
+mod slice;
+mod value;
 #[expect(dead_code, reason = "line tables will use the rest")]
 mod elf;
 

@@ -1,0 +1,139 @@
+//! Copies that run beside the warp: which mbarrier they arrive on, and which tensor map they read.
+//!
+//! Whoever waits for an mbarrier waits for the copies that arrive on it. A copy and a waiter meet where their mbarriers'
+//! addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::{TensorMapUse, offset};
+use crate::cubin::Section;
+use crate::graph::FlowGraph;
+use crate::instruction::{Access, Class, Instruction};
+use crate::register::{File, Register};
+use crate::value::{Base, Question, Value};
+use crate::word::Sm;
+
+/// Shared addresses have 24 bits; above them may stand the rank of a block in its cluster.
+const ADDRESS_MASK: i64 = 0xff_ffff;
+/// Bytes on which tensor maps lie.
+const TENSOR_MAP_ALIGNMENT: i64 = 64;
+
+/// The copies of a section.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    /// By instruction that tests an mbarrier: copies that arrive on it.
+    arriving: BTreeMap<usize, Vec<usize>>,
+    /// By tensor-map copy: where its tensor map may lie.
+    tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
+}
+
+impl Copies {
+    pub(crate) fn new(instructions: &[Instruction], flow: &FlowGraph, sm: Sm) -> Self {
+        let mut question = Question::new(instructions, flow, sm);
+        let (mut arrivals, mut tensor_maps): (Vec<(usize, BTreeSet<Place>)>, BTreeMap<_, _>) = Default::default();
+        for (index, instruction) in instructions.iter().enumerate() {
+            if let Some(mbarrier) = copy_mbarrier(instruction, sm) {
+                arrivals.push((index, places(question.starts(index, mbarrier), 0)));
+            }
+            if let Some(tensor_map) = tensor_map(instruction) {
+                tensor_maps.insert(index, question.values(index, tensor_map));
+            }
+        }
+        let mut arriving = BTreeMap::new();
+        if !arrivals.is_empty() {
+            for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
+                let waited = waited_places(&mut question, index, instruction);
+                let meets = |(_, places): &&(usize, BTreeSet<Place>)| !waited.is_disjoint(places);
+                let met: Vec<usize> = arrivals.iter().filter(meets).map(|(copy, _)| *copy).collect();
+                arriving.insert(index, met);
+            }
+        }
+        Self { arriving, tensor_maps }
+    }
+
+    /// Copies that arrive on the mbarrier that an instruction tests; none for other instructions.
+    pub(crate) fn arriving(&self, index: usize) -> &[usize] {
+        self.arriving.get(&index).map_or(&[], Vec::as_slice)
+    }
+
+    /// Copies whose tensor map is a parameter of the kernel, and which.
+    pub(crate) fn tensor_maps(&self, section: &Section) -> Vec<TensorMapUse> {
+        let parameter = |(index, values): (&usize, &BTreeSet<Value>)| {
+            let mut values = values.iter();
+            let (value, None) = (values.next()?, values.next()) else { return None };
+            let parameter_offset = parameter_offset(*value, section)?;
+            Some(TensorMapUse { offset: offset(*index), parameter_offset })
+        };
+        self.tensor_maps.iter().filter_map(parameter).collect()
+    }
+}
+
+/// Where an mbarrier begins: a constant, alone or added to something that is not known.
+type Place = (bool, i64);
+
+fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
+    let place = |value: Value| (value.base == Base::Zero, (value.constant + added) & ADDRESS_MASK);
+    values.into_iter().map(place).collect()
+}
+
+/// Whether an instruction tests an mbarrier's phase: it is the SYNCS that answers with a predicate.
+fn tests_mbarrier(instruction: &Instruction) -> bool {
+    instruction.mnemonic == Some("SYNCS")
+        && instruction.writes.iter().any(|register| register.file == File::Predicate)
+}
+
+fn waited_places(question: &mut Question<'_>, index: usize, instruction: &Instruction) -> BTreeSet<Place> {
+    let Some(memory) = instruction.memory else { return BTreeSet::new() };
+    let mut sums = BTreeSet::from([(true, i64::from(memory.offset) & ADDRESS_MASK)]);
+    for register in [memory.address, memory.uniform].into_iter().flatten() {
+        let parts = places(question.starts(index, register), 0);
+        let sum = |sum: &Place| {
+            let sum = *sum;
+            let add = move |part: &Place| (sum.0 && part.0, (sum.1 + part.1) & ADDRESS_MASK);
+            parts.iter().map(add).collect::<Vec<_>>()
+        };
+        sums = sums.iter().flat_map(sum).collect();
+    }
+    sums
+}
+
+/// The register that holds the mbarrier on which a copy into shared memory arrives: behind the one of its place there.
+fn copy_mbarrier(instruction: &Instruction, sm: Sm) -> Option<Register> {
+    let memory = instruction.memory.filter(|memory| memory.kind == Access::CopyIn)?;
+    if instruction.class != Class::Async || instruction.mnemonic == Some("LDGSTS") || memory.bytes != 0 {
+        return None;
+    }
+    let place = instruction.word.byte(32);
+    let index = if sm.0 >= 100 { place } else { place & 0x3f }.checked_add(1)?;
+    Some(Register { file: File::Uniform, index })
+}
+
+/// The register that holds the address of a copy's tensor map.
+fn tensor_map(instruction: &Instruction) -> Option<Register> {
+    let is_tensor_map_copy = instruction.class == Class::Async
+        && instruction.mnemonic.is_some_and(|name| name.starts_with("UTMA"));
+    instruction.memory.filter(|_| is_tensor_map_copy)?.uniform
+}
+
+/// The parameter that a tensor map is.
+///
+/// Its address is added to what the driver left in constant bank 0, before the parameters: the address of the bank, or
+/// of the parameters in it. Tensor maps lie on 64 bytes in the bank, which tells the two apart where the parameters do
+/// not; else the parameter does that has room for one.
+fn parameter_offset(value: Value, section: &Section) -> Option<u32> {
+    let parameters = i64::from(section.parameters_offset?);
+    let Base::Bank { bank: 0, offset } = value.base else { return None };
+    if i64::from(offset) >= parameters {
+        return None;
+    }
+    let fits = |candidate: &i64| {
+        let lies_well = (candidate + parameters) % TENSOR_MAP_ALIGNMENT == 0;
+        let is_inside = section.parameters.iter().any(|parameter| {
+            let first = i64::from(parameter.offset);
+            (first..first + i64::from(parameter.bytes)).contains(candidate)
+        });
+        *candidate >= 0 && lies_well && (is_inside || section.parameters.is_empty())
+    };
+    let candidate = [value.constant, value.constant - parameters].into_iter().find(fits)?;
+    u32::try_from(candidate).ok()
+}

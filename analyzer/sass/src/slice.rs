@@ -1,0 +1,190 @@
+//! From what an instruction may wait for to what it waits for, by stall reason.
+//!
+//! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept; among those,
+//! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Where no
+//! candidate fits the reason, all stay, marked so. Weights are shares by inverse distance in issue cycles.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::{Confidence, Link, Producer, Wait, offset};
+use crate::copies::Copies;
+use crate::graph::FlowGraph;
+use crate::instruction::{Access, Class, Flow, Instruction};
+use crate::scoreboard::{Candidate, Through, Waiting, waiting};
+
+/// Who waits for whom in a section, by (waiter, wait, producer).
+pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: &Copies) -> Vec<Producer> {
+    let mut found = Vec::new();
+    for waiting in waiting(instructions, flow) {
+        for wait in [Wait::LongScoreboard, Wait::ShortScoreboard, Wait::Stores] {
+            let slice = Slice { instructions, flow, waiting: &waiting, wait };
+            found.extend(slice.producers(copies));
+        }
+    }
+    found.sort_by_key(|producer| (producer.waiter, producer.wait, producer.producer));
+    found
+}
+
+/// One instruction's wait for one reason.
+struct Slice<'a> {
+    instructions: &'a [Instruction],
+    flow: &'a FlowGraph,
+    waiting: &'a Waiting,
+    wait: Wait,
+}
+
+/// A candidate that is linked to the waiter.
+#[derive(Clone, Copy, Debug)]
+struct Linked {
+    producer: usize,
+    link: Link,
+    cycles: Option<u32>,
+}
+
+impl Slice<'_> {
+    fn producers(&self, copies: &Copies) -> Vec<Producer> {
+        let (linked, is_fit) = self.fitting();
+        let possible = linked.len();
+        let chosen = strongest(linked);
+        let confidence = match (is_fit, possible, chosen.len()) {
+            (false, ..) => Confidence::Low,
+            (true, 1, _) => Confidence::Exact,
+            (true, _, 1) => Confidence::Refined,
+            _ => Confidence::Shared,
+        };
+        let total: f64 = chosen.iter().map(|linked| nearness(linked.cycles)).sum();
+        let mut found = Vec::new();
+        for linked in chosen {
+            let weight = nearness(linked.cycles) / total;
+            let producer = self.producer(linked, weight, confidence);
+            match copies.arriving(linked.producer) {
+                [] => found.push(producer),
+                arriving => found.extend(arriving.iter().map(|copy| Producer {
+                    producer: offset(*copy),
+                    link: Link::Mbarrier,
+                    distance_cycles: None,
+                    weight: weight / arriving.len() as f64,
+                    confidence: Confidence::Approximate,
+                    ..producer
+                })),
+            }
+        }
+        merged(found)
+    }
+
+    fn producer(&self, linked: Linked, weight: f64, confidence: Confidence) -> Producer {
+        // A warp that has exited is found behind the exit.
+        let has_exited = self.wait == Wait::Stores
+            && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. });
+        Producer {
+            waiter: offset(self.waiting.waiter + usize::from(has_exited)),
+            wait: self.wait,
+            producer: offset(linked.producer),
+            link: linked.link,
+            distance_cycles: linked.cycles,
+            weight,
+            confidence,
+        }
+    }
+
+    /// The candidates that the wait can mean; all of them, where there is none.
+    fn fitting(&self) -> (Vec<Linked>, bool) {
+        let of_stores = |candidate: &&Candidate| candidate.through == Through::Store;
+        if self.wait == Wait::Stores {
+            return (self.linked(self.waiting.candidates.iter().filter(of_stores)), true);
+        }
+        let barriers = || self.waiting.candidates.iter().filter(|candidate| !of_stores(candidate));
+        let fits = |candidate: &&Candidate| fits(&self.instructions[candidate.producer], self.wait);
+        let fitting = self.linked(barriers().filter(fits));
+        if fitting.is_empty() { (self.linked(barriers()), false) } else { (fitting, true) }
+    }
+
+    /// Each producer once, by its strongest link.
+    fn linked<'c>(&self, candidates: impl Iterator<Item = &'c Candidate>) -> Vec<Linked> {
+        let mut linked: BTreeMap<usize, Linked> = BTreeMap::new();
+        for candidate in candidates {
+            let link = self.link(candidate);
+            let known = linked.entry(candidate.producer).or_insert(Linked {
+                producer: candidate.producer,
+                link,
+                cycles: candidate.cycles,
+            });
+            if link < known.link {
+                *known = Linked { link, ..*known };
+            }
+        }
+        linked.into_values().collect()
+    }
+
+    fn link(&self, candidate: &Candidate) -> Link {
+        let waiter = &self.instructions[self.waiting.waiter];
+        let producer = &self.instructions[candidate.producer];
+        let is_linked = !self.excludes(candidate.producer);
+        match candidate.through {
+            Through::Group => Link::Group,
+            Through::Store => Link::Store,
+            Through::Written(_) | Through::InOrder if is_linked && waiter.reads.intersects(&producer.writes) => {
+                Link::Reads
+            }
+            Through::Written(_) | Through::InOrder if is_linked && waiter.writes.intersects(&producer.writes) => {
+                Link::Overwrites
+            }
+            Through::Read(_) if waiter.writes.intersects(&producer.reads) => Link::Reuses,
+            Through::Written(_) | Through::Read(_) | Through::InOrder => Link::Barrier,
+        }
+    }
+
+    /// Whether the waiter executes only where the producer does not: opposite guards, the predicate unchanged between
+    /// them. Seen within a block.
+    fn excludes(&self, producer: usize) -> bool {
+        let (first, last) = (producer, self.waiting.waiter);
+        let guards = (self.instructions[first].guard, self.instructions[last].guard);
+        let (Some(one), Some(other)) = guards else { return false };
+        first < last
+            && self.flow.block_of.get(first) == self.flow.block_of.get(last)
+            && one.register == other.register
+            && one.negated != other.negated
+            && !self.instructions[first..last].iter().any(|between| between.writes.contains(one.register))
+    }
+}
+
+/// Those with the strongest link that any has. Groups of copies are waited for whatever registers say.
+fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
+    let best = linked.iter().map(|linked| linked.link).min();
+    let is_kept = |linked: &Linked| Some(linked.link) == best || linked.link == Link::Group;
+    linked.into_iter().filter(is_kept).collect()
+}
+
+fn nearness(cycles: Option<u32>) -> f64 {
+    1.0 / f64::from(cycles.unwrap_or(1).max(1))
+}
+
+/// One row a producer: a copy that arrives on two mbarriers that are waited for bears both.
+fn merged(producers: Vec<Producer>) -> Vec<Producer> {
+    let mut merged: BTreeMap<u32, Producer> = BTreeMap::new();
+    for producer in producers {
+        merged
+            .entry(producer.producer)
+            .and_modify(|known| known.weight += producer.weight)
+            .or_insert(producer);
+    }
+    merged.into_values().collect()
+}
+
+/// Whether the hardware reports a wait for this instruction so. Read off samples: mbarriers, copies and whatever may
+/// leave the multiprocessor are long, the units beside the arithmetic are short.
+fn fits(producer: &Instruction, wait: Wait) -> bool {
+    let is_long = match producer.class {
+        Class::Global | Class::Local | Class::Texture | Class::Async | Class::Sync => true,
+        Class::Unknown => return true,
+        _ => false,
+    };
+    let is_shared = producer.memory.is_some_and(|memory| {
+        producer.class == Class::Shared || memory.kind == Access::Prefetch
+    });
+    match wait {
+        Wait::LongScoreboard => is_long,
+        Wait::ShortScoreboard => !is_long || is_shared,
+        Wait::Stores => true,
+    }
+}

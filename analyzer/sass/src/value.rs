@@ -1,0 +1,210 @@
+//! What a register holds, as far as it is a constant plus something: addresses of mbarriers and tensor maps are.
+//!
+//! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
+//! Every path counts, so a value is a set. Around a loop an addition is taken at most once; asked for its start, a
+//! value leaves out what the loop adds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::FlowGraph;
+use crate::instruction::Instruction;
+use crate::register::Register;
+use crate::word::Sm;
+
+mod expression;
+
+use expression::{Expression, Operand, Term};
+
+/// Steps of one question, after which the answer is that nothing is known.
+const MOST_STEPS: usize = 1 << 14;
+/// Values that a register is followed to.
+const MOST_VALUES: usize = 16;
+
+/// A constant, and what it is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Value {
+    pub(crate) base: Base,
+    pub(crate) constant: i64,
+}
+
+/// What a constant is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Base {
+    /// Nothing: the value is the constant.
+    Zero,
+    /// What a constant bank holds.
+    Bank {
+        /// Which bank.
+        bank: u8,
+        /// Where in it, bytes.
+        offset: u32,
+    },
+    /// Something that is not known.
+    Unknown,
+}
+
+impl Value {
+    const UNKNOWN: Self = Self { base: Base::Unknown, constant: 0 };
+
+    const fn number(constant: i64) -> Self {
+        Self { base: Base::Zero, constant }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let base = match (self.base, other.base) {
+            (Base::Zero, base) | (base, Base::Zero) => base,
+            _ => Base::Unknown,
+        };
+        Self { base, constant: self.constant.wrapping_add(other.constant) }
+    }
+
+    fn scaled(self, factor: i64) -> Self {
+        match self.base {
+            _ if factor == 1 => self,
+            Base::Zero => Self::number(self.constant.wrapping_mul(factor)),
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+/// Asks for the values of registers before instructions.
+pub(crate) struct Question<'a> {
+    instructions: &'a [Instruction],
+    flow: &'a FlowGraph,
+    sm: Sm,
+    steps: usize,
+    /// Definitions on the way to the present one.
+    path: Vec<(usize, Register)>,
+    /// Definitions that depend on themselves.
+    circular: BTreeSet<(usize, Register)>,
+    /// Whether to leave out what circular definitions add.
+    without_loops: bool,
+    definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) fn new(instructions: &'a [Instruction], flow: &'a FlowGraph, sm: Sm) -> Self {
+        let (path, circular, definitions) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Self { instructions, flow, sm, steps: 0, path, circular, without_loops: false, definitions }
+    }
+
+    /// Every value that a register can have before an instruction, loops taken at most once.
+    pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+        self.circular.clear();
+        self.ask(index, register, false)
+    }
+
+    /// The values with which a register begins: what loops add to it is left out.
+    pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+        self.circular.clear();
+        // Once to find the circles, once to leave them out.
+        self.ask(index, register, false);
+        self.ask(index, register, true)
+    }
+
+    fn ask(&mut self, index: usize, register: Register, without_loops: bool) -> BTreeSet<Value> {
+        (self.steps, self.without_loops) = (MOST_STEPS, without_loops);
+        self.register(index, register)
+    }
+
+    fn register(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+        let mut values = BTreeSet::new();
+        for definition in self.definitions(index, register) {
+            match definition {
+                Some(definition) => values.extend(self.definition(definition, register)),
+                None => {
+                    values.insert(Value::UNKNOWN);
+                }
+            }
+        }
+        limited(values)
+    }
+
+    /// Instructions whose result a register may hold before an instruction; `None` stands for what came from outside.
+    fn definitions(&mut self, index: usize, register: Register) -> Vec<Option<usize>> {
+        if let Some(known) = self.definitions.get(&(index, register)) {
+            return known.clone();
+        }
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![index];
+        while let Some(at) = open.pop() {
+            let before = self.flow.before(at);
+            if before.is_empty() {
+                found.insert(None);
+            }
+            for earlier in before.into_iter().filter(|earlier| seen.insert(*earlier)).collect::<Vec<_>>() {
+                let instruction = &self.instructions[earlier];
+                let defines = instruction.writes.contains(register);
+                if defines {
+                    found.insert(Some(earlier));
+                }
+                if !defines || !instruction.is_unconditional() {
+                    open.push(earlier);
+                }
+            }
+            if seen.len() > MOST_STEPS {
+                found.insert(None);
+                break;
+            }
+        }
+        let found: Vec<_> = found.into_iter().collect();
+        self.definitions.insert((index, register), found.clone());
+        found
+    }
+
+    /// What an instruction puts into a register.
+    fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+        let key = (index, register);
+        if let Some(place) = self.path.iter().position(|on_path| *on_path == key) {
+            self.circular.extend(self.path[place..].iter().copied());
+            return BTreeSet::new();
+        }
+        self.steps = self.steps.saturating_sub(1);
+        if self.steps == 0 {
+            return BTreeSet::from([Value::UNKNOWN]);
+        }
+        self.path.push(key);
+        let values = self.result(index, register);
+        self.path.pop();
+        values
+    }
+
+    fn result(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+        match Expression::of(&self.instructions[index], register, self.sm) {
+            Expression::Unknown => BTreeSet::from([Value::UNKNOWN]),
+            Expression::Sum(terms) => {
+                let is_circular = self.without_loops && self.circular.contains(&(index, register));
+                let is_kept = |term: &Term| !is_circular || matches!(term.operand, Operand::Register(_));
+                let terms: Vec<Term> = terms.into_iter().filter(is_kept).collect();
+                self.sum(index, &terms)
+            }
+            Expression::Either(operands) => {
+                let values = operands.into_iter().flat_map(|operand| self.operand(index, operand));
+                limited(values.collect())
+            }
+        }
+    }
+
+    fn sum(&mut self, index: usize, terms: &[Term]) -> BTreeSet<Value> {
+        let mut sums = BTreeSet::from([Value::number(0)]);
+        for term in terms {
+            let values = self.operand(index, term.operand);
+            let scaled = values.iter().map(|value| value.scaled(term.factor));
+            let scaled: BTreeSet<Value> = scaled.collect();
+            let added = sums.iter().flat_map(|sum| scaled.iter().map(|value| sum.plus(*value)));
+            sums = limited(added.collect());
+        }
+        sums
+    }
+
+    fn operand(&mut self, index: usize, operand: Operand) -> BTreeSet<Value> {
+        match operand {
+            Operand::Register(register) => self.register(index, register),
+            Operand::Value(value) => BTreeSet::from([value]),
+        }
+    }
+}
+
+fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
+    if values.len() <= MOST_VALUES { values } else { BTreeSet::from([Value::UNKNOWN]) }
+}

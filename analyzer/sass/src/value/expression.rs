@@ -1,0 +1,187 @@
+//! What an instruction computes, where that is a sum: moves, additions, loads of constants.
+
+use super::{Base, Value};
+use crate::instruction::Instruction;
+use crate::register::{File, Register};
+use crate::word::{Sm, Word};
+
+/// The result of an instruction.
+#[derive(Clone, Debug)]
+pub(super) enum Expression {
+    /// The sum of terms.
+    Sum(Vec<Term>),
+    /// One of several.
+    Either(Vec<Operand>),
+    /// Anything.
+    Unknown,
+}
+
+/// A part of a sum.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term {
+    pub(super) operand: Operand,
+    pub(super) factor: i64,
+}
+
+/// A source of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Operand {
+    Register(Register),
+    Value(Value),
+}
+
+/// Bit of `.X` and of `.HI`: results that are the upper halves of longer sums.
+const CARRY: u32 = 74;
+const HIGH: u32 = 80;
+/// A selector of PRMT whose three lower bytes are the first source's: it puts the block's rank above an address.
+const LOW_THREE_BYTES: u64 = 0x210;
+
+impl Expression {
+    /// What an instruction puts into one of the registers that it writes.
+    pub(super) fn of(instruction: &Instruction, register: Register, sm: Sm) -> Self {
+        let operands = Operands { word: instruction.word, sm };
+        let place = register.index.wrapping_sub(instruction.word.byte(16));
+        let Some(name) = instruction.mnemonic else { return Self::Unknown };
+        match name {
+            "LDC" | "ULDC" | "LDCU" => operands.constant_load(u32::from(place)),
+            _ if place != 0 => Self::Unknown,
+            "MOV" | "UMOV" => Self::sum([operands.second()]),
+            "R2UR" => Self::sum([Some(operands.general(24))]),
+            "IADD3" | "UIADD3" if !instruction.word.bit(CARRY) => {
+                operands.signed_sum(&[(24, 72), (0, 63), (64, 75)])
+            }
+            "VIADD" | "IADD" | "UVIADD" => operands.signed_sum(&[(24, 72), (0, 63)]),
+            "LEA" | "ULEA" if !instruction.word.bit(HIGH) => operands.scaled_sum(),
+            "IMAD" | "UIMAD" => operands.product_sum(),
+            "SEL" | "USEL" => operands.choice(),
+            "PRMT" | "UPRMT" if operands.keeps_three_bytes() => Self::sum([Some(operands.first())]),
+            _ => Self::Unknown,
+        }
+    }
+
+    fn sum<const COUNT: usize>(operands: [Option<Operand>; COUNT]) -> Self {
+        let term = |operand| Term { operand, factor: 1 };
+        let terms: Option<Vec<Term>> = operands.into_iter().map(|operand| operand.map(term)).collect();
+        terms.map_or(Self::Unknown, Self::Sum)
+    }
+}
+
+/// The source operands of an instruction, by its form.
+struct Operands {
+    word: Word,
+    sm: Sm,
+}
+
+impl Operands {
+    fn form(&self) -> u64 {
+        self.word.bits(9, 3)
+    }
+
+    /// Whether the destination, and with it the first source, is a uniform register.
+    fn is_uniform(&self) -> bool {
+        // The uniform datapath's families are 0x080 to 0x0bf, R2UR's and S2UR's destinations apart.
+        (0x080..0x0c0).contains(&self.word.family())
+    }
+
+    fn general(&self, place: u32) -> Operand {
+        let index = self.word.byte(place);
+        if index == 255 { number(0) } else { Operand::Register(Register { file: File::General, index }) }
+    }
+
+    fn uniform(&self, place: u32) -> Operand {
+        let (index, zero) =
+            if self.sm.0 >= 100 { (self.word.byte(place), 255) } else { (self.word.byte(place) & 0x3f, 63) };
+        if index == zero { number(0) } else { Operand::Register(Register { file: File::Uniform, index }) }
+    }
+
+    fn own(&self, place: u32) -> Operand {
+        if self.is_uniform() { self.uniform(place) } else { self.general(place) }
+    }
+
+    fn first(&self) -> Operand {
+        self.own(24)
+    }
+
+    /// What stands in the bits 32 to 63.
+    fn middle(&self) -> Option<Operand> {
+        match self.form() {
+            1 => Some(self.own(32)),
+            2 | 4 => {
+                #[expect(clippy::cast_possible_truncation, reason = "thirty-two bits")]
+                let bits = self.word.bits(32, 32) as u32;
+                Some(number(i64::from(bits.cast_signed())))
+            }
+            3 | 5 => Some(self.bank(0)),
+            6 | 7 => Some(self.uniform(32)),
+            _ => None,
+        }
+    }
+
+    /// The second source: in some forms it stands behind the third.
+    fn second(&self) -> Option<Operand> {
+        if matches!(self.form(), 2 | 3 | 7) { Some(self.own(64)) } else { self.middle() }
+    }
+
+    fn third(&self) -> Option<Operand> {
+        if matches!(self.form(), 2 | 3 | 7) { self.middle() } else { Some(self.own(64)) }
+    }
+
+    fn bank(&self, further_words: u32) -> Operand {
+        #[expect(clippy::cast_possible_truncation, reason = "five and sixteen bits")]
+        let (bank, offset) = (self.word.bits(54, 5) as u8, self.word.bits(38, 16) as u32);
+        Operand::Value(Value { base: Base::Bank { bank, offset: offset + 4 * further_words }, constant: 0 })
+    }
+
+    /// A load from a constant bank at a fixed offset.
+    fn constant_load(&self, place: u32) -> Expression {
+        // Form 5 has its place in the instruction, behind a register of which RZ is none.
+        let is_indexed = if self.is_uniform() { self.form() != 5 } else { self.word.byte(24) != 255 };
+        if is_indexed || place > 3 { Expression::Unknown } else { Expression::sum([Some(self.bank(place))]) }
+    }
+
+    /// Sources, each with the bit that negates it. Place 0 stands for the second source.
+    fn signed_sum(&self, places: &[(u32, u32)]) -> Expression {
+        let is_immediate = matches!(self.form(), 2 | 4);
+        let term = |(place, negation): &(u32, u32)| {
+            let operand = match *place {
+                0 => self.second(),
+                64 => self.third(),
+                place => Some(self.own(place)),
+            }?;
+            // An immediate's sign is its own.
+            let is_negated = self.word.bit(*negation) && !(is_immediate && *place == 0);
+            Some(Term { operand, factor: if is_negated { -1 } else { 1 } })
+        };
+        places.iter().map(term).collect::<Option<Vec<_>>>().map_or(Expression::Unknown, Expression::Sum)
+    }
+
+    fn scaled_sum(&self) -> Expression {
+        let Some(added) = self.second() else { return Expression::Unknown };
+        let scaled = Term { operand: self.first(), factor: 1 << self.word.bits(75, 5) };
+        Expression::Sum(vec![scaled, Term { operand: added, factor: 1 }])
+    }
+
+    /// first * second + third, where one factor is a number.
+    fn product_sum(&self) -> Expression {
+        let (Some(second), Some(third)) = (self.second(), self.third()) else { return Expression::Unknown };
+        let product = match (self.first(), second) {
+            (Operand::Value(Value { base: Base::Zero, constant }), operand)
+            | (operand, Operand::Value(Value { base: Base::Zero, constant })) => Term { operand, factor: constant },
+            _ => Term { operand: Operand::Value(Value::UNKNOWN), factor: 1 },
+        };
+        let terms = [product, Term { operand: third, factor: 1 }];
+        Expression::Sum(terms.into_iter().filter(|term| term.factor != 0).collect())
+    }
+
+    fn choice(&self) -> Expression {
+        self.second().map_or(Expression::Unknown, |second| Expression::Either(vec![self.first(), second]))
+    }
+
+    fn keeps_three_bytes(&self) -> bool {
+        self.form() == 4 && self.word.bits(32, 12) == LOW_THREE_BYTES
+    }
+}
+
+const fn number(constant: i64) -> Operand {
+    Operand::Value(Value::number(constant))
+}
