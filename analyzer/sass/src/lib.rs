@@ -16,15 +16,17 @@ pub mod control;
 pub mod cubin;
 pub mod graph;
 pub mod instruction;
+pub mod line;
 pub mod register;
 pub mod word;
 
 mod copies;
 mod decode;
+mod demangle;
+mod elf;
 mod scoreboard;
 mod slice;
 mod value;
-#[expect(dead_code, reason = "line tables will use the rest")]
-mod elf;
 
 pub use decode::decode;
+pub use demangle::demangle;

@@ -130,7 +130,11 @@ impl<'a> Reader<'a> {
             if !header.is_relocation() || !self.code.contains_key(&section) {
                 continue;
             }
-            for relocation in self.elf.relocation_table(table).into_iter().flatten() {
+            let relocations = self.elf.relocation_table(table).into_iter().flatten();
+            // With an addend it is a place in a function, such as where a call returns to.
+            for relocation in
+                relocations.filter(|relocation| relocation.addend.is_none_or(|addend| addend == 0))
+            {
                 let function = symbols.get(relocation.symbol).filter(is_function_or_unknown);
                 if let Some(name) = function.and_then(|symbol| symbols.name(&symbol)) {
                     self.add_reference(section, relocation.offset, name);

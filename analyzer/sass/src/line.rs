@@ -1,0 +1,161 @@
+//! Which lines of source an instruction comes from, with the functions that were inlined around it.
+//!
+//! `.debug_line` is DWARF's, with three habits of NVIDIA's: every kernel begins at address 0 until relocations are
+//! applied; a row may name the function that it was inlined from, and the row of the call; `-lineinfo` writes no other
+//! debug information, so that nothing else says which function was inlined.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::cubin::{Cubin, CubinError, Section};
+use crate::elf::Elf;
+use names::Names;
+use program::Rows;
+
+mod names;
+mod program;
+
+/// Calls around an instruction that are followed.
+const MOST_FRAMES: usize = 128;
+
+/// The lines of a cubin's instructions. Empty for one that was compiled without `-lineinfo`.
+#[derive(Clone, Debug, Default)]
+pub struct LineTable {
+    rows: Vec<Row>,
+    /// Per section of the cubin.
+    starts: Vec<Starts>,
+    names: Names,
+    /// What could not be read of it, and why; the rest is as good as without.
+    pub damage: Vec<String>,
+}
+
+/// One place in the source, on the way from an instruction out to its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The inlined function that holds the line, demangled; none for the function whose code it is.
+    pub function: Option<&'a str>,
+    /// The file's path as the compiler stored it; empty where it is not known.
+    pub file: &'a str,
+    /// The line, from 1 on; 0 where the compiler names none.
+    pub line: u32,
+}
+
+/// A row's place among all rows.
+type RowId = u32;
+/// Where rows begin to hold, by offset. No row: the lines end there.
+type Starts = Vec<(u32, Option<RowId>)>;
+
+/// What a row of the table says.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Index among the names' files.
+    file: u32,
+    line: u32,
+    /// The row of the call by which this line was inlined: always an earlier one.
+    call: Option<RowId>,
+    /// Index among the names' functions.
+    function: Option<u32>,
+}
+
+impl LineTable {
+    /// Reads the lines of a cubin. What is damaged in them is named in [`LineTable::damage`] and missing.
+    pub fn read(bytes: &[u8], cubin: &Cubin) -> Result<Self, CubinError> {
+        // As with cubins: what readers do with malformed input stays here.
+        catch_unwind(AssertUnwindSafe(|| parse(bytes, cubin))).unwrap_or(Err(CubinError::Malformed))
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines of an instruction, innermost first. `section` is an index into the cubin's sections.
+    pub fn frames(&self, section: usize, offset: u32) -> impl Iterator<Item = Frame<'_>> {
+        let row = |id: RowId| self.rows.get(id as usize);
+        let first = self.row_at(section, offset).and_then(row);
+        let rows = std::iter::successors(first, move |inner| inner.call.and_then(row));
+        rows.take(MOST_FRAMES).map(|row| self.frame(row))
+    }
+
+    fn row_at(&self, section: usize, offset: u32) -> Option<RowId> {
+        let starts = self.starts.get(section)?;
+        let behind = starts.partition_point(|(start, _)| *start <= offset);
+        starts.get(behind.checked_sub(1)?)?.1
+    }
+
+    fn frame(&self, row: &Row) -> Frame<'_> {
+        let function = row.function.and_then(|function| self.names.function(function));
+        Frame { function, file: self.names.file(row.file), line: row.line }
+    }
+}
+
+fn parse(bytes: &[u8], cubin: &Cubin) -> Result<LineTable, CubinError> {
+    let elf = Elf::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
+    let Some(section) = elf.find(".debug_line") else { return Ok(LineTable::default()) };
+    let Some(programs) = elf.section_bytes(section) else {
+        let damage = vec!["its line table lies outside the file".to_owned()];
+        return Ok(LineTable { damage, ..LineTable::default() });
+    };
+    let text = |name: &str| elf.find(name).and_then(|section| elf.section_bytes(section)).unwrap_or_default();
+    let sources = program::Sources {
+        programs: &relocated(&elf, section, programs, cubin),
+        strings: text(".debug_str"),
+        line_strings: text(".debug_line_str"),
+    };
+    // A function without lines of its own does not continue those of the function before it.
+    let functions =
+        |section: &Section| section.functions.iter().map(|function| (function.offset, None)).collect();
+    let starts = cubin.sections.iter().map(functions).collect();
+    let Rows { all: rows, mut starts, names, damage } = program::rows(&sources, starts);
+    starts.iter_mut().for_each(keep_last);
+    Ok(LineTable { rows, starts, names, damage })
+}
+
+/// A copy of the line programs whose addresses are (one more than the section's index, offset in it).
+fn relocated(elf: &Elf<'_>, section: usize, programs: &[u8], cubin: &Cubin) -> Vec<u8> {
+    /// `R_CUDA_64`: an address of eight bytes.
+    const ADDRESS: u32 = 2;
+    let mut programs = programs.to_vec();
+    let Some(symbols) = elf.symbols() else { return programs };
+    let sections = section_indices(elf, cubin);
+    for relocation in elf.relocations(section).filter(|relocation| relocation.kind == ADDRESS) {
+        let Some(symbol) = symbols.get(relocation.symbol) else { continue };
+        let Some(index) = sections.get(&symbol.st_shndx) else { continue };
+        let place = usize::try_from(relocation.offset).ok();
+        let place = place.and_then(|place| programs.get_mut(place..)?.first_chunk_mut::<8>());
+        let Some(place) = place else { continue };
+        let addend = relocation.addend.map_or_else(|| u64::from_le_bytes(*place), i64::cast_unsigned);
+        let offset = symbol.st_value.wrapping_add(addend);
+        *place = program::address(*index, offset).to_le_bytes();
+    }
+    programs
+}
+
+/// Sections of code: by index in the file, index in the cubin.
+fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
+    let by_range: BTreeMap<_, _> = cubin
+        .sections
+        .iter()
+        .enumerate()
+        .map(|(index, section)| ((section.bytes.start, section.bytes.end), index))
+        .collect();
+    let indices = 0..elf.sections().len();
+    indices
+        .filter_map(|at| {
+            let range = elf.range(at)?;
+            Some((at, *by_range.get(&(range.start, range.end))?))
+        })
+        .collect()
+}
+
+/// Sorts rows by offset; of those at one offset the last holds.
+fn keep_last(starts: &mut Starts) {
+    starts.sort_by_key(|(offset, _)| *offset);
+    starts.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = later.1;
+        }
+        same
+    });
+}
