@@ -102,11 +102,14 @@ impl<'a> Elf<'a> {
 
     /// The relocations of a section.
     pub(crate) fn relocations(&self, section: usize) -> impl Iterator<Item = Relocation> {
-        let of = move |header: &SectionHeader| {
-            matches!(header.sh_type, SHT_REL | SHT_RELA) && header.sh_info as usize == section
-        };
-        let tables = self.headers.iter().enumerate().filter(move |(_, header)| of(header));
-        tables.flat_map(|(table, _)| self.relocation_table(table).into_iter().flatten())
+        let tables = (0..self.headers.len()).filter(move |table| self.relocated(*table) == Some(section));
+        tables.flat_map(|table| self.relocation_table(table).into_iter().flatten())
+    }
+
+    /// The section that a table of relocations is for; none where it is no such table.
+    pub(crate) fn relocated(&self, table: usize) -> Option<usize> {
+        let header = self.headers.get(table)?;
+        matches!(header.sh_type, SHT_REL | SHT_RELA).then_some(header.sh_info as usize)
     }
 
     /// The relocations that a section holds, if it holds any.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use goblin::elf::section_header::{SHN_UNDEF, SHT_PROGBITS};
+use goblin::elf::section_header::SHT_PROGBITS;
 use goblin::elf::sym::{STT_FUNC, Sym};
 
 use super::{Cubin, CubinError, Function, Section, info};
@@ -125,23 +125,26 @@ impl<'a> Reader<'a> {
     /// Reads which functions' addresses the code takes.
     fn read_references(&mut self) {
         let Some(symbols) = self.symbols.take() else { return };
-        for (table, header) in self.elf.sections().iter().enumerate() {
-            let section = header.sh_info as usize;
-            if !header.is_relocation() || !self.code.contains_key(&section) {
-                continue;
-            }
-            let relocations = self.elf.relocation_table(table).into_iter().flatten();
-            // With an addend it is a place in a function, such as where a call returns to.
-            for relocation in
-                relocations.filter(|relocation| relocation.addend.is_none_or(|addend| addend == 0))
-            {
-                let function = symbols.get(relocation.symbol).filter(is_function_or_unknown);
-                if let Some(name) = function.and_then(|symbol| symbols.name(&symbol)) {
-                    self.add_reference(section, relocation.offset, name);
-                }
+        for table in 0..self.elf.sections().len() {
+            if let Some(section) = self.elf.relocated(table) {
+                self.read_relocations(&symbols, table, section);
             }
         }
         self.symbols = Some(symbols);
+    }
+
+    fn read_relocations(&mut self, symbols: &Symbols<'_>, table: usize, section: usize) {
+        if !self.code.contains_key(&section) {
+            return;
+        }
+        for relocation in self.elf.relocation_table(table).into_iter().flatten() {
+            let function = symbols.get(relocation.symbol).filter(|symbol| symbol.st_type() == STT_FUNC);
+            let name = function.and_then(|function| symbols.name(&function));
+            // With an addend it is a place in a function, such as where a call returns to.
+            if let Some(name) = name.filter(|_| relocation.addend.unwrap_or(0) == 0) {
+                self.add_reference(section, relocation.offset, name);
+            }
+        }
     }
 
     fn add_reference(&mut self, section: usize, place: u64, name: &str) {
@@ -218,11 +221,6 @@ fn cut_functions(functions: &mut Vec<Function>) {
         }
         function.bytes = function.bytes.min(next - function.offset);
     }
-}
-
-/// What is not defined here has the type of whatever defines it elsewhere.
-fn is_function_or_unknown(symbol: &Sym) -> bool {
-    symbol.st_type() == STT_FUNC || symbol.st_shndx == SHN_UNDEF as usize
 }
 
 /// Reads the attributes of a kernel.
