@@ -1,21 +1,115 @@
 //! From bits to what depends on them.
+//!
+//! ```text
+//! word ── opcode ── Family (a row of decode/<class>.rs: name, class, operands, memory, flow)
+//!   │                  │
+//!   └── fields ────────┴──► registers written and read, memory, flow
+//! ```
+//!
+//! The tables hold what is regular: where an operand is, how wide it is, when it is there. The few instructions whose
+//! widths or registers need a calculation have it beside their table. Guard and control word are at the same place in
+//! every instruction, known or not.
+
+mod alu;
+mod asynchronous;
+mod atomic;
+mod barrier;
+mod branch;
+mod convert;
+mod family;
+mod flow;
+mod global;
+mod half;
+mod mask;
+mod matrix;
+mod memory;
+mod misc;
+mod multiply;
+mod operand;
+mod shared;
+mod shuffle;
+mod special;
+mod tensor;
+mod texture;
+mod uniform;
 
 use crate::control::Control;
-use crate::instruction::{Class, Flow, Instruction};
-use crate::register::Registers;
+use crate::instruction::{Class, Flow, Guard, Instruction};
+use crate::register::{File, Register, Registers};
 use crate::word::{Sm, Word};
 
+use family::Family;
+use operand::{Operand, Role};
+
+/// Index of the predicates that are always true, PT and UPT.
+const ALWAYS: u8 = 7;
+
 /// Decodes an instruction. One that is not known says so; its guard and scheduling are read all the same.
-pub fn decode(word: Word, _sm: Sm) -> Instruction {
+pub fn decode(word: Word, sm: Sm) -> Instruction {
+    match family::find(word, sm) {
+        Some(family) => known(word, sm, family),
+        None => unknown(word),
+    }
+}
+
+fn unknown(word: Word) -> Instruction {
+    let guard = guard(word, File::Predicate);
     Instruction {
         word,
         mnemonic: None,
         class: Class::Unknown,
-        guard: None,
+        guard,
         writes: Registers::NONE,
-        reads: Registers::NONE,
+        reads: guard_register(guard).into_iter().collect(),
         memory: None,
         flow: Flow::Next,
         control: Control::of(word),
     }
+}
+
+fn known(word: Word, sm: Sm, family: &'static Family) -> Instruction {
+    let guard = guard(word, family.guard);
+    let mut writes = Registers::NONE;
+    let mut reads = Registers::NONE;
+    for operand in family.operands {
+        let set = if operand.role == Role::Write { &mut writes } else { &mut reads };
+        add(set, operand, word, sm);
+    }
+    if let Some(add_masked) = family.masked {
+        add_masked(word, &mut writes, &mut reads);
+    }
+    if let Some(register) = guard_register(guard) {
+        reads.insert(register);
+    }
+    Instruction {
+        word,
+        mnemonic: Some(family.name),
+        class: family.class,
+        guard,
+        writes,
+        reads,
+        memory: family.memory.map(|rule| memory::read(&rule, family.operands, word, sm)),
+        flow: flow::read(family.flow, word, sm),
+        control: Control::of(word),
+    }
+}
+
+fn add(set: &mut Registers, operand: &Operand, word: Word, sm: Sm) {
+    let Some(first) = operand.first(word, sm) else { return };
+    let room = u16::from(operand::zero_index(first.file, sm).saturating_sub(first.index));
+    match operand.width.of(word).min(room) {
+        1 => set.insert(first),
+        width => set.insert_run(first, width),
+    }
+}
+
+/// The predicate before an instruction, of the file that its kind of instruction uses.
+fn guard(word: Word, file: File) -> Option<Guard> {
+    let register = Register { file, index: word.byte(12) & 7 };
+    let negated = word.bit(15);
+    (register.index != ALWAYS || negated).then_some(Guard { register, negated })
+}
+
+fn guard_register(guard: Option<Guard>) -> Option<Register> {
+    guard.map(|guard| guard.register).filter(|register| register.index != ALWAYS)
 }

@@ -1,0 +1,81 @@
+//! Prints what the decoder reads from instructions, one a line, fields apart by tabs.
+//!
+//! Standard input has one instruction a line: the architecture's number, a space, the 128 bits as 32 hexadecimal
+//! digits, high half first. Each line of output has: bits, mnemonic, class, guard, registers written, registers read,
+//! memory (space, kind, bytes, address, uniform register, offset), flow, control word (stall cycles, write barrier,
+//! read barrier, wait mask). `-` stands for nothing.
+
+use std::io::{self, BufRead, BufWriter, Write};
+
+use stallmap_sass::decode;
+use stallmap_sass::instruction::{Flow, Instruction, Memory};
+use stallmap_sass::register::Registers;
+use stallmap_sass::word::{Sm, Word};
+
+fn main() -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let (sm, word) = parse(&line).ok_or_else(|| io::Error::other(format!("not `SM HEX`: `{line}`")))?;
+        writeln!(out, "{}", row(&decode(word, sm)))?;
+    }
+    out.flush()
+}
+
+fn parse(line: &str) -> Option<(Sm, Word)> {
+    let (sm, word) = line.trim().split_once(' ')?;
+    Some((Sm(sm.parse().ok()?), Word(u128::from_str_radix(word, 16).ok()?)))
+}
+
+fn row(instruction: &Instruction) -> String {
+    let control = instruction.control;
+    [
+        format!("{:032x}", instruction.word.0),
+        instruction.mnemonic.unwrap_or("-").to_owned(),
+        instruction.class.name().to_owned(),
+        or_dash(instruction.guard),
+        registers(&instruction.writes),
+        registers(&instruction.reads),
+        instruction.memory.map_or_else(|| "-".to_owned(), |memory| accessed(&memory)),
+        flow(instruction.flow),
+        format!(
+            "{} {} {} {:02x}",
+            control.stall_cycles,
+            or_dash(control.write_barrier),
+            or_dash(control.read_barrier),
+            control.wait_mask
+        ),
+    ]
+    .join("\t")
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn registers(set: &Registers) -> String {
+    if set.is_empty() { "-".to_owned() } else { set.to_string() }
+}
+
+fn accessed(memory: &Memory) -> String {
+    let (address, uniform) = (or_dash(memory.address), or_dash(memory.uniform));
+    format!(
+        "{},{},{},{address},{uniform},{}",
+        memory.space.name(),
+        memory.kind.name(),
+        memory.bytes,
+        memory.offset
+    )
+}
+
+fn flow(flow: Flow) -> String {
+    let (name, displacement, conditional) = match flow {
+        Flow::Next => return "next".to_owned(),
+        Flow::Branch { displacement, conditional } => ("branch", Some(displacement), conditional),
+        Flow::IndirectBranch { conditional } => ("indirect branch", None, conditional),
+        Flow::Call { displacement, conditional } => ("call", displacement, conditional),
+        Flow::Return { conditional } => ("return", None, conditional),
+        Flow::Exit { conditional } => ("exit", None, conditional),
+    };
+    format!("{name},{},{}", or_dash(displacement), if conditional { "conditional" } else { "always" })
+}

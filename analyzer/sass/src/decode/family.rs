@@ -1,0 +1,144 @@
+//! A row of the tables: what all instructions of a family have in common.
+
+use std::sync::LazyLock;
+
+use crate::instruction::Class;
+use crate::register::{File, Registers};
+use crate::word::{Sm, Word};
+
+use super::flow::FlowRule;
+use super::memory::MemoryRule;
+use super::operand::{Operand, When};
+use super::{
+    alu, asynchronous, barrier, branch, convert, global, half, misc, multiply, shared, shuffle, special,
+    tensor, texture, uniform,
+};
+
+/// Families by their number: nine bits.
+const FAMILIES: usize = 512;
+
+/// Instructions that share a family, and their forms, architectures and selecting bits where the family is split.
+#[derive(Clone, Copy)]
+pub(super) struct Family {
+    /// Bits 0 to 8.
+    code: u16,
+    /// Bit n: form n (bits 9 to 11) belongs here.
+    forms: u8,
+    /// The architectures that have it.
+    since: u32,
+    until: u32,
+    /// What else tells it from others of its number.
+    select: When,
+    pub(super) name: &'static str,
+    pub(super) class: Class,
+    pub(super) operands: &'static [Operand],
+    /// Adds registers that a mask in the instruction names.
+    pub(super) masked: Option<fn(Word, &mut Registers, &mut Registers)>,
+    pub(super) guard: File,
+    pub(super) memory: Option<MemoryRule>,
+    pub(super) flow: FlowRule,
+}
+
+/// A family with operands and nothing special.
+pub(super) const fn family(
+    code: u16,
+    name: &'static str,
+    class: Class,
+    operands: &'static [Operand],
+) -> Family {
+    Family {
+        code,
+        forms: 0xff,
+        since: 0,
+        until: u32::MAX,
+        select: When::Always,
+        name,
+        class,
+        operands,
+        masked: None,
+        guard: File::Predicate,
+        memory: None,
+        flow: FlowRule::Next,
+    }
+}
+
+impl Family {
+    pub(super) const fn since(self, sm: u32) -> Self {
+        Self { since: sm, ..self }
+    }
+
+    pub(super) const fn until(self, sm: u32) -> Self {
+        Self { until: sm, ..self }
+    }
+
+    pub(super) const fn select(self, select: When) -> Self {
+        Self { select, ..self }
+    }
+
+    pub(super) const fn forms(self, forms: u8) -> Self {
+        Self { forms, ..self }
+    }
+
+    pub(super) const fn memory(self, rule: MemoryRule) -> Self {
+        Self { memory: Some(rule), ..self }
+    }
+
+    pub(super) const fn flow(self, flow: FlowRule) -> Self {
+        Self { flow, ..self }
+    }
+
+    pub(super) const fn masked(self, add: fn(Word, &mut Registers, &mut Registers)) -> Self {
+        Self { masked: Some(add), ..self }
+    }
+
+    /// Its guard is a uniform predicate.
+    pub(super) const fn uniform_guard(self) -> Self {
+        Self { guard: File::UniformPredicate, ..self }
+    }
+
+    fn fits(&self, word: Word, sm: Sm) -> bool {
+        let form = word.byte(9) & 7;
+        self.forms >> form & 1 == 1 && self.since <= sm.0 && sm.0 <= self.until && self.select.holds(word)
+    }
+}
+
+/// The family of an instruction: the first row of its number that fits.
+pub(super) fn find(word: Word, sm: Sm) -> Option<&'static Family> {
+    let code = usize::from(word.family());
+    let rows = INDEX.first.get(code).zip(INDEX.first.get(code + 1));
+    let (first, end) = rows.map(|(first, end)| (*first, *end))?;
+    INDEX.rows.get(first..end)?.iter().find(|family| family.fits(word, sm))
+}
+
+/// All rows by number.
+struct Index {
+    rows: Vec<Family>,
+    /// By number: its first row. One more at the end.
+    first: Vec<usize>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut rows: Vec<Family> = TABLES.iter().flat_map(|table| table.iter().copied()).collect();
+    rows.sort_by_key(|family| family.code);
+    let first =
+        (0..=FAMILIES).map(|code| rows.partition_point(|family| usize::from(family.code) < code)).collect();
+    Index { rows, first }
+});
+
+static TABLES: [&[Family]; 15] = [
+    alu::FAMILIES,
+    multiply::FAMILIES,
+    half::FAMILIES,
+    tensor::FAMILIES,
+    convert::FAMILIES,
+    special::FAMILIES,
+    uniform::FAMILIES,
+    global::FAMILIES,
+    shared::FAMILIES,
+    texture::FAMILIES,
+    asynchronous::FAMILIES,
+    shuffle::FAMILIES,
+    barrier::FAMILIES,
+    branch::FAMILIES,
+    misc::FAMILIES,
+];

@@ -1,0 +1,19 @@
+//! Arithmetic of 16 bits, two values a register.
+
+use super::family::{Family, family};
+use super::operand::{A, B, C, D, Operand, P, P2, Q, S};
+use crate::instruction::Class;
+
+const fn half(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    family(code, name, Class::Half, operands)
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    half(0x030, "HADD2", &[D, A, S]),
+    half(0x031, "HFMA2", &[D, A, B, C]),
+    half(0x032, "HMUL2", &[D, A, B]),
+    half(0x033, "HSET2", &[D, A, S, Q]),
+    half(0x034, "HSETP2", &[P, P2, A, S, Q]),
+    half(0x035, "HFMA2", &[D, A, B, C]).until(90),
+    half(0x040, "HMNMX2", &[D, A, B, Q]),
+];

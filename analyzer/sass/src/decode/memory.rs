@@ -1,0 +1,87 @@
+//! How an instruction accesses memory: the parts of it that are not registers.
+
+use crate::instruction::{Access, Memory, Space};
+use crate::word::{Sm, Word};
+
+use super::operand::{Operand, Role};
+
+/// What a family's rows say of its accesses. Addresses are operands with the roles `Address` and `Base`.
+#[derive(Clone, Copy)]
+pub(super) struct MemoryRule {
+    space: Space,
+    kind: Access,
+    bytes: Bytes,
+    offset: Offset,
+}
+
+/// Bytes a lane.
+#[derive(Clone, Copy)]
+pub(super) enum Bytes {
+    Unknown,
+    Fixed(u32),
+    /// By the memory size in the three bits from here on.
+    Size(u32),
+    Rule(fn(Word) -> u32),
+}
+
+/// What is added to the address.
+#[derive(Clone, Copy)]
+pub(super) enum Offset {
+    None,
+    /// Signed bytes, so many bits from here on.
+    Signed(u32, u32),
+}
+
+/// The usual place of an offset.
+pub(super) const OFFSET: Offset = Offset::Signed(40, 24);
+
+pub(super) const fn access(space: Space, kind: Access, bytes: Bytes, offset: Offset) -> MemoryRule {
+    MemoryRule { space, kind, bytes, offset }
+}
+
+pub(super) fn read(rule: &MemoryRule, operands: &[Operand], word: Word, sm: Sm) -> Memory {
+    let first_of = |role| {
+        let mut candidates = operands.iter().filter(|operand| operand.role == role);
+        candidates.find_map(|operand| operand.first(word, sm))
+    };
+    Memory {
+        space: rule.space,
+        kind: rule.kind,
+        bytes: rule.bytes.of(word),
+        address: first_of(Role::Address),
+        uniform: first_of(Role::Base),
+        offset: rule.offset.of(word),
+    }
+}
+
+impl Bytes {
+    fn of(self, word: Word) -> u32 {
+        match self {
+            Self::Unknown => 0,
+            Self::Fixed(bytes) => bytes,
+            Self::Size(start) => bytes_of_size(word.bits(start, 3)),
+            Self::Rule(rule) => rule(word),
+        }
+    }
+}
+
+/// u8, s8, u16, s16, 32, 64, 128 bits.
+const fn bytes_of_size(size: u64) -> u32 {
+    match size {
+        0 | 1 => 1,
+        2 | 3 => 2,
+        4 => 4,
+        5 => 8,
+        6 => 16,
+        _ => 0,
+    }
+}
+
+impl Offset {
+    fn of(self, word: Word) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Signed(start, width) => i32::try_from(word.signed(start, width)).unwrap_or_default(),
+        }
+    }
+}

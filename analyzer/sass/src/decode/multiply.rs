@@ -1,0 +1,31 @@
+//! Multiplications and additions of 32 bits, and arithmetic of 64-bit floats.
+
+use super::family::{Family, family};
+use super::operand::{A, B, C, D, Operand, P, P2, Q, S, When};
+use crate::instruction::Class;
+
+const fn fma(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    family(code, name, Class::Fma, operands)
+}
+
+const fn double(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    family(code, name, Class::Double, operands)
+}
+
+/// Carry in: `.X`.
+const EXTENDED: When = When::Set(74);
+
+pub(super) const FAMILIES: &[Family] = &[
+    fma(0x020, "FMUL", &[D, A, B]),
+    fma(0x021, "FADD", &[D, A, S]),
+    fma(0x022, "FSWZADD", &[D, A, S]),
+    fma(0x023, "FFMA", &[D, A, B, C]),
+    fma(0x024, "IMAD", &[D, A, B, C, Q.when(EXTENDED)]),
+    fma(0x025, "IMAD", &[D.wide(2), P, A, B, C.wide(2), Q.when(EXTENDED)]),
+    fma(0x026, "IDP", &[D, A, B, C]),
+    fma(0x027, "IMAD", &[D, P, A, B, C.wide(2), Q.when(EXTENDED)]),
+    double(0x028, "DMUL", &[D.wide(2), A.wide(2), B.wide(2)]),
+    double(0x029, "DADD", &[D.wide(2), A.wide(2), C.wide(2)]),
+    double(0x02a, "DSETP", &[P, P2, A.wide(2), S.wide(2), Q]),
+    double(0x02b, "DFMA", &[D.wide(2), A.wide(2), B.wide(2), C.wide(2)]),
+];

@@ -1,0 +1,28 @@
+//! Special functions, bit counting, special registers, reductions over a warp, moves to the uniform datapath.
+
+use super::family::{Family, family};
+use super::operand::{A, D, Operand, P, Q, S, UD, When, Width, uniform_read};
+use crate::instruction::Class;
+
+const fn special(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    family(code, name, Class::Special, operands)
+}
+
+/// 64-bit values: `.U64`.
+const WIDE: Width = Width::PairIf(73);
+
+pub(super) const FAMILIES: &[Family] = &[
+    special(0x02f, "ELECT", &[P, UD, Q]),
+    special(0x0ca, "R2UR", &[UD, P, A]),
+    special(0x1c2, "R2UR", &[UD, P, A]),
+    special(0x100, "FLO", &[D, P, S]),
+    special(0x101, "BREV", &[D, S]),
+    special(0x108, "MUFU", &[D, S]),
+    special(0x109, "POPC", &[D, S]),
+    special(0x119, "S2R", &[D]),
+    special(0x14e, "LEPC", &[D.wide(2)]),
+    special(0x1a1, "MATCH", &[D, P, A.width(WIDE)]),
+    special(0x1aa, "QSPC", &[P, D, A.width(Width::PairIf(72)), uniform_read(32).wide(2).when(When::Set(91))]),
+    special(0x1c3, "S2UR", &[UD]),
+    special(0x1c4, "REDUX", &[UD, A]),
+];

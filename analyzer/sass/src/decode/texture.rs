@@ -1,0 +1,5 @@
+//! Textures and surfaces.
+
+use super::family::Family;
+
+pub(super) const FAMILIES: &[Family] = &[];

@@ -1,0 +1,50 @@
+//! The uniform datapath, and loads of constants into its registers.
+
+use super::family::{Family, family};
+use super::mask;
+use super::operand::{Operand, Q, UA, UB, UC, UD, UP, UP2, UQ, UQ2, UQ3, US, When, Width, uniform_read};
+use crate::instruction::Class;
+
+const fn uniform(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    family(code, name, Class::Uniform, operands).uniform_guard()
+}
+
+/// Carry in: `.X`.
+const EXTENDED: When = When::Set(74);
+/// The 64-bit integers of the architectures that have them.
+const WIDE: Width = Width::PairIf(80);
+
+/// USEL with these forms of sources is of 32 bits.
+const FORMS_32: u8 = 1 << 1 | 1 << 4 | 1 << 5;
+
+pub(super) const FAMILIES: &[Family] = &[
+    uniform(0x04a, "UVIMNMX", &[UD, UA, UB, UQ]),
+    uniform(0x053, "UFSETP", &[UP, UP2, UA, US, UQ]),
+    uniform(0x054, "UFADD", &[UD, UA, US]),
+    uniform(0x055, "UFFMA", &[UD, UA, UB, UC]),
+    uniform(0x05a, "UI2F", &[UD, US]),
+    uniform(0x05e, "UI2FP", &[UD, US]),
+    uniform(0x05c, "UF2I", &[UD, US]),
+    uniform(0x082, "UMOV", &[UD.width(WIDE), US.width(WIDE)]),
+    uniform(0x083, "UP2UR", &[UD, UA]).masked(mask::read_uniform_predicates),
+    family(0x086, "VOTEU", Class::Uniform, &[UD, UP, Q]),
+    uniform(0x085, "UIMNMX", &[UD.wide(2), UP, UP2, UA.wide(2), US.wide(2), UQ, UQ2]).since(100),
+    uniform(0x087, "USEL", &[UD, UA, UB, UQ]).forms(FORMS_32),
+    uniform(0x087, "USEL", &[UD.wide(2), UA.wide(2), uniform_read(32).wide(2).when(When::Form(1 << 3)), UQ]),
+    uniform(0x08c, "UISETP", &[UP, UP2, UA.width(WIDE), US.width(WIDE), UQ, UQ3.when(When::Set(72))]),
+    uniform(0x090, "UIADD3", &[UD, UP, UP2, UA, UB, UC, UQ.when(EXTENDED), UQ2.when(EXTENDED)]),
+    uniform(0x091, "ULEA", &[UD, UP, UA, UB, UC.when(When::Set(80)), UQ.when(EXTENDED)]),
+    uniform(0x092, "ULOP3", &[UD, UP, UA, UB, UC, UQ]),
+    uniform(0x096, "UPRMT", &[UD, UA, UB, UC]),
+    uniform(0x097, "UIADD3", &[UD.wide(2), UP, UP2, UA.wide(2), UB.wide(2), UC.wide(2)]),
+    uniform(0x099, "USHF", &[UD, UA, UB, UC]),
+    uniform(0x09a, "USGXT", &[UD, UA, UB]),
+    uniform(0x09b, "UBMSK", &[UD, UA, UB]),
+    uniform(0x09c, "UPLOP3", &[UP, UP2, UQ, UQ2, UQ3]),
+    uniform(0x0a4, "UIMAD", &[UD, UA, UB, UC, UQ.when(EXTENDED)]),
+    uniform(0x0a5, "UIMAD", &[UD.wide(2), UP, UA, UB, UC.wide(2), UQ.when(EXTENDED)]),
+    uniform(0x0a6, "UIMAD", &[UD, UP, UA, UB, UC.wide(2), UQ.when(EXTENDED)]),
+    uniform(0x0bd, "UFLO", &[UD, UP, US]),
+    uniform(0x0be, "UBREV", &[UD, US]),
+    uniform(0x0bf, "UPOPC", &[UD, US]),
+];
