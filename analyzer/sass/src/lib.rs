@@ -14,6 +14,7 @@
 pub mod analysis;
 pub mod control;
 pub mod cubin;
+pub mod fatbin;
 pub mod graph;
 pub mod instruction;
 pub mod line;
