@@ -3,12 +3,14 @@
 //! ```text
 //! capture file ──> tables (Parquet, memory-mapped) ──┐
 //! sql/**/*.sql ──> library (views, with their docs) ─┼──> session (DataFusion) ──> SQL ──> rows
-//! engine (address × life -> tensor), functions ──────┘
+//! engine (address × life -> tensor), functions ──────┤
+//! code (who waits for whom, from cubins) ────────────┘
 //! ```
 //!
 //! [`session::Session`] is the only place that builds a DataFusion context. Nothing here writes to stdout, parses a
 //! command line or formats an answer: the binary does.
 
+pub mod code;
 pub mod engine;
 pub mod error;
 pub mod functions;

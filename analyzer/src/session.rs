@@ -15,6 +15,8 @@ use object_store::memory::InMemory;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
+use crate::code::table::{CodeTable, Kind};
+use crate::code::{Cache, Code};
 use crate::engine::derived::{AccessTensor, PcTensorPart, ProducerWeight};
 use crate::engine::exec::Grain;
 use crate::engine::table::{DerivedTable, Engine};
@@ -70,8 +72,14 @@ pub struct TableInfo {
 }
 
 impl Session {
-    /// Opens captures under names. One alone needs no name; names that are not qualified mean the first.
+    /// Opens captures under names. One alone needs no name; names that are not qualified mean the first. What is found
+    /// in their code is not kept.
     pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
+        Self::open_with(captures, &Cache::NONE)
+    }
+
+    /// The same, with what is found in their code kept in a cache.
+    pub fn open_with(captures: &[(Option<String>, PathBuf)], cache: &Cache) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
         for (name, path) in captures {
             if name.is_none() && captures.len() > 1 {
@@ -80,11 +88,11 @@ impl Session {
             let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
             opened.push((name, CaptureReader::open(path)?));
         }
-        Self::over(opened)
+        Self::over(opened, cache)
     }
 
     /// A session over captures that are open, by name; names that are not qualified mean the first.
-    pub fn over(captures: Vec<(String, CaptureReader)>) -> Result<Self, AnalyzeError> {
+    pub fn over(captures: Vec<(String, CaptureReader)>, cache: &Cache) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
         let context = context(&first)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -98,6 +106,7 @@ impl Session {
             let tables = tables::open(&reader)?;
             let schema = Arc::new(MemorySchemaProvider::new());
             register_tables(schema.as_ref(), &tables)?;
+            register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             library::register(&session.state_in(&name), schema.as_ref())?;
             session.captures.push(OpenCapture { name, reader, tables });
@@ -185,7 +194,7 @@ impl OpenCapture {
             is_missing: table.is_missing(),
             is_derived: false,
         });
-        captured.chain(DERIVED.iter().map(|definition| self.derived_info(definition)))
+        captured.chain(derived().map(|definition| self.derived_info(&definition)))
     }
 
     fn derived_info(&self, definition: &TableDef) -> TableInfo {
@@ -206,8 +215,10 @@ impl OpenCapture {
 }
 
 /// The tables that no capture holds: they are computed when asked.
-const DERIVED: [TableDef; 4] =
-    [AccessTensor::TABLE, PcTensorPart::TABLE, ProducerWeight::TABLE, CaptureTable::TABLE];
+fn derived() -> impl Iterator<Item = TableDef> {
+    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, ProducerWeight::TABLE];
+    engine.into_iter().chain(Kind::ALL.map(Kind::table)).chain([CaptureTable::TABLE])
+}
 
 fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     let mut config = SessionConfig::new()
@@ -258,6 +269,16 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
         LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
         _ => plan.inputs().into_iter().try_for_each(check_read_only),
     }
+}
+
+/// The tables that a capture's code gives.
+fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
+    let code = Arc::new(code);
+    for kind in Kind::ALL {
+        let table = CodeTable::new(Arc::clone(&code), kind);
+        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
+    }
+    Ok(())
 }
 
 /// The tables of a capture and those derived from them.

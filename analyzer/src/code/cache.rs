@@ -1,0 +1,132 @@
+//! Findings on disk, by the content of the section that they are of: shared by captures, and never needed.
+//!
+//! A folder that cannot be written, or a file that is damaged or foreign, costs time and nothing else. The folder can
+//! be deleted at any time.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::file;
+use super::findings::Findings;
+
+/// Most bytes that a file is read of.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// What the variable holds that switches the cache off.
+const OFF: &str = "off";
+
+/// Where findings are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cache {
+    folder: Option<PathBuf>,
+}
+
+impl Cache {
+    /// No cache: everything is computed.
+    pub const NONE: Self = Self { folder: None };
+
+    /// A cache in a folder, which is made when there is something to keep.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: Some(folder.into()) }
+    }
+
+    /// The cache that the environment says: `STALLMAP_CACHE`, a folder, or `off`; else the user's folder for caches.
+    pub fn of_environment(variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
+        // What is relative would be another folder wherever the program is called.
+        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
+        let folder = match variable("STALLMAP_CACHE").filter(|path| !path.as_os_str().is_empty()) {
+            Some(path) if path == Path::new(OFF) => None,
+            Some(path) => Some(path),
+            None => absolute("XDG_CACHE_HOME")
+                .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+                .map(|caches| caches.join("stallmap")),
+        };
+        Self { folder }
+    }
+
+    /// The folder; `None` where nothing is kept.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The findings kept for a section.
+    pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
+        let file = File::open(self.path(key)?).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+        file::decode(key, &bytes)
+    }
+
+    /// Keeps the findings of a section: the whole file appears at once, or not at all.
+    pub(super) fn put(&self, key: &blake3::Hash, findings: &Findings) -> io::Result<()> {
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let Some(path) = self.path(key) else { return Ok(()) };
+        let folder = path.parent().unwrap_or(&path);
+        fs::create_dir_all(folder)?;
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let unfinished = folder.join(format!(".{}.{number}", std::process::id()));
+        let written = File::create_new(&unfinished)
+            .and_then(|mut file| file.write_all(&file::encode(key, findings)))
+            .and_then(|()| fs::rename(&unfinished, &path));
+        if written.is_err() {
+            // It may not be there; what matters is the first error.
+            drop(fs::remove_file(&unfinished));
+        }
+        written
+    }
+
+    fn path(&self, key: &blake3::Hash) -> Option<PathBuf> {
+        let name = key.to_hex();
+        let (first, rest) = name.split_at(2);
+        self.folder.as_ref().map(|folder| folder.join("code").join(first).join(rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache_of(variables: &[(&str, &str)]) -> Cache {
+        Cache::of_environment(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn the_environment_says_where() {
+        assert_eq!(cache_of(&[("HOME", "/h")]), Cache::at("/h/.cache/stallmap"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Cache::at("/c/stallmap"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "c")]), Cache::at("/h/.cache/stallmap"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "/s")]), Cache::at("/s"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "")]), Cache::at("/h/.cache/stallmap"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "off")]), Cache::NONE);
+        assert_eq!(cache_of(&[]), Cache::NONE);
+    }
+
+    #[test]
+    fn what_is_kept_is_found_and_damage_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("new"));
+        let (key, findings) = (blake3::hash(b"a"), Findings { unknown: vec![1], ..Findings::default() });
+        assert_eq!(cache.get(&key), None);
+        cache.put(&key, &findings).unwrap();
+        cache.put(&key, &findings).unwrap();
+        assert_eq!(cache.get(&key), Some(findings));
+        let path = cache.path(&key).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing unfinished is left");
+        fs::write(&path, "foreign").unwrap();
+        assert_eq!(cache.get(&key), None);
+        assert_eq!(cache.get(&blake3::hash(b"b")), None);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error_of_keeping_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let cache = Cache::at(&file);
+        assert_eq!(cache.get(&blake3::hash(b"a")), None);
+        assert!(cache.put(&blake3::hash(b"a"), &Findings::default()).is_err());
+    }
+}

@@ -1,0 +1,226 @@
+//! How findings are written into a file of the cache, and read back: numbers, little endian, behind a hash of them.
+//!
+//! What is read is checked as if it came from elsewhere: a file that is cut, foreign, of another version or of another
+//! section is none.
+
+use stallmap_sass::analysis::{Block, Confidence, Link, Producer, TensorMapUse, Wait};
+use stallmap_sass::instruction::{Class, Space};
+
+use super::findings::{Findings, MemoryInstruction};
+
+/// The first bytes of a file; the last of them is the version of this layout.
+const MAGIC: [u8; 16] = *b"stallmap code 1\n";
+/// Bytes of a BLAKE3 hash.
+const HASH_BYTES: usize = 32;
+/// Bytes before the findings.
+const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
+
+/// The bytes of a file for a section's findings.
+pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
+    let mut body = Writer::default();
+    body.list(&findings.unknown, |body, offset| body.number(*offset));
+    body.list(&findings.memory, |body, memory| {
+        body.number(memory.offset);
+        body.0.extend([memory.class.code(), memory.space.code()]);
+    });
+    body.list(&findings.blocks, |body, block| {
+        body.number(block.first);
+        body.number(block.last);
+        body.list(&block.successors, |body, successor| body.number(*successor));
+    });
+    body.list(&findings.producers, |body, producer| {
+        body.number(producer.waiter);
+        body.number(producer.producer);
+        body.option(producer.distance_cycles);
+        body.0.extend(producer.weight.to_le_bytes());
+        body.0.extend([producer.wait.code(), producer.link.code(), producer.confidence.code()]);
+    });
+    body.list(&findings.tensor_maps, |body, map| {
+        body.number(map.offset);
+        body.number(map.parameter_offset);
+    });
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(key.as_bytes());
+    bytes.extend(blake3::hash(&body.0).as_bytes());
+    bytes.extend(body.0);
+    bytes
+}
+
+/// The findings in a file's bytes, where it is whole and of this section.
+pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
+    let mut expected = MAGIC.to_vec();
+    expected.extend(key.as_bytes());
+    expected.extend(blake3::hash(body).as_bytes());
+    if head != expected {
+        return None;
+    }
+    let mut body = Reader(body);
+    let findings = Findings {
+        unknown: body.list(Reader::number)?,
+        memory: body.list(|body| {
+            Some(MemoryInstruction {
+                offset: body.number()?,
+                class: Class::of(body.byte()?)?,
+                space: Space::of(body.byte()?)?,
+            })
+        })?,
+        blocks: body.list(|body| {
+            Some(Block {
+                first: body.number()?,
+                last: body.number()?,
+                successors: body.list(Reader::number)?,
+            })
+        })?,
+        producers: body.list(producer)?,
+        tensor_maps: body
+            .list(|body| Some(TensorMapUse { offset: body.number()?, parameter_offset: body.number()? }))?,
+    };
+    body.0.is_empty().then_some(findings)
+}
+
+fn producer(body: &mut Reader<'_>) -> Option<Producer> {
+    Some(Producer {
+        waiter: body.number()?,
+        producer: body.number()?,
+        distance_cycles: body.option()?,
+        weight: f64::from_le_bytes(body.take()?),
+        wait: Wait::of(body.byte()?)?,
+        link: Link::of(body.byte()?)?,
+        confidence: Confidence::of(body.byte()?)?,
+    })
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u32) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    fn option(&mut self, number: Option<u32>) {
+        self.0.push(number.is_some().into());
+        self.number(number.unwrap_or(0));
+    }
+
+    fn list<T>(&mut self, items: &[T], write: impl Fn(&mut Self, &T)) {
+        // Offsets in a section are 32 bits, so that no list of them is longer.
+        self.number(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        items.iter().for_each(|item| write(self, item));
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn option(&mut self) -> Option<Option<u32>> {
+        let is_some = self.byte()?;
+        let number = self.number()?;
+        match is_some {
+            0 => Some(None),
+            1 => Some(Some(number)),
+            _ => None,
+        }
+    }
+
+    /// A list grows as its items are there: a wrong count reserves nothing.
+    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.number()?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(read(self)?);
+        }
+        Some(items)
+    }
+}
+
+/// A word that a file holds as a number.
+trait Coded: Sized {
+    fn code(self) -> u8;
+    fn of(code: u8) -> Option<Self>;
+}
+
+macro_rules! coded {
+    ($($type:ty: $($variant:ident $code:literal),+;)+) => {$(
+        impl Coded for $type {
+            fn code(self) -> u8 {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            fn of(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    )+};
+}
+
+coded! {
+    Wait: LongScoreboard 0, ShortScoreboard 1, Stores 2;
+    Link: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6;
+    Confidence: Exact 0, Refined 1, Shared 2, Approximate 3, Low 4;
+    Space: Global 0, Generic 1, Local 2, Shared 3, Constant 4, Texture 5, TensorMemory 6;
+    Class: Alu 0, Fma 1, Half 2, Double 3, Tensor 4, Special 5, Uniform 6, Constant 7, Global 8, Local 9, Shared 10,
+        Texture 11, Async 12, Shuffle 13, Sync 14, Control 15, Misc 16, Unknown 17;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Findings {
+        Findings {
+            unknown: vec![0x40],
+            memory: vec![MemoryInstruction { offset: 0x10, class: Class::Async, space: Space::TensorMemory }],
+            blocks: vec![Block { first: 0, last: 0x30, successors: vec![0, 0x40] }],
+            producers: vec![Producer {
+                waiter: 0x30,
+                wait: Wait::Stores,
+                producer: 0x10,
+                link: Link::Mbarrier,
+                distance_cycles: Some(7),
+                weight: 0.1,
+                confidence: Confidence::Low,
+            }],
+            tensor_maps: vec![TensorMapUse { offset: 0x10, parameter_offset: 128 }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let key = blake3::hash(b"section");
+        assert_eq!(decode(&key, &encode(&key, &findings())), Some(findings()));
+        assert_eq!(decode(&key, &encode(&key, &Findings::default())), Some(Findings::default()));
+    }
+
+    #[test]
+    fn damaged_and_foreign_files_are_none() {
+        let key = blake3::hash(b"section");
+        let whole = encode(&key, &findings());
+        assert_eq!(decode(&blake3::hash(b"another"), &whole), None);
+        for length in 0..whole.len() {
+            assert_eq!(decode(&key, &whole[..length]), None, "{length} bytes");
+        }
+        for place in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0x10;
+            assert_eq!(decode(&key, &damaged), None, "byte {place}");
+        }
+        let more = [&whole[..], b"more"].concat();
+        assert_eq!(decode(&key, &more), None);
+    }
+}

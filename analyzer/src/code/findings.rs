@@ -1,0 +1,53 @@
+//! What analysis finds in a section of code, but for the instructions: decoding gives those again at once.
+
+use stallmap_sass::analysis::{Analysis, Block, Producer, TensorMapUse};
+use stallmap_sass::instruction::{Class, Space};
+use stallmap_sass::word::INSTRUCTION_BYTES;
+
+/// What was found. Everything is by byte offset in the section, in its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Instructions whose operation is not known.
+    pub unknown: Vec<u32>,
+    /// Instructions that access memory.
+    pub memory: Vec<MemoryInstruction>,
+    /// Blocks.
+    pub blocks: Vec<Block>,
+    /// Who waits for whom.
+    pub producers: Vec<Producer>,
+    /// Tensor-map copies with their parameters.
+    pub tensor_maps: Vec<TensorMapUse>,
+}
+
+/// An instruction that accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInstruction {
+    /// Where it is.
+    pub offset: u32,
+    /// Which unit executes it.
+    pub class: Class,
+    /// Which memory.
+    pub space: Space,
+}
+
+impl Findings {
+    /// What is to be kept of an analysis.
+    pub fn of(analysis: Analysis) -> Self {
+        let instructions = || (0..).step_by(INSTRUCTION_BYTES as usize).zip(&analysis.instructions);
+        let unknown = instructions().filter(|(_, instruction)| instruction.mnemonic.is_none());
+        let unknown = unknown.map(|(offset, _)| offset).collect();
+        let memory = instructions().filter_map(|(offset, instruction)| {
+            let space = instruction.memory?.space;
+            Some(MemoryInstruction { offset, class: instruction.class, space })
+        });
+        let memory = memory.collect();
+        let Analysis { blocks, producers, tensor_maps, .. } = analysis;
+        Self { unknown, memory, blocks, producers, tensor_maps }
+    }
+
+    /// How the instruction at an offset accesses memory; `None` where it does not.
+    pub fn memory_at(&self, offset: u32) -> Option<&MemoryInstruction> {
+        let place = self.memory.binary_search_by_key(&offset, |memory| memory.offset).ok()?;
+        self.memory.get(place)
+    }
+}

@@ -1,0 +1,185 @@
+//! The functions of a capture, and the sections of its cubins that hold them.
+//!
+//! A cubin that is missing or damaged takes its own functions with it, and nothing else: they are returned with the
+//! reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::line::LineTable;
+use stallmap_sass::word::Sm;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::hash;
+use stallmap_schema::id::{FunctionId, ModuleId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::code::{Function, Module};
+
+use super::section::{Lines, Placed};
+
+/// Most bytes of code that a capture's sections may have together.
+const MAX_CODE_BYTES: u64 = 2 << 30;
+
+/// A section whose code is to be analyzed.
+pub(super) struct Found {
+    pub(super) module_id: ModuleId,
+    pub(super) sm: Sm,
+    pub(super) section: Section,
+    pub(super) code: Vec<u8>,
+    pub(super) functions: Vec<Placed>,
+    pub(super) lines: Lines,
+}
+
+/// What a capture holds of code.
+#[derive(Default)]
+pub(super) struct Sections {
+    pub(super) found: Vec<Found>,
+    /// Functions whose code is not there, with the reason.
+    pub(super) missing: Vec<(FunctionId, String)>,
+}
+
+/// Reads the cubins that hold the functions of a capture.
+pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
+    let modules = rows::<Module>(reader)?;
+    let modules: BTreeMap<ModuleId, Module> = modules.into_iter().map(|row| (row.module_id, row)).collect();
+    let mut wanted: BTreeMap<ModuleId, Vec<Function>> = BTreeMap::new();
+    for function in rows::<Function>(reader)? {
+        wanted.entry(function.module_id).or_default().push(function);
+    }
+    let budget = AtomicU64::new(MAX_CODE_BYTES);
+    let of_module = |(module_id, functions): (ModuleId, Vec<Function>)| {
+        let opened = open(reader, modules.get(&module_id));
+        read_module(module_id, opened, &functions, &budget)
+    };
+    let parts: Vec<Sections> = wanted.into_par_iter().map(of_module).collect();
+    let mut sections = Sections::default();
+    for part in parts {
+        sections.found.extend(part.found);
+        sections.missing.extend(part.missing);
+    }
+    Ok(sections)
+}
+
+/// The rows of a table; none where the capture lacks it.
+fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
+    match reader.read_rows() {
+        Err(CaptureError::MissingTable { .. }) => Ok(Vec::new()),
+        rows => rows,
+    }
+}
+
+fn read_module(
+    module_id: ModuleId,
+    opened: Result<Opened, String>,
+    functions: &[Function],
+    budget: &AtomicU64,
+) -> Sections {
+    let mut sections = Sections::default();
+    let Opened { bytes, cubin, lines } = match opened {
+        Ok(opened) => opened,
+        Err(reason) => {
+            sections.missing.extend(functions.iter().map(|row| (row.function_id, reason.clone())));
+            return sections;
+        }
+    };
+    let wanted: BTreeSet<FunctionId> = functions.iter().map(|row| row.function_id).collect();
+    let mut placed_before = BTreeSet::new();
+    let mut without_room = BTreeSet::new();
+    for (index, section) in cubin.sections.into_iter().enumerate() {
+        let functions = place(&section, module_id, &wanted, &mut placed_before);
+        let ids = || functions.iter().map(|function| function.function_id);
+        let Some(code) = bytes.get(section.bytes.clone()).filter(|_| ids().any(|id| wanted.contains(&id)))
+        else {
+            continue;
+        };
+        let length = code.len() as u64;
+        let take = |left: u64| left.checked_sub(length);
+        if budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            without_room.extend(ids());
+            continue;
+        }
+        let (code, lines) = (code.to_vec(), Lines::new(Arc::clone(&lines), index));
+        sections.found.push(Found { module_id, sm: cubin.sm, section, code, functions, lines });
+    }
+    let read: BTreeSet<FunctionId> = sections
+        .found
+        .iter()
+        .flat_map(|found| &found.functions)
+        .map(|function| function.function_id)
+        .collect();
+    for function_id in wanted.difference(&read) {
+        let reason = if without_room.contains(function_id) {
+            format!("the capture has more than {MAX_CODE_BYTES} bytes of code")
+        } else {
+            let damage = cubin.damage.first().map(|damage| format!(": {damage}")).unwrap_or_default();
+            format!("its cubin does not hold it{damage}")
+        };
+        sections.missing.push((*function_id, reason));
+    }
+    sections
+}
+
+/// A cubin that was read.
+struct Opened {
+    bytes: Vec<u8>,
+    cubin: Cubin,
+    lines: Arc<LineTable>,
+}
+
+/// A module's cubin.
+fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, String> {
+    let module = module.ok_or("the capture does not know its module")?;
+    let file = module.file.as_ref().ok_or("the capture does not hold its cubin")?;
+    let packed = reader.entry(file).map_err(|error| cause(&error))?;
+    let listed = reader.manifest().entries().find(|(name, ..)| name == file);
+    if listed.is_none_or(|(.., hash)| blake3::hash(&packed).to_hex().as_str() != hash) {
+        return Err("its cubin has another hash than the manifest says".to_owned());
+    }
+    let bytes = reader.cubin(&module.content_hash).map_err(|error| cause(&error))?;
+    let cubin = Cubin::read(&bytes).map_err(|error| format!("its cubin cannot be read: {error}"))?;
+    if !cubin.sm.is_known() {
+        return Err(format!("its architecture, sm_{}, is not known", cubin.sm.0));
+    }
+    // Lines are welcome and not needed: what is damaged in them is null.
+    let lines = LineTable::read(&bytes, &cubin).unwrap_or_default();
+    Ok(Opened { bytes, cubin, lines: Arc::new(lines) })
+}
+
+/// A reason without names of files: equal ones are counted together.
+fn cause(error: &CaptureError) -> String {
+    match error {
+        CaptureError::MissingEntry { .. } => "the capture does not hold its cubin".to_owned(),
+        CaptureError::Corrupt { cause, .. } => format!("its cubin is damaged: {cause}"),
+        other => other.to_string(),
+    }
+}
+
+/// The functions of a section. Of several at one place the wanted one counts; a name that was met is not met again.
+fn place(
+    section: &Section,
+    module_id: ModuleId,
+    wanted: &BTreeSet<FunctionId>,
+    placed_before: &mut BTreeSet<FunctionId>,
+) -> Vec<Placed> {
+    let placed = section.functions.iter().map(|function| Placed {
+        function_id: hash::function_id(module_id, &function.name),
+        name: function.name.clone(),
+        offset: function.offset,
+        bytes: function.bytes,
+        is_kernel: function.is_kernel,
+    });
+    let mut placed: Vec<Placed> =
+        placed.filter(|function| placed_before.insert(function.function_id)).collect();
+    placed.sort_by_key(|function| (function.offset, !wanted.contains(&function.function_id)));
+    placed.dedup_by_key(|function| function.offset);
+    placed
+}
+
+/// Runs a reader of foreign bytes: its panic becomes a reason.
+pub(super) fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(read)).ok()
+}

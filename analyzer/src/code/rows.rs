@@ -1,0 +1,249 @@
+//! Rows of the tables of machine code, made from sections when they are asked for.
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use stallmap_sass::analysis::{Block, Producer};
+use stallmap_sass::instruction::Class;
+use stallmap_sass::word::INSTRUCTION_BYTES;
+use stallmap_schema::id::{FunctionId, Pc};
+use stallmap_schema::table::Row;
+
+use super::derived::{
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
+};
+use super::section::{Placed, SectionCode};
+use super::{Analyzed, explain};
+
+/// What is asked of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The columns, by position in the table.
+    pub(super) columns: Vec<usize>,
+    /// Their schema.
+    pub(super) schema: SchemaRef,
+    /// The functions, where not all.
+    pub(super) functions: Option<Vec<FunctionId>>,
+}
+
+impl Asked {
+    /// Whether a column is asked for: making those that are not is left out where it costs much.
+    fn wants(&self, column: &str) -> bool {
+        self.schema.field_with_name(column).is_ok()
+    }
+
+    /// Whether rows of a section are asked for.
+    pub(super) fn wants_section(&self, section: &SectionCode) -> bool {
+        section.functions.iter().any(|function| self.wants_function(function.function_id))
+    }
+
+    fn wants_function(&self, function_id: FunctionId) -> bool {
+        self.functions.as_ref().is_none_or(|functions| functions.contains(&function_id))
+    }
+
+    fn batch<R: Row>(&self, rows: impl IntoIterator<Item = R>) -> Result<RecordBatch> {
+        let (mut builder, mut count) = (R::Builder::default(), 0);
+        for row in rows {
+            row.append(&mut builder);
+            count += 1;
+        }
+        let made = R::finish(&mut builder);
+        let columns = self.columns.iter().filter_map(|&column| made.get(column).cloned()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// Rows of `function_code`.
+pub(super) fn functions(analyzed: &Analyzed, asked: &Asked) -> Result<RecordBatch> {
+    let read = analyzed.sections.iter().flat_map(|section| {
+        let kernel = section.kernel().map(|kernel| kernel.function_id);
+        section.functions.iter().map(move |function| function_code(section, kernel, function))
+    });
+    let missing = analyzed.missing.iter().map(|(function_id, reason)| FunctionCode {
+        function_id: *function_id,
+        kernel_function_id: None,
+        is_read: false,
+        reason: Some(reason.clone()),
+        instruction_count: 0,
+        unknown_count: 0,
+        block_count: 0,
+    });
+    asked.batch(read.chain(missing).filter(|row| asked.wants_function(row.function_id)))
+}
+
+fn function_code(section: &SectionCode, kernel: Option<FunctionId>, function: &Placed) -> FunctionCode {
+    let is_here = |offset: &u32| section.function_at(*offset) == Some(function);
+    let findings = &section.findings;
+    FunctionCode {
+        function_id: function.function_id,
+        kernel_function_id: kernel.or(Some(function.function_id)),
+        is_read: true,
+        reason: None,
+        instruction_count: count(section.offsets(function)),
+        unknown_count: count(findings.unknown.iter().copied().filter(is_here)),
+        block_count: count(findings.blocks.iter().map(|block| block.first).filter(is_here)),
+    }
+}
+
+fn count(items: impl Iterator) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}
+
+/// Rows of `instruction`.
+pub(super) fn instructions(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let functions = section.functions.iter().filter(|function| asked.wants_function(function.function_id));
+    let rows = functions.flat_map(|function| {
+        section.offsets(function).filter_map(move |offset| instruction(section, function, offset, asked))
+    });
+    asked.batch(rows)
+}
+
+fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &Asked) -> Option<Instruction> {
+    let decoded = section.instruction(offset)?;
+    let text = |column: &str, text: &dyn ToString| {
+        if asked.wants(column) { text.to_string() } else { String::new() }
+    };
+    let blocks = &section.findings.blocks;
+    let block = blocks.partition_point(|block| block.first <= offset).checked_sub(1);
+    let block = block.and_then(|place| blocks.get(place)).filter(|block| offset <= block.last);
+    let maps = &section.findings.tensor_maps;
+    let map = maps.iter().find(|map| map.offset == offset);
+    let memory = decoded.memory;
+    let line = section.lines.of(offset).next();
+    Some(Instruction {
+        function_id: function.function_id,
+        pc: Pc(offset - function.offset),
+        block: block.and_then(|block| block.first.checked_sub(function.offset)).map(Pc),
+        mnemonic: decoded.mnemonic.map(str::to_owned),
+        class: decoded.class.name().to_owned(),
+        text: text("text", &decoded),
+        guard: decoded.guard.map(|guard| text("guard", &guard)),
+        writes: text("writes", &decoded.writes),
+        reads: text("reads", &decoded.reads),
+        memory_space: memory.map(|memory| memory.space.name().to_owned()),
+        memory_kind: memory.map(|memory| memory.kind.name().to_owned()),
+        memory_bytes: memory.map(|memory| memory.bytes).filter(|bytes| *bytes > 0),
+        write_barrier: decoded.control.write_barrier,
+        read_barrier: decoded.control.read_barrier,
+        wait_mask: decoded.control.wait_mask,
+        stall_cycles: decoded.control.stall_cycles,
+        is_known: decoded.mnemonic.is_some(),
+        file: line.map(|frame| frame.file.to_owned()).filter(|file| !file.is_empty()),
+        line: line.map(|frame| frame.line).filter(|line| *line > 0),
+        call_path: call_path(section, offset, asked),
+        parameter_offset: map.map(|map| map.parameter_offset),
+    })
+}
+
+/// The inlined functions around an instruction, innermost first, each with the line that calls it.
+fn call_path(section: &SectionCode, offset: u32, asked: &Asked) -> Option<String> {
+    if !asked.wants("call_path") {
+        return None;
+    }
+    let frames: Vec<_> = section.lines.of(offset).collect();
+    let calls = frames.windows(2).filter_map(|pair| match pair {
+        [inner, outer] => {
+            let name = inner.function.unwrap_or("an inlined function");
+            Some(format!("{name} called at {}:{}", outer.file, outer.line))
+        }
+        _ => None,
+    });
+    let path = calls.collect::<Vec<_>>().join("\n");
+    Some(path).filter(|path| !path.is_empty())
+}
+
+/// Rows of `basic_block`.
+pub(super) fn blocks(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let rows = section.findings.blocks.iter().filter_map(|block| {
+        let (function_id, first) = section.place(block.first)?;
+        let bytes = block.last.checked_sub(block.first)?;
+        asked.wants_function(function_id).then(|| BasicBlock {
+            function_id,
+            block: first,
+            last_pc: Pc(first.0.saturating_add(bytes)),
+            instruction_count: bytes / INSTRUCTION_BYTES + 1,
+            successor_count: count(block.successors.iter()),
+        })
+    });
+    asked.batch(rows)
+}
+
+/// Rows of `basic_block_edge`.
+pub(super) fn edges(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let of_block = |block: &Block| {
+        let from = section.place(block.first).filter(|(function_id, _)| asked.wants_function(*function_id));
+        let edge = move |successor: &u32| {
+            let (function_id, block) = from?;
+            let (successor_function_id, successor) = section.place(*successor)?;
+            Some(BasicBlockEdge { function_id, block, successor_function_id, successor })
+        };
+        block.successors.iter().filter_map(edge).collect::<Vec<_>>()
+    };
+    asked.batch(section.findings.blocks.iter().flat_map(of_block))
+}
+
+/// Rows of `producer_candidate`.
+pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let findings = &section.findings;
+    let given = findings.producers.iter().filter_map(|producer| candidate(section, producer, asked));
+    let queues = findings.memory.iter().filter_map(|memory| {
+        let (function_id, pc) = section.place(memory.offset)?;
+        asked.wants_function(function_id).then(|| ProducerCandidate {
+            function_id,
+            pc,
+            wait: "queue".to_owned(),
+            producer_function_id: function_id,
+            producer_pc: pc,
+            producer_space: memory.space.name().to_owned(),
+            producer_class: memory.class.name().to_owned(),
+            link: "itself".to_owned(),
+            distance_cycles: Some(0),
+            weight: 1.0,
+            confidence: "exact".to_owned(),
+            explanation: explanation(asked, || explain::queue(section, memory.offset)),
+        })
+    });
+    asked.batch(given.chain(queues))
+}
+
+fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Option<ProducerCandidate> {
+    let (function_id, pc) = section.place(producer.waiter)?;
+    let (producer_function_id, producer_pc) = section.place(producer.producer)?;
+    let memory = section.findings.memory_at(producer.producer);
+    let class = || section.instruction(producer.producer).map_or(Class::Unknown, |decoded| decoded.class);
+    asked.wants_function(function_id).then(|| ProducerCandidate {
+        function_id,
+        pc,
+        wait: producer.wait.name().to_owned(),
+        producer_function_id,
+        producer_pc,
+        producer_space: memory.map_or("none", |memory| memory.space.name()).to_owned(),
+        producer_class: memory.map_or_else(class, |memory| memory.class).name().to_owned(),
+        link: producer.link.name().to_owned(),
+        distance_cycles: producer.distance_cycles,
+        weight: producer.weight,
+        confidence: producer.confidence.name().to_owned(),
+        explanation: explanation(asked, || explain::sentence(section, producer)),
+    })
+}
+
+fn explanation(asked: &Asked, sentence: impl FnOnce() -> String) -> String {
+    if asked.wants("explanation") { sentence() } else { String::new() }
+}
+
+/// Rows of `tensor_map_use`.
+pub(super) fn tensor_maps(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let rows = section.findings.tensor_maps.iter().filter_map(|map| {
+        let (function_id, pc) = section.place(map.offset)?;
+        let kernel_function_id = section.kernel()?.function_id;
+        let parameter_offset = map.parameter_offset;
+        asked.wants_function(function_id).then_some(TensorMapUse {
+            function_id,
+            pc,
+            kernel_function_id,
+            parameter_offset,
+        })
+    });
+    asked.batch(rows)
+}

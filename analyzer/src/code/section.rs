@@ -1,0 +1,112 @@
+//! A section of code in a capture: its bytes, whose functions it holds, what was found in it.
+
+use std::sync::Arc;
+
+use stallmap_sass::cubin::Section;
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::line::{Frame, LineTable};
+use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
+use stallmap_schema::id::{FunctionId, ModuleId, Pc};
+
+use super::findings::Findings;
+
+/// The analysis as it is now: files of the cache that another version wrote are not read.
+const ANALYSIS_VERSION: &str = env!("STALLMAP_ANALYSIS_VERSION");
+
+/// One section.
+#[derive(Debug)]
+pub struct SectionCode {
+    /// The cubin that it is in.
+    pub module_id: ModuleId,
+    /// Its name there.
+    pub name: String,
+    /// The architecture that it is for.
+    pub sm: Sm,
+    /// Its instructions.
+    pub code: Vec<u8>,
+    /// Its functions, by offset.
+    pub functions: Vec<Placed>,
+    /// What was found in it.
+    pub findings: Arc<Findings>,
+    /// The lines that its instructions come from.
+    pub lines: Lines,
+}
+
+/// The lines of one section of a cubin.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    table: Arc<LineTable>,
+    section: usize,
+}
+
+impl Lines {
+    /// The lines of the section at an index in its cubin.
+    pub(super) fn new(table: Arc<LineTable>, section: usize) -> Self {
+        Self { table, section }
+    }
+
+    /// The lines of the instruction at an offset, innermost first.
+    pub fn of(&self, offset: u32) -> impl Iterator<Item = Frame<'_>> {
+        self.table.frames(self.section, offset)
+    }
+}
+
+/// A function in a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The function.
+    pub function_id: FunctionId,
+    /// Mangled name.
+    pub name: String,
+    /// Where it begins in the section, bytes.
+    pub offset: u32,
+    /// Bytes of its own code.
+    pub bytes: u32,
+    /// Whether it is a kernel.
+    pub is_kernel: bool,
+}
+
+impl SectionCode {
+    /// The function and the place in it of an offset in the section.
+    pub fn place(&self, offset: u32) -> Option<(FunctionId, Pc)> {
+        let function = self.function_at(offset)?;
+        Some((function.function_id, Pc(offset - function.offset)))
+    }
+
+    /// The function that an offset in the section is in: the last that begins before it.
+    pub fn function_at(&self, offset: u32) -> Option<&Placed> {
+        let behind = self.functions.partition_point(|function| function.offset <= offset);
+        behind.checked_sub(1).and_then(|place| self.functions.get(place))
+    }
+
+    /// The kernel whose section it is.
+    pub fn kernel(&self) -> Option<&Placed> {
+        self.functions.iter().find(|function| function.is_kernel)
+    }
+
+    /// The offsets of a function's instructions.
+    pub fn offsets(&self, function: &Placed) -> impl Iterator<Item = u32> + use<> {
+        let end = u64::from(function.offset) + u64::from(function.bytes);
+        let end = u32::try_from(end.min(self.code.len() as u64)).unwrap_or(u32::MAX);
+        (function.offset..end).step_by(INSTRUCTION_BYTES as usize)
+    }
+
+    /// The instruction at an offset; `None` where no whole one is.
+    pub fn instruction(&self, offset: u32) -> Option<Instruction> {
+        let bytes = self.code.get(offset as usize..)?.first_chunk()?;
+        Some(stallmap_sass::decode(Word::from_bytes(*bytes), self.sm))
+    }
+}
+
+/// What the findings of a section depend on.
+pub(super) fn key(code: &[u8], section: &Section, sm: Sm) -> blake3::Hash {
+    // Everything that is known of the section but where it is, whatever may be added to it. Should its words change
+    // with the compiler, findings are computed once more.
+    let facts = Section { name: String::new(), bytes: 0..0, ..section.clone() };
+    let facts = format!("{ANALYSIS_VERSION} {sm:?} {facts:?}");
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(facts.len() as u64).to_le_bytes());
+    hasher.update(facts.as_bytes());
+    hasher.update(code);
+    hasher.finalize()
+}
