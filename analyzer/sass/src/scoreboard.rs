@@ -113,7 +113,12 @@ impl Pending {
 }
 
 /// Takes over later times, while there is room for more instructions; whether any was new.
-fn keep_latest(mine: &mut BTreeMap<usize, i64>, theirs: &BTreeMap<usize, i64>, shift: i64, most: usize) -> bool {
+fn keep_latest(
+    mine: &mut BTreeMap<usize, i64>,
+    theirs: &BTreeMap<usize, i64>,
+    shift: i64,
+    most: usize,
+) -> bool {
     let mut is_new = false;
     for (index, time) in theirs {
         let time = time + shift;
@@ -176,7 +181,7 @@ impl Board<'_> {
         self.wait_in_order(pending, instruction, &mut candidates);
         wait_for_stores(pending, instruction, &mut candidates);
         if let Some(found) = found.filter(|_| !candidates.is_empty()) {
-            found.push(Waiting { waiter: index, candidates });
+            note(found, index, is_found_behind(instruction), candidates);
         }
         self.consume(pending, instruction);
         self.issue(pending, index);
@@ -206,7 +211,9 @@ impl Board<'_> {
             if *ages >> at_least & 1 == 1 {
                 newest.extend(self.members.get(commit).into_iter().flatten());
             }
-            *ages &= (1 << at_least) - 1;
+            if !matches!(instruction.flow, Flow::Exit { .. }) {
+                *ages &= (1 << at_least) - 1;
+            }
         }
         pending.groups.retain(|_, ages| *ages != 0);
         let through = Through::Group;
@@ -230,9 +237,14 @@ impl Board<'_> {
             for (producer, time) in &pending.set[usize::from(barrier)] {
                 let is_written = self.instructions[*producer].control.write_barrier == Some(barrier);
                 let through = if is_written { Through::Written(barrier) } else { Through::Read(barrier) };
-                candidates.push(Candidate { producer: *producer, through, cycles: Some(pending.since(*time)) });
+                candidates.push(Candidate {
+                    producer: *producer,
+                    through,
+                    cycles: Some(pending.since(*time)),
+                });
             }
-            if is_waited || counted.is_some_and(|wait| wait.at_most == 0) {
+            let is_zero = cleared_barriers(instruction) >> barrier & 1 == 1;
+            if is_zero || counted.is_some_and(|wait| wait.at_most == 0) {
                 pending.set[usize::from(barrier)].clear();
             }
         }
@@ -303,6 +315,22 @@ impl Board<'_> {
     }
 }
 
+/// Whether samples find the warp at the next instruction: a DEPBAR has issued when it waits.
+fn is_found_behind(instruction: &Instruction) -> bool {
+    counted_wait(instruction).is_some()
+}
+
+/// Adds a wait: of the instruction itself and, where samples find the warp there, of the next one.
+fn note(found: &mut Vec<Waiting>, index: usize, also_behind: bool, candidates: Vec<Candidate>) {
+    match found.last_mut().filter(|last| last.waiter == index) {
+        Some(known) => known.candidates.extend(&candidates),
+        None => found.push(Waiting { waiter: index, candidates: candidates.clone() }),
+    }
+    if also_behind {
+        found.push(Waiting { waiter: index + 1, candidates });
+    }
+}
+
 fn wait_for_stores(pending: &mut Pending, instruction: &Instruction, candidates: &mut Vec<Candidate>) {
     let is_fence = instruction.mnemonic == Some("MEMBAR");
     if is_fence || matches!(instruction.flow, Flow::Exit { .. }) {
@@ -319,11 +347,15 @@ fn wait_for_stores(pending: &mut Pending, instruction: &Instruction, candidates:
     }
 }
 
-/// Barriers that an instruction waits for until they are zero. The end of a warp waits for all, in no mask.
+/// Barriers that an instruction may wait for until they are zero. A warp that ends waits for all, in no mask.
 fn waited_barriers(instruction: &Instruction) -> u8 {
-    let all = (1 << BARRIERS) - 1;
-    let extra = counted_wait(instruction).map_or(0, |wait| wait.all_of);
-    if matches!(instruction.flow, Flow::Exit { .. }) { all } else { instruction.control.wait_mask | extra }
+    let ends = matches!(instruction.flow, Flow::Exit { .. });
+    if ends { (1 << BARRIERS) - 1 } else { cleared_barriers(instruction) }
+}
+
+/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of others are what they were.
+fn cleared_barriers(instruction: &Instruction) -> u8 {
+    instruction.control.wait_mask | counted_wait(instruction).map_or(0, |wait| wait.all_of)
 }
 
 fn touches(instruction: &Instruction, registers: &Registers) -> bool {
@@ -334,7 +366,8 @@ fn touches(instruction: &Instruction, registers: &Registers) -> bool {
 fn is_store(instruction: &Instruction) -> bool {
     instruction.memory.is_some_and(|memory| {
         let is_device = matches!(memory.space, Space::Global | Space::Generic);
-        let writes = matches!(memory.kind, Access::Write | Access::Reduction | Access::Atomic | Access::CopyOut);
+        let writes =
+            matches!(memory.kind, Access::Write | Access::Reduction | Access::Atomic | Access::CopyOut);
         is_device && writes
     })
 }
