@@ -15,6 +15,8 @@ use goblin::elf::sym::{Sym, Symtab};
 
 /// Sections may be this many times larger than the file, together: a damaged one covers others.
 const MOST_OVERLAP: usize = 4;
+/// Types of sections that have no bytes in the file; the last three are NVIDIA's global, local and shared memory.
+const WITHOUT_BYTES: [u32; 5] = [SHT_NULL, SHT_NOBITS, 0x7000_0007, 0x7000_0009, 0x7000_000a];
 /// No name is longer: without a bound, many could share one long text.
 const LONGEST_NAME: usize = 1 << 16;
 const CTX: Ctx = Ctx { container: Container::Big, le: Endian::Little };
@@ -147,7 +149,7 @@ fn place(
     file_bytes: usize,
     budget: &mut usize,
 ) -> Result<Option<Range<usize>>, &'static str> {
-    if matches!(header.sh_type, SHT_NULL | SHT_NOBITS) {
+    if WITHOUT_BYTES.contains(&header.sh_type) {
         return Ok(None);
     }
     if header.sh_flags & u64::from(SHF_COMPRESSED) != 0 {

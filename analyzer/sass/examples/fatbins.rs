@@ -1,0 +1,32 @@
+//! Writes what the fatbins of a program hold into a folder, and prints what it is.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use stallmap_sass::fatbin::{Fatbins, Kind};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut out = io::stdout().lock();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [program, folder] = arguments.as_slice() else { return Err("usage: fatbins PROGRAM FOLDER".into()) };
+    let bytes = std::fs::read(program)?;
+    for (index, entry) in Fatbins::find(&bytes)?.entries().enumerate() {
+        let read = entry.and_then(|entry| Ok((entry, entry.bytes()?)));
+        let (entry, bytes) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                writeln!(out, "error: {error}")?;
+                continue;
+            }
+        };
+        let suffix = match entry.kind {
+            Kind::Ptx => "ptx",
+            Kind::Cubin => "cubin",
+            Kind::Other(_) => "bin",
+        };
+        let specific = if entry.is_specific { "a" } else { "" };
+        writeln!(out, "{index}.{suffix}: sm_{}{specific}, {} bytes", entry.sm.0, bytes.len())?;
+        std::fs::write(Path::new(folder).join(format!("{index}.{suffix}")), bytes)?;
+    }
+    Ok(())
+}
