@@ -1,8 +1,9 @@
 //! From what an instruction may wait for to what it waits for, by stall reason.
 //!
 //! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept; among those,
-//! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Where no
-//! candidate fits the reason, all stay, marked so. Weights are shares by inverse distance in issue cycles.
+//! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Of accesses
+//! of shared memory, which answers in order, the last is waited for. Where no candidate fits the reason, all stay, marked
+//! so. Weights are shares by inverse distance in issue cycles.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ impl Slice<'_> {
     fn producers(&self, copies: &Copies) -> Vec<Producer> {
         let (linked, is_fit) = self.fitting();
         let possible = linked.len();
-        let chosen = strongest(linked);
+        let chosen = self.without_covered(strongest(linked));
         let confidence = match (is_fit, possible, chosen.len()) {
             (false, ..) => Confidence::Low,
             (true, 1, _) => Confidence::Exact,
@@ -99,6 +100,23 @@ impl Slice<'_> {
         if fitting.is_empty() { (self.linked(barriers()), false) } else { (fitting, true) }
     }
 
+    /// Shared memory answers in order: an access of it in the waiter's own block covers all that were issued earlier.
+    fn without_covered(&self, linked: Vec<Linked>) -> Vec<Linked> {
+        let waiter = self.waiting.waiter;
+        let is_in_order = |linked: &&Linked| answers_in_order(&self.instructions[linked.producer]);
+        let covers = |linked: &&Linked| {
+            linked.producer < waiter
+                && self.flow.block_of.get(linked.producer) == self.flow.block_of.get(waiter)
+                && self.instructions[linked.producer].is_unconditional()
+        };
+        let last = linked.iter().filter(is_in_order).filter(covers).map(|linked| linked.producer).max();
+        let Some(last) = last else { return linked };
+        let is_kept = |linked: &Linked| {
+            !is_in_order(&linked) || linked.link == Link::Group || (last..waiter).contains(&linked.producer)
+        };
+        linked.into_iter().filter(is_kept).collect()
+    }
+
     /// Each producer once, by its strongest link.
     fn linked<'c>(&self, candidates: impl Iterator<Item = &'c Candidate>) -> Vec<Linked> {
         let mut linked: BTreeMap<usize, Linked> = BTreeMap::new();
@@ -123,10 +141,14 @@ impl Slice<'_> {
         match candidate.through {
             Through::Group => Link::Group,
             Through::Store => Link::Store,
-            Through::Written(_) | Through::InOrder if is_linked && waiter.reads.intersects(&producer.writes) => {
+            Through::Written(_) | Through::InOrder
+                if is_linked && waiter.reads.intersects(&producer.writes) =>
+            {
                 Link::Reads
             }
-            Through::Written(_) | Through::InOrder if is_linked && waiter.writes.intersects(&producer.writes) => {
+            Through::Written(_) | Through::InOrder
+                if is_linked && waiter.writes.intersects(&producer.writes) =>
+            {
                 Link::Overwrites
             }
             Through::Read(_) if waiter.writes.intersects(&producer.reads) => Link::Reuses,
@@ -155,6 +177,11 @@ fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
     linked.into_iter().filter(is_kept).collect()
 }
 
+/// Accesses of shared memory, mbarriers among them, and the fences behind them.
+fn answers_in_order(instruction: &Instruction) -> bool {
+    instruction.class == Class::Shared || matches!(instruction.mnemonic, Some("SYNCS" | "FENCE"))
+}
+
 fn nearness(cycles: Option<u32>) -> f64 {
     1.0 / f64::from(cycles.unwrap_or(1).max(1))
 }
@@ -179,9 +206,9 @@ fn fits(producer: &Instruction, wait: Wait) -> bool {
         Class::Unknown => return true,
         _ => false,
     };
-    let is_shared = producer.memory.is_some_and(|memory| {
-        producer.class == Class::Shared || memory.kind == Access::Prefetch
-    });
+    let is_shared = producer
+        .memory
+        .is_some_and(|memory| producer.class == Class::Shared || memory.kind == Access::Prefetch);
     match wait {
         Wait::LongScoreboard => is_long,
         Wait::ShortScoreboard => !is_long || is_shared,
