@@ -1,5 +1,6 @@
 //! One function a command; nothing is decided here.
 
+mod answer;
 mod check;
 mod completions;
 pub(crate) mod describe;
@@ -9,6 +10,7 @@ mod names;
 mod pack;
 mod query;
 mod report;
+mod section;
 mod sql;
 
 use std::path::PathBuf;

@@ -50,7 +50,7 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
     let views = VIEWS.get_or_init(|| {
         FILES
             .iter()
-            .filter(|(package, ..)| *package != "report")
+            .filter(|(package, ..)| !QUERIES.contains(package))
             .map(|&(package, name, text)| {
                 doc::parse(package, name, text).map_err(|reason| (name.to_owned(), reason))
             })
@@ -62,9 +62,12 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
     }
 }
 
-/// The queries of `sql/report/`, as (name, text): sorted and limited, for people.
-pub fn reports() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILES.iter().filter(|(package, ..)| *package == "report").map(|&(_, name, text)| (name, text))
+/// The folders that hold no views, but queries: sorted and limited, for people.
+pub const QUERIES: [&str; 2] = ["report", "source"];
+
+/// The queries of one of those folders, as (name, text).
+pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES.iter().filter(move |(folder, ..)| *folder == package).map(|&(_, name, text)| (name, text))
 }
 
 /// Defines every view in a schema; `state` resolves unqualified names to the same schema.

@@ -1,11 +1,8 @@
-//! Sections of the report: each is one documented query in `sql/report/`.
+//! Sections of what commands print: each is one documented query in `sql/`.
 
 use stallmap::library;
 
-/// The sections in the order in which they are printed. Coverage is always first, then what was lost.
-const ORDER: &[&str] = &["coverage", "losses", "tensors", "kernels", "lines", "ops"];
-
-/// A section of the report.
+/// One documented query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     /// Its name: the file's.
@@ -13,10 +10,10 @@ pub(super) struct Section {
     text: &'static str,
 }
 
-/// Every section, in order.
-pub(super) fn sections() -> Vec<Section> {
-    let find = |&wanted: &&str| library::reports().find(|(name, _)| *name == wanted);
-    ORDER.iter().filter_map(find).map(|(name, text)| Section { name, text }).collect()
+/// The queries of a folder, in this order; a test of each caller holds the order to the folder.
+pub(super) fn sections(package: &str, order: &[&str]) -> Vec<Section> {
+    let find = |&wanted: &&str| library::queries(package).find(|(name, _)| *name == wanted);
+    order.iter().filter_map(find).map(|(name, text)| Section { name, text }).collect()
 }
 
 impl Section {
@@ -30,10 +27,11 @@ impl Section {
         self.comment().skip(1).filter(|line| !line.is_empty())
     }
 
-    /// The query that shows this many rows, as a user can run it.
-    pub(super) fn sql(self, top: u32) -> String {
-        let text = self.text.trim_end().trim_end_matches(';');
-        text.replace("$top", &top.to_string()) + ";\n"
+    /// The query with a value for each parameter, as a user can run it.
+    pub(super) fn sql(self, parameters: &[(&str, u64)]) -> String {
+        let text = self.text.trim_end().trim_end_matches(';').to_owned();
+        let fill = |text: String, (name, value): &(&str, u64)| text.replace(name, &value.to_string());
+        parameters.iter().fold(text, fill) + ";\n"
     }
 
     fn comment(self) -> impl Iterator<Item = &'static str> {
@@ -46,20 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_query_of_the_folder_has_its_place() {
-        let mut names: Vec<_> = library::reports().map(|(name, _)| name).collect();
-        let mut ordered = ORDER.to_vec();
-        names.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(names, ordered);
-    }
-
-    #[test]
     fn every_section_has_a_title_and_an_explanation() {
-        for section in sections() {
-            assert!(section.title().starts_with(char::is_uppercase), "{}", section.name);
-            assert!(section.doc().count() > 0, "{}", section.name);
-            assert!(!section.sql(7).contains("$top"), "{}", section.name);
+        for package in library::QUERIES {
+            for (name, text) in library::queries(package) {
+                let section = Section { name, text };
+                assert!(section.title().starts_with(char::is_uppercase), "{name}");
+                assert!(section.doc().count() > 0, "{name}");
+                assert!(!section.sql(&[("$top", 7), ("$function", 7)]).contains('$'), "{name}");
+            }
         }
     }
 }

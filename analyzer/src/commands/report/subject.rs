@@ -4,6 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap::session::Session;
 
+use crate::commands::answer::rows;
 use crate::exit::Outcome;
 use crate::output::value::{self, Look};
 
@@ -15,7 +16,7 @@ LEFT JOIN (SELECT string_agg(DISTINCT name, ', ' ORDER BY name) AS name FROM dev
 
 /// One line that says it; empty where the capture has no run.
 pub(super) async fn subject(session: &Session) -> Outcome<String> {
-    let rows = super::rows(session, SUBJECT).await?;
+    let rows = rows(session, SUBJECT).await?;
     line(&rows).map_err(super::super::arrow_failure)
 }
 

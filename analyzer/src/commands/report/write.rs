@@ -1,17 +1,12 @@
-//! The report as text for people, as JSON and as CSV for programs.
+//! The report as text for people.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use arrow::array::RecordBatch;
-use arrow::json::ArrayWriter;
-
-use super::Answer;
-use crate::args::RowFormat;
+use crate::commands::answer::Answer;
 use crate::commands::arrow_failure;
-use crate::exit::{Failure, Outcome, QUERY};
+use crate::exit::Outcome;
 use crate::output::paint::Role;
-use crate::output::rows::{self, Style};
 use crate::output::shorten::printable;
 use crate::output::table::{Canvas, Table};
 use crate::output::value::Look;
@@ -64,50 +59,4 @@ fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()>
     ];
     writeln!(out)?;
     hints.iter().try_for_each(|hint| writeln!(out, "{}", canvas.paint.text(Role::Dim, hint)))
-}
-
-/// Writes one JSON object; numbers are as the queries gave them.
-pub(super) fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
-    let text = |text: &str| serde_json::Value::from(text).to_string();
-    written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
-    for (index, answer) in answers.iter().enumerate() {
-        let section = answer.section;
-        let comma = if index > 0 { "," } else { "" };
-        let (name, title, sql) = (text(section.name), text(section.title()), text(&answer.sql));
-        written(write!(out, "{comma}\n{{\"name\":{name},\"title\":{title},\"sql\":{sql},\"rows\":"))?;
-        written(out.write_all(&json_rows(&answer.rows)?))?;
-        written(write!(out, "}}"))?;
-    }
-    written(writeln!(out, "\n]}}").and_then(|()| out.flush()))
-}
-
-fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
-    let builder = arrow::json::WriterBuilder::new().with_explicit_nulls(true);
-    let mut writer: ArrayWriter<Vec<u8>> = builder.build(Vec::new());
-    for batch in rows {
-        writer.write(batch).map_err(arrow_failure)?;
-    }
-    writer.finish().map_err(arrow_failure)?;
-    Ok(writer.into_inner())
-}
-
-/// Writes CSV: a section alone is plain CSV; several are set apart by comment lines.
-pub(super) fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
-    for (index, answer) in answers.iter().enumerate() {
-        if answers.len() > 1 {
-            let gap = if index > 0 { "\n" } else { "" };
-            written(writeln!(out, "{gap}# {}", answer.section.name))?;
-        }
-        written(out.flush())?;
-        let style = Style { format: RowFormat::Csv, canvas: output::sheet(), limit: None };
-        let wrong = |error| match error {
-            rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
-            other => Failure::new(QUERY, other),
-        };
-        let Some(first) = answer.rows.first() else { continue };
-        let mut writer = rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
-        answer.rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
-        writer.finish().map_err(wrong)?;
-    }
-    Ok(())
 }
