@@ -34,7 +34,8 @@ fn show(section: &Section, analysis: &Analysis) {
             let Some(instruction) = analysis.instructions.get(offset as usize / 16) else { continue };
             println!("  {offset:#06x} {instruction}");
             for found in analysis.producers.iter().filter(|found| found.waiter == offset) {
-                let name = analysis.instructions.get(found.producer as usize / 16).and_then(|one| one.mnemonic);
+                let name =
+                    analysis.instructions.get(found.producer as usize / 16).and_then(|one| one.mnemonic);
                 println!(
                     "           {} {:.3} {} {:#06x} {} by {} {:?}",
                     found.wait.name(),
@@ -67,7 +68,8 @@ fn speed(paths: &[String]) -> Result<(), Box<dyn std::error::Error>> {
             }
             let begin = Instant::now();
             let words = code.as_chunks::<16>().0.iter();
-            unknown += words.filter(|word| decode(Word::from_bytes(**word), cubin.sm).mnemonic.is_none()).count();
+            unknown +=
+                words.filter(|word| decode(Word::from_bytes(**word), cubin.sm).mnemonic.is_none()).count();
             decoding += begin.elapsed().as_secs_f64();
             let begin = Instant::now();
             let analysis = analyze(code, section, cubin.sm);

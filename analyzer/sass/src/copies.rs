@@ -30,7 +30,8 @@ pub(crate) struct Copies {
 impl Copies {
     pub(crate) fn new(instructions: &[Instruction], flow: &FlowGraph, sm: Sm) -> Self {
         let mut question = Question::new(instructions, flow, sm);
-        let (mut arrivals, mut tensor_maps): (Vec<(usize, BTreeSet<Place>)>, BTreeMap<_, _>) = Default::default();
+        let (mut arrivals, mut tensor_maps): (Vec<(usize, BTreeSet<Place>)>, BTreeMap<_, _>) =
+            Default::default();
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(mbarrier) = copy_mbarrier(instruction, sm) {
                 arrivals.push((index, places(question.starts(index, mbarrier), 0)));
@@ -41,7 +42,8 @@ impl Copies {
         }
         let mut arriving = BTreeMap::new();
         if !arrivals.is_empty() {
-            for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
+            for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one))
+            {
                 let waited = waited_places(&mut question, index, instruction);
                 let meets = |(_, places): &&(usize, BTreeSet<Place>)| !waited.is_disjoint(places);
                 let met: Vec<usize> = arrivals.iter().filter(meets).map(|(copy, _)| *copy).collect();

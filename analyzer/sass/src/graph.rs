@@ -106,7 +106,8 @@ impl<'a> Jumps<'a> {
         let start = |function: &Function| (function.offset / INSTRUCTION_BYTES) as usize;
         let mut starts: Vec<usize> = section.functions.iter().map(start).collect();
         starts.sort_unstable();
-        let mut jumps = Self { instructions, section, starts, found: Vec::new(), returned_to: BTreeSet::new() };
+        let mut jumps =
+            Self { instructions, section, starts, found: Vec::new(), returned_to: BTreeSet::new() };
         // By first instruction of a called function: where its callers go on.
         let mut callers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {

@@ -181,7 +181,8 @@ impl Board<'_> {
         self.wait_in_order(pending, instruction, &mut candidates);
         wait_for_stores(pending, instruction, &mut candidates);
         if let Some(found) = found.filter(|_| !candidates.is_empty()) {
-            note(found, index, is_found_behind(instruction), candidates);
+            let also_behind = is_found_behind(instruction) && index + 1 < self.instructions.len();
+            note(found, index, also_behind, candidates);
         }
         self.consume(pending, instruction);
         self.issue(pending, index);

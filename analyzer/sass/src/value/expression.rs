@@ -166,7 +166,9 @@ impl Operands {
         let (Some(second), Some(third)) = (self.second(), self.third()) else { return Expression::Unknown };
         let product = match (self.first(), second) {
             (Operand::Value(Value { base: Base::Zero, constant }), operand)
-            | (operand, Operand::Value(Value { base: Base::Zero, constant })) => Term { operand, factor: constant },
+            | (operand, Operand::Value(Value { base: Base::Zero, constant })) => {
+                Term { operand, factor: constant }
+            }
             _ => Term { operand: Operand::Value(Value::UNKNOWN), factor: 1 },
         };
         let terms = [product, Term { operand: third, factor: 1 }];

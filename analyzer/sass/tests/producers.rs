@@ -1,0 +1,337 @@
+//! Who waits for whom in small programs: every rule of slicing by an example, and what must hold for any bytes.
+#![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use stallmap_sass::analysis::{Analysis, Wait, analyze};
+use stallmap_sass::cubin::{Function, Section};
+use stallmap_sass::word::Sm;
+
+const SM: Sm = Sm(90);
+
+/// Instructions as ptxas makes them, operands and scheduling to be filled in: upper and lower half.
+const TEMPLATES: &[(&str, u64, u64)] = &[
+    ("LDG", 0x0000_0000_0c1e_1900, 0x0000_0004_0202_7981),
+    ("STG", 0x0000_0000_0c10_1906, 0x0000_0009_0200_7986),
+    ("ATOMG", 0x0000_0000_081e_e1c4, 0x0000_000f_0606_79a8),
+    ("LDS", 0x0000_0000_0000_0800, 0x0000_0000_0609_7984),
+    ("S2R", 0x0000_0000_0000_2100, 0x0000_0000_0000_7919),
+    ("ADD", 0x0000_0000_07ff_e0ff, 0x0000_0000_0000_7210),
+    ("LDGSTS", 0x0000_0000_0b92_1846, 0x0000_0000_080f_7fae),
+    ("LDGDEPBAR", 0, 0x0000_0000_0000_79af),
+    ("DEPBAR", 0, 0x0000_8000_0000_791a),
+    ("BRA", 0x0000_0000_0380_0000, 0x0000_0000_0000_7947),
+    ("CALL", 0x0000_0000_03c0_0000, 0x0000_0000_0000_7944),
+    ("RET", 0x0000_0000_03c0_0000, 0x0000_0000_1400_7950),
+    ("EXIT", 0x0000_0000_0380_0000, 0x0000_0000_0000_794d),
+];
+
+/// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
+/// barriers, `>3` is a target, `<=1` what a DEPBAR leaves in flight.
+fn assemble(index: usize, line: &str) -> u128 {
+    let mut words = line.split_whitespace().peekable();
+    let guard = words.next_if(|word| word.starts_with('@'));
+    let name = words.next().unwrap();
+    let (_, high, low) = TEMPLATES.iter().find(|(known, ..)| *known == name).unwrap();
+    let mut word = u128::from(*high) << 64 | u128::from(*low);
+    let mut set = |start: u32, width: u32, value: u64| {
+        let mask = ((1_u128 << width) - 1) << start;
+        word = word & !mask | u128::from(value) << start & mask;
+    };
+    if let Some(guard) = guard {
+        set(12, 3, guard.trim_start_matches(['@', '!', 'P']).parse().unwrap());
+        set(15, 1, u64::from(guard.starts_with("@!")));
+    }
+    for (start, width, value) in [(105, 4, 1), (110, 3, 7), (113, 3, 7), (116, 6, 0)] {
+        set(start, width, value);
+    }
+    // Stores have no destination.
+    let places = if name == "STG" { &[24, 32][..] } else { &[16, 24, 32] };
+    let mut places = places.iter();
+    for word in words {
+        let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let value: u64 = digits.parse().unwrap();
+        match &word[..word.len() - digits.len()] {
+            "R" => set(*places.next().unwrap(), 8, value),
+            "w" => set(110, 3, value),
+            "r" => set(113, 3, value),
+            "stall" => set(105, 4, value),
+            "wait" => digits.bytes().for_each(|digit| set(116 + u32::from(digit - b'0'), 1, 1)),
+            "<=" => set(38, 6, value),
+            ">" => {
+                let displacement =
+                    (i64::try_from(value).unwrap() - i64::try_from(index).unwrap() - 1) * 16 / 4;
+                let bits = displacement.cast_unsigned();
+                set(16, 8, bits & 0xff);
+                set(34, 48, bits >> 8);
+            }
+            _ => panic!("what is `{word}`?"),
+        }
+    }
+    word
+}
+
+fn run(program: &str, callee: Option<u32>) -> Analysis {
+    let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let code: Vec<u8> =
+        lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
+    let function = |offset: u32| Function { offset, ..Function::default() };
+    let functions = [Some(0), callee.map(|index| index * 16)].into_iter().flatten().map(function).collect();
+    analyze(&code, &Section { functions, ..Section::default() }, SM)
+}
+
+/// The producers of one wait, a line each: waiter, producer, link, confidence, weight. Instructions go by line.
+#[track_caller]
+fn check(program: &str, wait: Wait, expected: &str) {
+    assert_eq!(shown(&run(program, None), wait), expected);
+}
+
+fn shown(analysis: &Analysis, wait: Wait) -> String {
+    let mut text = String::new();
+    for found in analysis.producers.iter().filter(|found| found.wait == wait) {
+        let (waiter, producer) = (found.waiter / 16, found.producer / 16);
+        let (link, confidence) = (found.link.name(), found.confidence.name());
+        writeln!(text, "{waiter} waits for {producer}: {link}, {confidence} {:.2}", found.weight).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_setter_of_the_waited_barrier_produces() {
+    check(
+        "LDG R2 R4 w0
+         LDG R3 R6 w1
+         ADD R8 R2 R2 wait0
+         ADD R9 R3 R3 wait1",
+        Wait::LongScoreboard,
+        "2 waits for 0: reads, exact 1.00\n3 waits for 1: reads, exact 1.00\n",
+    );
+}
+
+#[test]
+fn registers_choose_among_those_that_share_a_barrier() {
+    check(
+        "LDG R2 R4 w0
+         LDG R3 R6 w0
+         ADD R8 R3 R3 wait0
+         ADD R9 R2 R2",
+        Wait::LongScoreboard,
+        "2 waits for 1: reads, refined 1.00\n",
+    );
+}
+
+#[test]
+fn a_use_of_two_loads_waits_for_both_the_nearer_weighs_more() {
+    check(
+        "LDG R2 R4 w0 stall2
+         LDG R3 R6 w0 stall2
+         ADD R8 R2 R3 wait0",
+        Wait::LongScoreboard,
+        "2 waits for 0: reads, shared 0.33\n2 waits for 1: reads, shared 0.67\n",
+    );
+}
+
+#[test]
+fn a_wait_clears_the_barrier() {
+    check(
+        "LDG R2 R4 w0
+         ADD R8 R2 R2 wait0
+         LDG R3 R6 w0
+         ADD R9 R2 R2 wait0",
+        Wait::LongScoreboard,
+        "1 waits for 0: reads, exact 1.00\n3 waits for 2: barrier, exact 1.00\n",
+    );
+}
+
+#[test]
+fn a_load_at_the_end_of_a_loop_is_waited_for_at_its_begin() {
+    check(
+        "LDG R2 R4 w0 stall4
+         ADD R4 R2 R2 wait0 stall4
+         LDG R2 R4 w0 stall4
+         @P0 BRA >1 stall4
+         EXIT",
+        Wait::LongScoreboard,
+        "1 waits for 0: reads, shared 0.67\n1 waits for 2: reads, shared 0.33\n4 waits for 2: barrier, exact 1.00\n",
+    );
+}
+
+#[test]
+fn a_predicated_load_leaves_the_earlier_one() {
+    let program = "@P0 LDG R2 R4 w0
+         @!P0 LDG R2 R6 w0
+         ADD R8 R2 R2 wait0";
+    let both = "2 waits for 0: reads, shared 0.33\n2 waits for 1: reads, shared 0.67\n";
+    check(program, Wait::LongScoreboard, both);
+    // A use under one of the predicates reads what was loaded under it.
+    let guarded = program.replace("ADD", "@P0 ADD").replace("@P0 @P0", "@P0");
+    check(&guarded, Wait::LongScoreboard, "2 waits for 0: reads, refined 1.00\n");
+}
+
+#[test]
+fn sources_that_are_overwritten_are_waited_for() {
+    check(
+        "STG R2 R9 r1
+         ADD R9 R8 R8 wait1",
+        Wait::LongScoreboard,
+        "1 waits for 0: reuses, exact 1.00\n",
+    );
+}
+
+#[test]
+fn a_load_without_a_barrier_is_covered_by_a_later_one_of_its_unit() {
+    check(
+        "LDS R2 R6
+         LDS R3 R6 w0
+         ADD R8 R2 R2 wait0",
+        Wait::ShortScoreboard,
+        "2 waits for 0: reads, refined 1.00\n",
+    );
+}
+
+#[test]
+fn stall_reasons_tell_units_apart() {
+    let program = "LDG R2 R4 w0
+         S2R R3 w0
+         ADD R8 R2 R3 wait0";
+    check(program, Wait::LongScoreboard, "2 waits for 0: reads, exact 1.00\n");
+    check(program, Wait::ShortScoreboard, "2 waits for 1: reads, exact 1.00\n");
+}
+
+#[test]
+fn where_no_candidate_fits_the_reason_all_stay() {
+    check(
+        "S2R R3 w0
+         ADD R8 R3 R3 wait0",
+        Wait::LongScoreboard,
+        "1 waits for 0: reads, low 1.00\n",
+    );
+}
+
+#[test]
+fn a_wait_for_all_but_the_newest_group_is_for_the_one_before_it() {
+    // The wait of a DEPBAR is found at the instruction behind it too.
+    check(
+        "LDGSTS R6 R8
+         LDGDEPBAR w0
+         LDGSTS R6 R10
+         LDGDEPBAR w0
+         DEPBAR <=1
+         LDS R2 R6",
+        Wait::LongScoreboard,
+        "4 waits for 0: group, exact 1.00\n5 waits for 0: group, exact 1.00\n",
+    );
+}
+
+#[test]
+fn groups_age_around_a_loop() {
+    // Three groups before the loop and one in it: any of them may be the oldest but two.
+    let found = run(
+        "LDGSTS R6 R8
+         LDGDEPBAR w0
+         LDGSTS R6 R10
+         LDGDEPBAR w0
+         DEPBAR <=1
+         LDGSTS R6 R12
+         LDGDEPBAR w0
+         @P0 BRA >4",
+        None,
+    );
+    let expected = "4 waits for 0: group, shared 0.33\n4 waits for 2: group, shared 0.33\n4 waits for 5: group, shared 0.33\n";
+    assert!(shown(&found, Wait::LongScoreboard).starts_with(expected), "{found:?}");
+}
+
+#[test]
+fn a_warp_that_exits_drains_its_stores_behind_the_exit() {
+    check(
+        "STG R2 R9
+         @P0 EXIT
+         STG R2 R8
+         EXIT
+         BRA >4",
+        Wait::Stores,
+        "2 waits for 0: store, exact 1.00\n4 waits for 0: store, shared 0.25\n4 waits for 2: store, shared 0.75\n",
+    );
+}
+
+#[test]
+fn the_end_of_some_lanes_waits_for_nobody_elses_loads() {
+    check(
+        "LDG R2 R4 w0
+         @P0 EXIT
+         ADD R8 R2 R2 wait0",
+        Wait::LongScoreboard,
+        "1 waits for 0: barrier, exact 1.00\n2 waits for 0: reads, exact 1.00\n",
+    );
+}
+
+#[test]
+fn a_function_is_entered_and_left() {
+    let found = run(
+        "LDG R2 R4 w0
+         CALL >4
+         ADD R8 R9 R9 wait1
+         EXIT
+         ADD R7 R2 R2 wait0
+         LDG R9 R4 w1
+         RET R20",
+        Some(4),
+    );
+    let text = shown(&found, Wait::LongScoreboard);
+    assert!(text.contains("2 waits for 5: reads, exact 1.00\n"), "{text}");
+    assert!(text.contains("4 waits for 0: reads, exact 1.00\n"), "{text}");
+}
+
+/// Instructions that make long programs of random parts.
+const PARTS: &[&str] = &[
+    "LDG R2 R4 w0",
+    "LDG R3 R4 w1 r2",
+    "STG R4 R3 r2",
+    "LDS R5 R6",
+    "LDS R6 R6 w3",
+    "ADD R4 R2 R3 wait01",
+    "@P0 ADD R7 R5 R6 wait3",
+    "ADD R4 R4 R4 wait2",
+    "LDGSTS R6 R4",
+    "LDGDEPBAR w5",
+    "DEPBAR <=1",
+    "DEPBAR <=0",
+    "@!P0 EXIT",
+    "EXIT",
+    "ATOMG R6 R4 w1",
+    "S2R R2 w4",
+    "ADD R9 R9 R9 wait0123",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn weights_sum_to_one_and_blocks_cover_the_code(
+        parts in prop::collection::vec((0..PARTS.len(), prop::option::weighted(0.15, 0..64_usize)), 1..64),
+    ) {
+        let lines = parts.iter().map(|(part, jump)| match jump {
+            Some(target) => format!("@P1 BRA >{}", target % parts.len()),
+            None => PARTS[*part].to_owned(),
+        });
+        let found = run(&lines.collect::<Vec<_>>().join("\n"), None);
+        let mut sums: BTreeMap<(u32, Wait), f64> = BTreeMap::new();
+        for producer in &found.producers {
+            *sums.entry((producer.waiter, producer.wait)).or_default() += producer.weight;
+            prop_assert!(producer.weight > 0.0 && (producer.producer as usize) < 16 * found.instructions.len());
+        }
+        for (key, sum) in sums {
+            prop_assert!((sum - 1.0).abs() < 1e-9, "{key:?} sums to {sum}");
+        }
+        let covered: u32 = found.blocks.iter().map(|block| (block.last - block.first) / 16 + 1).sum();
+        prop_assert_eq!(covered as usize, found.instructions.len());
+    }
+
+    #[test]
+    fn any_bytes_are_analyzed(code in prop::collection::vec(any::<u8>(), 0..2048), sm in 60_u32..130) {
+        let found = analyze(&code, &Section::default(), Sm(sm));
+        prop_assert_eq!(found.instructions.len(), code.len() / 16);
+    }
+}
