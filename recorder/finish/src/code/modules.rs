@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cpp_demangle::Symbol;
 use rayon::prelude::*;
+use stallmap_sass::cubin::{Cubin, Function as Code, Section};
+use stallmap_sass::demangle;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
 
-use super::cubin::{Code, Cubin};
 use super::instruction;
 use crate::error::FinishError;
 
@@ -57,7 +57,7 @@ impl Modules {
         let modules: BTreeMap<_, _> = merged.into_par_iter().map(read).collect();
         let mut functions = BTreeMap::new();
         for (module_id, known) in &modules {
-            for code in known.functions() {
+            for (_, code) in known.functions() {
                 let named =
                     Named { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
                 functions.insert(hash::function_id(*module_id, &code.name), named);
@@ -94,22 +94,22 @@ impl Modules {
         self.functions.get(&function_id).map_or("", |named| &named.name)
     }
 
-    /// Modules whose cubin is missing or damaged, each with what is wrong.
+    /// Modules whose cubin is missing or damaged, whole or in part, each with what is wrong.
     pub(crate) fn damaged(&self) -> impl Iterator<Item = (&Module, &str)> {
-        self.modules.values().filter_map(|known| Some((&known.row, known.cubin.as_ref().err()?.as_str())))
+        self.modules.values().filter_map(|known| Some((&known.row, known.damage()?)))
     }
 
     /// The functions that stand in a kernel's section beside it: (first pc, pc behind the last, function).
     pub(crate) fn inner_functions(&self, module_id: ModuleId, kernel: &str) -> Vec<(u32, u32, FunctionId)> {
-        let Some(known) = self.modules.get(&module_id) else { return Vec::new() };
-        let Some(outer) = known.function(kernel) else { return Vec::new() };
-        let inner = known.functions().iter().filter(|code| {
-            code.section == outer.section && code.offset > outer.offset && !code.bytes.is_empty()
-        });
+        let known = self.modules.get(&module_id);
+        let Some((section, outer)) = known.and_then(|known| known.function(kernel)) else {
+            return Vec::new();
+        };
+        let inner =
+            section.functions.iter().filter(|code| code.offset > outer.offset && code.symbol_bytes > 0);
         let range = |code: &Code| {
-            let length = u32::try_from(code.bytes.len()).unwrap_or(u32::MAX);
-            let function_id = hash::function_id(module_id, &code.name);
-            (code.offset - outer.offset, (code.offset - outer.offset).saturating_add(length), function_id)
+            let first = code.offset - outer.offset;
+            (first, first.saturating_add(code.symbol_bytes), hash::function_id(module_id, &code.name))
         };
         inner.map(range).collect()
     }
@@ -146,9 +146,9 @@ impl Modules {
         for (module_id, known) in &self.modules {
             let mut row = Module { file: None, zeroed_bytes: 0, ..known.row.clone() };
             if let (Ok(cubin), Some(mut bytes)) = (&known.cubin, known.bytes()) {
-                row.sm = Some(cubin.sm);
+                row.sm = Some(cubin.sm.0);
                 let is_used = |code: &Code| used.contains(&hash::function_id(*module_id, &code.name));
-                row.zeroed_bytes = zero_unused(&cubin.functions, is_used, &mut bytes);
+                row.zeroed_bytes = zero_unused(&cubin.sections, is_used, &mut bytes);
                 row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
             } else if let Some(bytes) = known.bytes() {
                 row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
@@ -169,19 +169,29 @@ impl Known {
             }
             Some(Ok(bytes)) => {
                 row.cubin_bytes = bytes.len() as u64;
-                Cubin::read(&bytes)
+                Cubin::read(&bytes).map_err(|cause| cause.to_string())
             }
         };
         let path = path.filter(|_| cubin.is_ok() || row.cubin_bytes > 0);
         Self { row, path, cubin }
     }
 
-    fn functions(&self) -> &[Code] {
-        self.cubin.as_ref().map_or(&[], |cubin| &cubin.functions)
+    /// What is wrong with its cubin, if anything is.
+    fn damage(&self) -> Option<&str> {
+        match &self.cubin {
+            Ok(cubin) => cubin.damage.first().map(String::as_str),
+            Err(cause) => Some(cause),
+        }
     }
 
-    fn function(&self, name: &str) -> Option<&Code> {
-        self.functions().iter().find(|code| code.name == name)
+    /// Its functions, each with the section that it stands in.
+    fn functions(&self) -> impl Iterator<Item = (&Section, &Code)> {
+        let sections = self.cubin.as_ref().map_or(&[][..], |cubin| &cubin.sections);
+        sections.iter().flat_map(|section| section.functions.iter().map(move |code| (section, code)))
+    }
+
+    fn function(&self, name: &str) -> Option<(&Section, &Code)> {
+        self.functions().find(|(_, code)| code.name == name)
     }
 
     /// The cubin's bytes, where they are what the row says.
@@ -192,17 +202,13 @@ impl Known {
 }
 
 /// Zeroes the sections of kernels of which nothing is used; how many bytes that is.
-fn zero_unused(functions: &[Code], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
-    let used: BTreeSet<_> =
-        functions.iter().filter(|code| is_used(code)).map(|code| code.section.start).collect();
-    let kernels = functions.iter().filter(|code| code.is_kernel);
-    let unused: BTreeMap<_, _> = kernels
-        .filter(|code| !used.contains(&code.section.start))
-        .map(|code| (code.section.start, &code.section))
-        .collect();
+fn zero_unused(sections: &[Section], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+    let is_unused = |section: &&Section| {
+        section.functions.iter().any(|code| code.is_kernel) && !section.functions.iter().any(&is_used)
+    };
     let mut zeroed = 0;
-    for section in unused.into_values() {
-        if let Some(code) = bytes.get_mut(section.clone()) {
+    for section in sections.iter().filter(is_unused) {
+        if let Some(code) = bytes.get_mut(section.bytes.clone()) {
             code.fill(0);
             zeroed += code.len() as u64;
         }
@@ -216,30 +222,25 @@ fn function_row(
     known: Option<&Known>,
     bytes: Option<&[u8]>,
 ) -> Function {
-    let code = known.and_then(|known| known.function(&named.name));
-    let sm = known.and_then(|known| known.cubin.as_ref().ok()).map_or(0, |cubin| cubin.sm);
-    let counts = code.zip(bytes).and_then(|(code, bytes)| {
+    let found = known.and_then(|known| known.function(&named.name));
+    let sm = known.and_then(|known| known.cubin.as_ref().ok()).map(|cubin| cubin.sm);
+    let counts = found.zip(sm).zip(bytes).and_then(|(((section, code), sm), bytes)| {
         // What stands in the kernel's section behind it is counted with the function that it is.
-        let inner = |other: &&Code| other.section == code.section && other.bytes.start > code.bytes.start;
-        let end =
-            known.into_iter().flat_map(Known::functions).filter(inner).map(|other| other.bytes.start).min();
-        let end = end.map_or(code.bytes.end, |end| end.min(code.bytes.end));
-        Some(instruction::count_memory(bytes.get(code.bytes.start..end)?, sm))
+        let own =
+            bytes.get(section.bytes.clone())?.get(code.offset as usize..)?.get(..code.bytes as usize)?;
+        Some(instruction::count_memory(own, sm.0))
     });
+    let code = found.map(|(_, code)| code);
     Function {
         function_id,
         module_id: named.module_id,
         name: named.name.clone(),
         demangled_name: demangle(&named.name),
         is_kernel: code.map_or(named.is_kernel, |code| code.is_kernel),
-        code_bytes: code.map(|code| code.bytes.len() as u64),
+        code_bytes: code.map(|code| u64::from(code.symbol_bytes)),
         memory_instruction_count: counts.map(|counts| counts.0),
         uncovered_instruction_count: counts.map(|counts| counts.1),
     }
-}
-
-fn demangle(name: &str) -> String {
-    Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
 }
 
 fn bare_module(module_id: ModuleId, content_hash: &str) -> Module {
