@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::cubin::{Function, Section};
@@ -64,16 +63,6 @@ impl FlowGraph {
     /// Blocks in the order of their code.
     pub fn blocks(&self) -> impl Iterator<Item = (NodeIndex, &Range<usize>)> {
         self.graph.node_indices().map(|node| (node, &self.graph[node]))
-    }
-
-    /// The instructions that may be executed right before one.
-    pub fn before(&self, index: usize) -> Vec<usize> {
-        let Some(node) = self.block_of.get(index) else { return Vec::new() };
-        if self.graph[*node].start < index {
-            return vec![index - 1];
-        }
-        let into = self.graph.neighbors_directed(*node, Direction::Incoming);
-        into.map(|block| self.graph[block].end - 1).collect()
     }
 
     fn block_ends(&self) -> Vec<usize> {

@@ -5,7 +5,7 @@
 //! for, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n` waits for all
 //! but the newest n.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::Direction;
 use petgraph::graph::NodeIndex;
@@ -150,11 +150,10 @@ impl Board<'_> {
     /// What is pending where each block begins.
     fn entries(&mut self, flow: &FlowGraph) -> BTreeMap<NodeIndex, Pending> {
         let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
-        let mut queue: VecDeque<NodeIndex> = flow.graph.node_indices().collect();
-        let mut queued: BTreeSet<NodeIndex> = queue.iter().copied().collect();
+        // In the order of the code, which is nearly that of execution.
+        let mut queue: BTreeSet<NodeIndex> = flow.graph.node_indices().collect();
         let mut visits = queue.len().saturating_mul(MOST_VISITS);
-        while let Some(node) = queue.pop_front() {
-            queued.remove(&node);
+        while let Some(node) = queue.pop_first() {
             visits = visits.saturating_sub(1);
             if visits == 0 {
                 break;
@@ -164,8 +163,8 @@ impl Board<'_> {
                 self.step(&mut pending, index, None);
             }
             for next in flow.graph.neighbors_directed(node, Direction::Outgoing) {
-                if entries.entry(next).or_default().merge(&pending) && queued.insert(next) {
-                    queue.push_back(next);
+                if entries.entry(next).or_default().merge(&pending) {
+                    queue.insert(next);
                 }
             }
         }

@@ -5,6 +5,9 @@
 //! value leaves out what the loop adds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use petgraph::Direction;
 
 use crate::graph::FlowGraph;
 use crate::instruction::Instruction;
@@ -16,7 +19,7 @@ mod expression;
 use expression::{Expression, Operand, Term};
 
 /// Steps of one question, after which the answer is that nothing is known.
-const MOST_STEPS: usize = 1 << 14;
+const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
 
@@ -75,6 +78,12 @@ pub(crate) struct Question<'a> {
     steps: usize,
     /// Definitions on the way to the present one.
     path: Vec<(usize, Register)>,
+    /// The first place on the path to which the present definition led back.
+    cut_at: usize,
+    /// Values of definitions that do not depend on the path.
+    values: BTreeMap<(usize, Register), BTreeSet<Value>>,
+    /// The same, what loops add left out.
+    starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
     /// Whether to leave out what circular definitions add.
@@ -84,27 +93,45 @@ pub(crate) struct Question<'a> {
 
 impl<'a> Question<'a> {
     pub(crate) fn new(instructions: &'a [Instruction], flow: &'a FlowGraph, sm: Sm) -> Self {
-        let (path, circular, definitions) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
-        Self { instructions, flow, sm, steps: 0, path, circular, without_loops: false, definitions }
+        Self {
+            instructions,
+            flow,
+            sm,
+            steps: 0,
+            path: Vec::new(),
+            cut_at: usize::MAX,
+            values: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            circular: BTreeSet::new(),
+            without_loops: false,
+            definitions: BTreeMap::new(),
+        }
     }
 
     /// Every value that a register can have before an instruction, loops taken at most once.
     pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
-        self.circular.clear();
         self.ask(index, register, false)
     }
 
     /// The values with which a register begins: what loops add to it is left out.
     pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
-        self.circular.clear();
         // Once to find the circles, once to leave them out.
+        let circles = self.circular.len();
         self.ask(index, register, false);
+        if self.circular.len() != circles {
+            self.starts.clear();
+        }
         self.ask(index, register, true)
     }
 
     fn ask(&mut self, index: usize, register: Register, without_loops: bool) -> BTreeSet<Value> {
-        (self.steps, self.without_loops) = (MOST_STEPS, without_loops);
+        (self.steps, self.without_loops, self.cut_at) = (MOST_STEPS, without_loops, usize::MAX);
         self.register(index, register)
+    }
+
+    /// Values of definitions that do not depend on the path, of the present kind.
+    fn known(&mut self) -> &mut BTreeMap<(usize, Register), BTreeSet<Value>> {
+        if self.without_loops { &mut self.starts } else { &mut self.values }
     }
 
     fn register(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
@@ -125,26 +152,23 @@ impl<'a> Question<'a> {
         if let Some(known) = self.definitions.get(&(index, register)) {
             return known.clone();
         }
-        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
-        let mut open = vec![index];
-        while let Some(at) = open.pop() {
-            let before = self.flow.before(at);
-            if before.is_empty() {
+        let Some(block) = self.flow.block_of.get(index) else { return Vec::new() };
+        let mut found = BTreeSet::new();
+        let mut seen = vec![false; self.flow.graph.node_count()];
+        let mut open = vec![(*block, self.flow.graph[*block].start..index)];
+        while let Some((block, range)) = open.pop() {
+            let is_replaced = self.last_definitions(range, register, &mut found);
+            if is_replaced {
+                continue;
+            }
+            let mut before = self.flow.graph.neighbors_directed(block, Direction::Incoming).peekable();
+            if before.peek().is_none() {
                 found.insert(None);
             }
-            for earlier in before.into_iter().filter(|earlier| seen.insert(*earlier)).collect::<Vec<_>>() {
-                let instruction = &self.instructions[earlier];
-                let defines = instruction.writes.contains(register);
-                if defines {
-                    found.insert(Some(earlier));
+            for earlier in before {
+                if !std::mem::replace(&mut seen[earlier.index()], true) {
+                    open.push((earlier, self.flow.graph[earlier].clone()));
                 }
-                if !defines || !instruction.is_unconditional() {
-                    open.push(earlier);
-                }
-            }
-            if seen.len() > MOST_STEPS {
-                found.insert(None);
-                break;
             }
         }
         let found: Vec<_> = found.into_iter().collect();
@@ -152,20 +176,53 @@ impl<'a> Question<'a> {
         found
     }
 
+    /// The last definitions of a register among instructions in order; whether one of them replaces all before.
+    fn last_definitions(
+        &self,
+        range: Range<usize>,
+        register: Register,
+        found: &mut BTreeSet<Option<usize>>,
+    ) -> bool {
+        for index in range.rev() {
+            let instruction = &self.instructions[index];
+            if instruction.writes.contains(register) {
+                found.insert(Some(index));
+                if instruction.is_unconditional() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// What an instruction puts into a register.
     fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         let key = (index, register);
+        if let Some(known) = self.known().get(&key) {
+            return known.clone();
+        }
         if let Some(place) = self.path.iter().position(|on_path| *on_path == key) {
             self.circular.extend(self.path[place..].iter().copied());
+            self.cut_at = self.cut_at.min(place);
             return BTreeSet::new();
         }
         self.steps = self.steps.saturating_sub(1);
         if self.steps == 0 {
+            self.cut_at = 0;
             return BTreeSet::from([Value::UNKNOWN]);
         }
+        let depth = self.path.len();
+        let cut_before = std::mem::replace(&mut self.cut_at, usize::MAX);
         self.path.push(key);
         let values = self.result(index, register);
         self.path.pop();
+        // What does not depend on how it was reached is known for good.
+        if self.cut_at >= depth {
+            self.known().insert(key, values.clone());
+            self.cut_at = cut_before;
+        } else {
+            self.cut_at = self.cut_at.min(cut_before);
+        }
         values
     }
 
