@@ -13,6 +13,7 @@ use crate::exit;
 #[derive(Debug, Parser)]
 #[command(name = "stallmap", version, after_help = examples(&[
     ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
+    ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
     ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
 ]))]
@@ -27,6 +28,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
     Report(Report),
+    /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
+    Source(Source),
     /// Query one capture, or several under names, in SQL: a shell, or one statement
     Sql(Sql),
     /// Show what a capture holds: runs, devices, tables and views; or document one table or view
@@ -63,6 +66,45 @@ pub(crate) struct Report {
     #[arg(long, value_name = "NAME")]
     pub(crate) section: Vec<String>,
     /// Print the sections' queries instead of running them
+    #[arg(long)]
+    pub(crate) sql: bool,
+}
+
+/// `stallmap source`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and what they wait for"),
+    ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
+    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in its order"),
+    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "a page with the source beside it"),
+    ("stallmap source train.stallmap --sql", "the queries behind it, to run or to change"),
+]))]
+pub(crate) struct Source {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) capture: PathBuf,
+    /// A kernel: its name, a part of it, a regular expression, or its function_id; without it the hottest
+    #[arg(short, long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// Places to show; the others are summed up
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: u32,
+    /// What makes a place hot
+    #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
+    pub(crate) sort: SourceSort,
+    /// Show every instruction in its order instead
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Where source files are, if not where the compiler found them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) source_root: Option<PathBuf>,
+    /// Write a page into this file: it opens offline, and holds the text of the source files
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
+    pub(crate) html: Option<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
+    /// Print the queries instead of running them
     #[arg(long)]
     pub(crate) sql: bool,
 }
@@ -171,6 +213,15 @@ pub(crate) enum ReportFormat {
     Json,
     /// Full rows; several sections follow each other after `# section` lines
     Csv,
+}
+
+/// What makes a place in the code hot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceSort {
+    /// Samples of warps that stood there
+    Samples,
+    /// Samples of warps, there or elsewhere, that waited for what it loads or stores
+    Charged,
 }
 
 /// How rows are printed.

@@ -11,6 +11,7 @@ mod pack;
 mod query;
 mod report;
 mod section;
+mod source;
 mod sql;
 
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
 fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Report(report) => report::run(&report),
+        Command::Source(source) => source::run(&source),
         Command::Sql(sql) => sql::run(&sql),
         Command::Info(info) => info::run(&info),
         Command::Check(check) => check::run(&check),

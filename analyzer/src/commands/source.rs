@@ -1,0 +1,98 @@
+//! `stallmap source`: a kernel's code with its stalls, what they wait for, and the tensors touched.
+
+mod chain;
+mod file;
+mod group;
+mod kernel;
+mod listing;
+mod page;
+mod terminal;
+mod words;
+
+use std::fs;
+use std::path::Path;
+
+use self::file::Files;
+use self::listing::Listing;
+use self::terminal::Page;
+use super::answer::{answers, csv, json};
+use super::section::{self, Section};
+use crate::args::{ReportFormat, Source};
+use crate::exit::{Failure, OK, Outcome, QUERY};
+use crate::output::progress::Progress;
+use crate::output::{self, written};
+
+/// The queries of a kernel, in the order in which they are printed.
+const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producers", "waits", "tensors"];
+
+/// The query that lists kernels.
+const KERNELS: &[&str] = &["kernels"];
+
+fn sections() -> Vec<Section> {
+    section::sections("source", ORDER)
+}
+
+/// Shows a kernel's code.
+pub(super) fn run(args: &Source) -> Outcome {
+    let session = {
+        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        super::open(&[(None, args.capture.clone())])?
+    };
+    let runtime = super::runtime()?;
+    let Some(kernel) = runtime.block_on(kernel::choose(&session, args.kernel.as_deref()))? else {
+        return output::print("(the capture has no kernels)\n").map(|()| OK);
+    };
+    let parameters = [("$function", kernel)];
+    if args.sql {
+        let texts: Vec<String> = sections().iter().map(|section| section.sql(&parameters)).collect();
+        return output::print(&texts.join("\n")).map(|()| OK);
+    }
+    let answers = runtime.block_on(answers(&session, &sections(), &parameters))?;
+    let mut out = output::stdout();
+    match args.format {
+        ReportFormat::Text => {}
+        ReportFormat::Json => return json(&mut out, &args.capture, &answers).map(|()| OK),
+        ReportFormat::Csv => return csv(&mut out, &answers).map(|()| OK),
+    }
+    let listing = Listing::of(&answers)?
+        .ok_or_else(|| Failure::message(QUERY, format!("function {kernel:#x} is not in the capture")))?;
+    show(args, &listing)
+}
+
+/// As text, or as a page where a file is named for it.
+fn show(args: &Source, listing: &Listing) -> Outcome {
+    let names = listing.lines.iter().map(|line| line.file.as_str());
+    let files = Files::read(names, args.source_root.as_deref());
+    let groups = group::groups(listing, args.sort);
+    let top = usize::try_from(args.top).unwrap_or(usize::MAX);
+    if let Some(path) = &args.html {
+        let text = page::page(listing, &files, &groups, top, &words::facts(&listing.kernel));
+        write_page(path, &text)?;
+        output::note(format_args!("wrote {}", path.display()));
+        return Ok(OK);
+    }
+    let mut out = output::stdout();
+    let mut page = Page::new(&mut out, output::page(), listing, &files);
+    let shown =
+        page.heading().and_then(|()| if args.all { page.whole() } else { page.hottest(&groups, top) });
+    written(shown.and_then(|()| page.finish()))?;
+    Ok(OK)
+}
+
+fn write_page(path: &Path, text: &str) -> Outcome<()> {
+    fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap::library;
+
+    #[test]
+    fn every_query_of_the_folder_has_its_place() {
+        let mut names: Vec<_> = library::queries("source").map(|(name, _)| name).collect();
+        let mut ordered = [super::ORDER, super::KERNELS].concat();
+        names.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(names, ordered);
+    }
+}

@@ -1,0 +1,168 @@
+//! Chains of dependences: who a stalled instruction waits for, and who that one's address waited for.
+
+use std::collections::BTreeSet;
+
+use super::listing::{Instruction, Listing, Place};
+
+/// Links of a chain, from the stalled instruction on.
+const DEEPEST: usize = 5;
+/// Producers of one instruction that are shown.
+const WIDEST: usize = 4;
+/// Instructions that are looked at on the way from a load back to what its address waited for.
+const FARTHEST: usize = 64;
+
+/// A producer in a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    /// The instruction; none where no producer was found.
+    pub(super) place: Option<Place>,
+    /// Its part of the wait.
+    pub(super) link: Link,
+    /// For whom its address waited.
+    pub(super) address: Vec<Self>,
+    /// Whether it stands in the chain already, which is a loop and ends here.
+    pub(super) is_loop: bool,
+}
+
+/// How a producer comes into a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Link {
+    /// Samples of warps that waited for it, their part of all that waited, and how sure that is.
+    Waited {
+        /// The reason of the stall.
+        reason: String,
+        /// Samples.
+        samples: f64,
+        /// Their part of the samples that waited at this instruction.
+        share: f64,
+        /// How sure it is, or what it is instead of a producer.
+        note: String,
+    },
+    /// An address that another instruction computes, which waits for this producer.
+    Address {
+        /// The instruction that waits for it.
+        through: Place,
+    },
+}
+
+/// The producers of a stalled instruction, those for which most samples waited first.
+pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
+    let producers = listing.producers(place);
+    let total: f64 = producers.iter().map(|producer| producer.samples).sum();
+    let mut seen = BTreeSet::from([place]);
+    let mut nodes = Vec::new();
+    for producer in producers.iter().filter(|producer| producer.samples > 0.0).take(WIDEST) {
+        let note = producer.remainder.clone().or_else(|| producer.confidence.clone()).unwrap_or_default();
+        let link = Link::Waited {
+            reason: producer.stall_reason.clone(),
+            samples: producer.samples,
+            share: producer.samples / total,
+            note,
+        };
+        nodes.push(node(listing, producer.producer(), link, &mut seen, 1));
+    }
+    nodes
+}
+
+fn node(
+    listing: &Listing,
+    place: Option<Place>,
+    link: Link,
+    seen: &mut BTreeSet<Place>,
+    depth: usize,
+) -> Node {
+    let is_loop = place.is_some_and(|place| seen.contains(&place));
+    let mut address = Vec::new();
+    if let (Some(place), false) = (place, is_loop) {
+        seen.insert(place);
+        if depth < DEEPEST {
+            address = addresses(listing, place, seen, depth);
+        }
+        seen.remove(&place);
+    }
+    Node { place, link, address, is_loop }
+}
+
+/// The loads for which the address of an instruction waited.
+fn addresses(listing: &Listing, place: Place, seen: &mut BTreeSet<Place>, depth: usize) -> Vec<Node> {
+    let Some((through, producers)) = waits_before(listing, place) else { return Vec::new() };
+    let nodes = producers.into_iter().take(WIDEST);
+    nodes.map(|producer| node(listing, Some(producer), Link::Address { through }, seen, depth + 1)).collect()
+}
+
+/// The nearest instruction in the same block on which the registers that this one reads depend, and which waits for
+/// loads; with those loads.
+fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> {
+    let (at, instruction) = listing.find(place)?;
+    let before = listing.instructions.get(at.saturating_sub(FARTHEST)..at)?;
+    let mut wanted = registers(instruction.reads.as_deref());
+    for earlier in before.iter().rev().take_while(|earlier| is_with(earlier, instruction)) {
+        let writes = registers(earlier.writes.as_deref());
+        if writes.is_disjoint(&wanted) {
+            continue;
+        }
+        let loads = loads(listing, earlier.place());
+        if !loads.is_empty() {
+            return Some((earlier.place(), loads));
+        }
+        if earlier.guard.is_none() {
+            wanted.retain(|register| !writes.contains(register));
+        }
+        wanted.extend(registers(earlier.reads.as_deref()));
+    }
+    // The load itself may wait for the load that gives its address.
+    let loads = loads(listing, place);
+    (!loads.is_empty()).then_some((place, loads))
+}
+
+fn is_with(earlier: &Instruction, instruction: &Instruction) -> bool {
+    earlier.place().0 == instruction.place().0 && earlier.block == instruction.block
+}
+
+/// The loads from device and shared memory whose results an instruction waits for.
+fn loads(listing: &Listing, place: Place) -> Vec<Place> {
+    let mut loads: Vec<Place> = Vec::new();
+    for wait in listing.waits(place).iter().filter(|wait| wait.link == "reads") {
+        let is_load = listing.find(wait.producer()).is_some_and(|(_, producer)| is_load(producer));
+        if is_load && !loads.contains(&wait.producer()) {
+            loads.push(wait.producer());
+        }
+    }
+    loads
+}
+
+/// Constants are no links of a chain: kernel parameters are always near.
+fn is_load(instruction: &Instruction) -> bool {
+    let is_constant = instruction.text.as_deref().is_some_and(|text| text.contains("LDC"));
+    matches!(instruction.memory_kind.as_deref(), Some("read" | "atomic")) && !is_constant
+}
+
+/// The registers of a list such as `R2-R3 UR4 P0`, one by one.
+fn registers(list: Option<&str>) -> BTreeSet<(&str, u16)> {
+    let mut registers = BTreeSet::new();
+    for word in list.unwrap_or_default().split_whitespace() {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        if let (Some((file, first)), Some((_, last))) = (register(first), register(last)) {
+            registers.extend((first..=last.min(first.saturating_add(255))).map(|index| (file, index)));
+        }
+    }
+    registers
+}
+
+fn register(name: &str) -> Option<(&str, u16)> {
+    let (file, index) = name.split_at_checked(name.find(|char: char| char.is_ascii_digit())?)?;
+    Some((file, index.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_registers_are_each_of_them() {
+        let expected = BTreeSet::from([("R", 2), ("R", 3), ("UR", 4), ("P", 0)]);
+        assert_eq!(registers(Some("R2-R3 UR4 P0")), expected);
+        assert_eq!(registers(None), BTreeSet::new());
+        assert_eq!(registers(Some("R R- -R2 R99999999")), BTreeSet::new());
+    }
+}

@@ -1,0 +1,45 @@
+-- One thing that accesses can belong to, with its name: a tensor, a storage, an allocation of the driver.
+CREATE VIEW target_context (
+  -- What it is, as in `pc_tensor`: tensor, storage, outside any tensor.
+  target,
+  -- Its tensor_id, storage_id or allocation_id.
+  object_id,
+  -- Its own name; what made it where it has none.
+  name,
+  -- Element type and shape of a tensor, bytes of everything else.
+  type,
+  -- The op that made it.
+  op,
+  -- The line of that op; in backward, the line whose gradient it computes.
+  born_at
+) AS
+SELECT
+  'tensor', tensor_id,
+  CASE
+    WHEN name IS NULL THEN coalesce('result of ' || op, 'unnamed')
+    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
+    ELSE name
+  END,
+  dtype || ' ' || shape,
+  op,
+  coalesce(birth_forward_line || ' (grad)', birth_line)
+FROM tensor_context
+UNION ALL
+SELECT
+  'storage', s.storage_id,
+  coalesce('memory of ' || o.name, 'memory of no tensor'),
+  CAST(s.size_bytes AS VARCHAR) || ' bytes',
+  o.name,
+  p.line
+FROM storage s
+LEFT JOIN op o ON o.op_id = s.op_id
+LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
+UNION ALL
+SELECT
+  'outside any tensor', allocation_id,
+  -- The number of the allocation in its run.
+  'allocation ' || CAST(allocation_id % 1099511627776 AS VARCHAR),
+  CAST(size_bytes AS VARCHAR) || ' bytes',
+  NULL,
+  NULL
+FROM device_allocation
