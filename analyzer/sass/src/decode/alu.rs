@@ -34,7 +34,7 @@ const fn alu(code: u16, name: &'static str, operands: &'static [Operand]) -> Fam
     family(code, name, Class::Alu, operands)
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     alu(0x002, "MOV", &[D.wide(2)]).forms(1 << 2),
     alu(0x002, "MOV", &[D.width(WIDE), S.width(WIDE)]),
     alu(0x003, "P2R", &[D, A]).masked(mask::read_predicates),
@@ -53,7 +53,8 @@ pub(super) const FAMILIES: &[Family] = &[
     alu(0x011, "LEA", &[D, P, A, B, C.when(When::Set(80)), Q.when(EXTENDED)]),
     alu(0x012, "LOP3", &[D, P, A, B, C, Q]),
     alu(0x013, "IABS", &[D, B]),
-    alu(0x014, "FCHK", &[P, A, B]),
+    alu(0x014, "VABSDIFF", &[D, A, B, C]),
+    alu(0x015, "VABSDIFF4", &[D, A, B, C]),
     alu(0x016, "PRMT", &[D, A, B, C]),
     alu(0x017, "IMNMX", &[D, A, B, Q]).until(99),
     alu(0x017, "IMNMX", &[D, P, P2, A, B, Q]).select(When::Clear(74)),
@@ -63,7 +64,7 @@ pub(super) const FAMILIES: &[Family] = &[
     alu(0x01b, "BMSK", &[D, A, B]),
     alu(0x01c, "PLOP3", &[P, P2, Q, Q2, uniform_predicate_read(68)]).select(When::Set(67)),
     alu(0x01c, "PLOP3", &[P, P2, Q, Q2, Q3]),
-    alu(0x036, "VIADD", &[D, A, B]),
+    alu(0x036, "VIADD", &[D, A, B]).since(90),
     alu(0x046, "VIADDMNMX", &[D, A, B, C, Q]),
     alu(0x048, "VIMNMX", &[D, P, P2, A, B, Q]).since(100),
     alu(0x048, "VIMNMX", &[D, A, B, Q]),
@@ -72,7 +73,8 @@ pub(super) const FAMILIES: &[Family] = &[
     alu(0x049, "FFMA2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B), C.width(PAIR_C)]),
     alu(0x04a, "FMUL2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B)]).select(When::Rule(is_packed)),
     alu(0x04b, "FADD2", &[D.wide(2), A.width(PAIR_A), S.width(PAIR_C)]),
-    alu(0x035, "IADD", &[D.width(WIDE_SUM), A.width(WIDE_SUM), B.width(WIDE_SUM)]).since(100),
+    alu(0x035, "IADD", &[D.width(WIDE_SUM), P, A.width(WIDE_SUM), B.width(WIDE_SUM), Q.when(EXTENDED)])
+        .since(100),
 ];
 
 /// SEL with these forms of sources is of 32 bits.

@@ -1,34 +1,52 @@
-//! Types of atomics.
+//! Types of atomics: how many registers a value takes.
 
 use crate::word::Word;
 
-/// Registers of an operand.
-pub(super) fn registers(word: Word) -> u16 {
-    if is_wide(word) { 2 } else { 1 }
+/// Up to sm_89, whose floats are among them: u32, s32, u64, f32, f16x2, s64, f64.
+pub(super) fn early(word: Word) -> u16 {
+    if matches!(word.bits(73, 3), 2 | 5 | 6) { 2 } else { 1 }
 }
 
-/// Bytes of an operand.
-pub(super) fn bytes(word: Word) -> u32 {
-    u32::from(registers(word)) * 4
-}
-
-/// u32, s32, u64, f32, f16x2, s64, f64.
-fn is_wide(word: Word) -> bool {
-    matches!(word.bits(73, 3), 2 | 5 | 6)
-}
-
-/// Registers of the floats of one lane.
-pub(super) fn float_registers(word: Word) -> u16 {
-    // Formats of eight bits take the same numbers from one on, with bit 87.
-    match (word.bits(73, 4), word.bit(87)) {
-        (1 | 4, true) => 1,
-        (2 | 5, true) | (1 | 4 | 13 | 15, false) => 2,
-        (3 | 6, true) | (2 | 5 | 14, false) => 4,
+/// Since sm_90: u32, s32, u64, s64, 128 bits.
+pub(super) fn late(word: Word) -> u16 {
+    match word.bits(73, 3) {
+        2 | 3 => 2,
+        4 => 4,
         _ => 1,
     }
 }
 
-/// Bytes of the floats of one lane.
-pub(super) fn float_bytes(word: Word) -> u32 {
-    u32::from(float_registers(word)) * 4
+/// Floats since sm_90, several a lane.
+pub(super) fn floats(word: Word) -> u16 {
+    match word.bits(73, 4) {
+        1 | 4 | 10 | 13 | 15 => 2,
+        2 | 5 | 11 | 14 => 4,
+        _ => 1,
+    }
+}
+
+/// Floats that a multicast load reduces: formats of eight bits are those with bit 87.
+pub(super) fn multicast(word: Word) -> u16 {
+    match (word.bit(87), word.bits(73, 4)) {
+        (false, _) => floats(word),
+        (true, 2 | 5) => 2,
+        (true, 3 | 6) => 4,
+        (true, _) => 1,
+    }
+}
+
+pub(super) fn early_bytes(word: Word) -> u32 {
+    u32::from(early(word)) * 4
+}
+
+pub(super) fn late_bytes(word: Word) -> u32 {
+    u32::from(late(word)) * 4
+}
+
+pub(super) fn floats_bytes(word: Word) -> u32 {
+    u32::from(floats(word)) * 4
+}
+
+pub(super) fn multicast_bytes(word: Word) -> u32 {
+    u32::from(multicast(word)) * 4
 }

@@ -18,12 +18,14 @@ const fn mbarrier(family: Family, kind: Access) -> Family {
     family.memory(access(Space::Shared, kind, Bytes::Fixed(8), OFFSET))
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     sync(0x02d, "PREEXIT", &[]),
     sync(0x02e, "ACQBULK", &[]),
     sync(0x11a, "DEPBAR", &[]),
     sync(0x11b, "ENDCOLLECTIVE", &[]),
-    sync(0x11d, "BAR", &[read(32).when(When::Form(1 << 1 | 1 << 4)), Q.when(When::Is(77, 3, 2))]),
+    sync(0x11c, "B2R", &[D, P]),
+    sync(0x11d, "BAR", &[read(32).when(When::Form(1 << 1 | 1 << 2 | 1 << 4)), Q.when(When::Is(77, 3, 2))]),
+    sync(0x140, "CCTL", &[UA.wide(2)]),
     sync(0x148, "WARPSYNC", &[A]).forms(1 << 1).since(90),
     sync(0x148, "WARPSYNC", &[S]),
     sync(0x18f, "CCTL", &[A.width(Width::PairIf(72))]),
@@ -34,6 +36,7 @@ pub(super) const FAMILIES: &[Family] = &[
     sync(0x1ab, "ERRBAR", &[]),
     sync(0x1af, "LDGDEPBAR", &[]),
     mbarrier(sync(0x1b0, "ARRIVES", &[MBARRIER, MBARRIER_BASE]), Access::Atomic),
+    sync(0x1b1, "SYNCS", &[A.when(When::Set(91)), uniform_read(64).when(When::Set(91))]),
     mbarrier(
         sync(0x1b2, "SYNCS", &[UD.wide(2), UA.role(Role::Base), uniform_read(32).wide(2)]).uniform_guard(),
         Access::Atomic,
@@ -42,6 +45,7 @@ pub(super) const FAMILIES: &[Family] = &[
     sync(0x1c6, "FENCE", &[]),
     sync(0x1c7, "UCGABAR_ARV", &[]).forms(1 << 4),
     sync(0x1c7, "UCGABAR_WAIT", &[]).forms(1 << 6),
+    sync(0x1ca, "UGETNEXTWORKID", &[UA.wide(2)]).uniform_guard(),
     // tcgen05: an arrival when earlier matrix multiplications are done.
     mbarrier(
         sync(0x1e9, "UTCBAR", &[UA.role(Role::Base), uniform_read(32), uniform_read(64)]).uniform_guard(),

@@ -11,7 +11,7 @@ const fn control(code: u16, name: &'static str, operands: &'static [Operand]) ->
     family(code, name, Class::Control, operands)
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     control(0x141, "BSYNC", &[convergence_read(16), Q]),
     control(0x142, "BREAK", &[convergence_read(16), convergence_write(16), Q]),
     control(0x143, "CALL", &[]).forms(1 << 4).flow(FlowRule::Call),
@@ -27,8 +27,11 @@ pub(super) const FAMILIES: &[Family] = &[
     control(0x149, "BRX", &[A.wide(2), Q]).flow(FlowRule::IndirectBranch),
     control(0x14d, "EXIT", &[Q]).flow(FlowRule::Exit),
     control(0x150, "RET", &[A.wide(2)]).flow(FlowRule::Return),
+    control(0x152, "RPCMOV", &[S]),
+    control(0x153, "RPCMOV", &[D]),
     control(0x155, "BMOV", &[D, convergence_read(24), convergence_write(24)]),
     control(0x156, "BMOV", &[convergence_write(24), S]),
+    control(0x158, "BRXU", &[uniform_read(24).wide(2), Q]).flow(FlowRule::IndirectBranch),
     control(0x15c, "BPT", &[]),
     control(0x15d, "NANOSLEEP", &[S]),
 ];

@@ -51,31 +51,76 @@ const ATOMIC_ADDRESS: Operand = A.role(Role::Address).width(Width::PairIf(72));
 const DATA: Operand = D.width(SIZE);
 const STORED: Operand = read(32).width(SIZE);
 
-/// The value of an atomic, and of the one that a compare-and-swap stores.
-const VALUE: Operand = read(32).width(TYPE);
-const TYPE: Width = Width::Rule(atomic::registers);
-const OLD: Operand = D.width(TYPE);
-
-/// Types of floats, several a lane, since sm_90.
-const FLOATS: Width = Width::Rule(atomic::float_registers);
-
-const fn multimem(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {
-    let rule = access(Space::Global, kind, Bytes::Rule(atomic::float_bytes), OFFSET);
-    family(code, name, Class::Global, operands).memory(rule)
+/// A type of atomics: registers and bytes.
+#[derive(Clone, Copy)]
+struct Type {
+    width: Width,
+    bytes: Bytes,
 }
+
+const EARLY: Type = Type { width: Width::Rule(atomic::early), bytes: Bytes::Rule(atomic::early_bytes) };
+const LATE: Type = Type { width: Width::Rule(atomic::late), bytes: Bytes::Rule(atomic::late_bytes) };
+const FLOATS: Type = Type { width: Width::Rule(atomic::floats), bytes: Bytes::Rule(atomic::floats_bytes) };
+const MULTICAST: Type =
+    Type { width: Width::Rule(atomic::multicast), bytes: Bytes::Rule(atomic::multicast_bytes) };
+
+/// The old value, and the one that is combined with it.
+const fn combine(width: Width) -> [Operand; 5] {
+    [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), BASE_OF_STORE]
+}
+
+/// The old value, the one that it is compared with, and the one that is stored then.
+const fn swap(width: Width) -> [Operand; 5] {
+    [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), read(64).width(width)]
+}
+
+/// What is combined, and no result.
+const fn reduce(width: Width) -> [Operand; 3] {
+    [ADDRESS, read(32).width(width), BASE_OF_STORE]
+}
+
+const fn multicast(width: Width) -> [Operand; 3] {
+    [D.width(width), A.wide(2).role(Role::Address), BASE_OF_STORE]
+}
+
+static COMBINE_EARLY: [Operand; 5] = combine(EARLY.width);
+static COMBINE_LATE: [Operand; 5] = combine(LATE.width);
+static COMBINE_FLOATS: [Operand; 5] = combine(FLOATS.width);
+static SWAP_EARLY: [Operand; 5] = swap(EARLY.width);
+static SWAP_LATE: [Operand; 5] = swap(LATE.width);
+static REDUCE_EARLY: [Operand; 3] = reduce(EARLY.width);
+static REDUCE_LATE: [Operand; 3] = reduce(LATE.width);
+static REDUCE_FLOATS: [Operand; 3] = reduce(FLOATS.width);
+static MULTICAST_LATE: [Operand; 3] = multicast(LATE.width);
+static MULTICAST_FLOATS: [Operand; 3] = multicast(MULTICAST.width);
 
 const fn atomic(
     code: u16,
     name: &'static str,
     operands: &'static [Operand],
-    space: Space,
     kind: Access,
+    bytes: Bytes,
 ) -> Family {
-    let rule = access(space, kind, Bytes::Rule(atomic::bytes), OFFSET);
-    family(code, name, Class::Global, operands).memory(rule)
+    let space = if matches!(code, 0x18a | 0x18b | 0x1a2) { Space::Generic } else { Space::Global };
+    family(code, name, Class::Global, operands).memory(access(space, kind, bytes, OFFSET))
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
+    atomic(0x18a, "ATOM", &COMBINE_EARLY, Access::Atomic, EARLY.bytes).until(89),
+    atomic(0x18a, "ATOM", &COMBINE_LATE, Access::Atomic, LATE.bytes),
+    atomic(0x18b, "ATOM", &SWAP_EARLY, Access::Atomic, EARLY.bytes).until(89),
+    atomic(0x18b, "ATOM", &SWAP_LATE, Access::Atomic, LATE.bytes),
+    atomic(0x18e, "RED", &REDUCE_EARLY, Access::Reduction, EARLY.bytes).until(89),
+    atomic(0x18e, "REDG", &REDUCE_LATE, Access::Reduction, LATE.bytes),
+    atomic(0x1a2, "ATOM", &COMBINE_FLOATS, Access::Atomic, FLOATS.bytes),
+    atomic(0x1a3, "ATOMG", &COMBINE_FLOATS, Access::Atomic, FLOATS.bytes),
+    atomic(0x1a4, "LDGMC", &MULTICAST_LATE, Access::Read, LATE.bytes),
+    atomic(0x1a5, "LDGMC", &MULTICAST_FLOATS, Access::Read, MULTICAST.bytes),
+    atomic(0x1a6, "REDG", &REDUCE_FLOATS, Access::Reduction, FLOATS.bytes),
+    atomic(0x1a8, "ATOMG", &COMBINE_EARLY, Access::Atomic, EARLY.bytes).until(89),
+    atomic(0x1a8, "ATOMG", &COMBINE_LATE, Access::Atomic, LATE.bytes),
+    atomic(0x1a9, "ATOMG", &SWAP_EARLY, Access::Atomic, EARLY.bytes).until(89),
+    atomic(0x1a9, "ATOMG", &SWAP_LATE, Access::Atomic, LATE.bytes),
     generic(0x180, "LD", &[DATA, ADDRESS, BASE_OF_LOAD], Access::Read),
     global(0x181, "LDG", &[DATA, predicate_write(81), ADDRESS, BASE_OF_LOAD, flipped_read(64)], Access::Read),
     // 256 bits in two groups of registers.
@@ -99,30 +144,6 @@ pub(super) const FAMILIES: &[Family] = &[
     generic(0x185, "ST", &[ADDRESS, STORED, BASE_OF_STORE], Access::Write),
     global(0x186, "STG", &[ADDRESS, STORED, BASE_OF_STORE], Access::Write),
     local(0x187, "STL", &[LOCAL_ADDRESS, STORED, BASE_OF_LOCAL_STORE], Access::Write),
-    atomic(0x18a, "ATOM", &[P, OLD, ATOMIC_ADDRESS, VALUE, BASE_OF_STORE], Space::Generic, Access::Atomic),
-    atomic(
-        0x18b,
-        "ATOM",
-        &[P, OLD, ATOMIC_ADDRESS, VALUE, read(64).width(TYPE)],
-        Space::Generic,
-        Access::Atomic,
-    ),
-    atomic(0x18e, "REDG", &[ADDRESS, VALUE, BASE_OF_STORE], Space::Global, Access::Reduction),
-    multimem(
-        0x1a3,
-        "ATOMG",
-        &[P, D.width(FLOATS), ATOMIC_ADDRESS, read(32).width(FLOATS), BASE_OF_STORE],
-        Access::Atomic,
-    ),
-    multimem(0x1a5, "LDGMC", &[D.width(FLOATS), A.wide(2).role(Role::Address), BASE_OF_STORE], Access::Read),
-    atomic(0x1a8, "ATOMG", &[P, OLD, ATOMIC_ADDRESS, VALUE, BASE_OF_STORE], Space::Global, Access::Atomic),
-    atomic(
-        0x1a9,
-        "ATOMG",
-        &[P, OLD, ATOMIC_ADDRESS, VALUE, read(64).width(TYPE)],
-        Space::Global,
-        Access::Atomic,
-    ),
     constant(0x0b9, "ULDC", &[UD.width(SIZE)]).uniform_guard(),
     constant(0x0bb, "ULDC", &[UD.width(SIZE), UA.role(Role::Base)]).uniform_guard(),
     constant(0x1ac, "LDCU", &[UD.width(SIZE), UA.role(Role::Base)]).uniform_guard(),

@@ -8,7 +8,7 @@ const fn half(code: u16, name: &'static str, operands: &'static [Operand]) -> Fa
     family(code, name, Class::Half, operands)
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     half(0x030, "HADD2", &[D, A, S]),
     half(0x031, "HFMA2", &[D, A, B, C]),
     half(0x032, "HMUL2", &[D, A, B]),

@@ -1,49 +1,162 @@
 //! Registers of matrix multiplications: a warp's share of each matrix, by the shape.
 
+use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
-/// 16x8xK with 16-bit or TF32 elements: a warp holds the matrices in 32 lanes of 4 bytes.
-struct HalfShape {
+/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits; a warp holds each matrix in registers
+/// of 32 lanes.
+struct Shape {
+    rows: u16,
     depth: u16,
-    element_bytes: u16,
+    element_bits: u16,
+    /// Half of the first matrix's elements are stored, and elsewhere which half.
     sparse: bool,
 }
 
-fn half_shape(word: Word) -> HalfShape {
-    let sparse = word.bit(SPARSE);
+/// Bits that a register holds over a warp.
+const REGISTER_BITS: u16 = 32 * 32;
+
+impl Shape {
+    fn first(&self) -> u16 {
+        let stored = self.depth / if self.sparse { 2 } else { 1 };
+        (self.rows * stored * self.element_bits / REGISTER_BITS).max(1)
+    }
+
+    fn second(&self) -> u16 {
+        (8 * self.depth * self.element_bits / REGISTER_BITS).max(1)
+    }
+}
+
+/// HMMA: 16-bit or TF32 elements.
+fn half_shape(word: Word) -> Shape {
+    let sparse = word.bit(SPARSE_HALF);
     let depth = match (word.bit(75), word.bit(78), sparse) {
         (true, true, true) => 32,
         (true, ..) => 16,
         (false, true, false) => 4,
         (false, ..) => 8,
     };
-    let element_bytes = if word.bits(82, 2) == 2 { 4 } else { 2 };
-    HalfShape { depth, element_bytes, sparse }
+    let element_bits = if word.bits(82, 2) == 2 { 32 } else { 16 };
+    Shape { rows: 16, depth, element_bits, sparse }
 }
 
-/// A sparse first matrix: half of its elements, and which half.
-pub(super) const SPARSE: u32 = 73;
+/// The bit that says `.SP`.
+pub(super) const SPARSE_HALF: u32 = 73;
 
-/// HMMA's first matrix, 16 rows.
 pub(super) fn half_first(word: Word) -> u16 {
-    let shape = half_shape(word);
-    let registers = 16 * shape.depth * shape.element_bytes / 128;
-    (if shape.sparse { registers / 2 } else { registers }).max(1)
+    half_shape(word).first()
 }
 
-/// HMMA's second matrix, 8 columns.
 pub(super) fn half_second(word: Word) -> u16 {
-    let shape = half_shape(word);
-    (8 * shape.depth * shape.element_bytes / 128).max(1)
+    half_shape(word).second()
 }
 
-/// HMMA's result: 16x8 of 32 or 16 bits.
+/// 16x8 results of 32 or 16 bits.
 pub(super) fn half_result(word: Word) -> u16 {
     if word.bit(76) { 4 } else { 2 }
 }
 
-/// HGMMA's result: 64xN over four warps, of 32 or 16 bits.
+/// IMMA: elements of 8 or 4 bits.
+fn integer_shape(word: Word) -> Shape {
+    let depth = 16 << (u16::from(word.bit(75)) + 2 * u16::from(word.bit(85)));
+    let element_bits = if word.bits(83, 2) == 0 { 8 } else { 4 };
+    Shape { rows: if word.bit(86) { 16 } else { 8 }, depth, element_bits, sparse: word.bit(SPARSE_INTEGER) }
+}
+
+/// The bit that says `.SP`.
+pub(super) const SPARSE_INTEGER: u32 = 72;
+
+pub(super) fn integer_first(word: Word) -> u16 {
+    let shape = integer_shape(word);
+    if shape.rows == 8 { 1 } else { shape.first() }
+}
+
+pub(super) fn integer_second(word: Word) -> u16 {
+    let shape = integer_shape(word);
+    if shape.rows == 8 { 1 } else { shape.second() }
+}
+
+pub(super) fn integer_result(word: Word) -> u16 {
+    if word.bit(86) { 4 } else { 2 }
+}
+
+/// BMMA: 8x8x128, 16x8x128 or 16x8x256 bits.
+pub(super) fn bit_first(word: Word) -> u16 {
+    if word.bit(76) { 4 } else { bit_result(word) / 2 }
+}
+
+pub(super) fn bit_second(word: Word) -> u16 {
+    if word.bit(76) { 2 } else { 1 }
+}
+
+pub(super) fn bit_result(word: Word) -> u16 {
+    if word.bits(75, 2) == 0 { 2 } else { 4 }
+}
+
+/// DMMA: 8x8x4, 16x8x4, 16x8x8 or 16x8x16.
+pub(super) fn double_first(word: Word) -> u16 {
+    [2, 4, 8, 16].get(usize::from(word.byte(76) & 3)).copied().unwrap_or(2)
+}
+
+pub(super) fn double_second(word: Word) -> u16 {
+    [2, 2, 4, 8].get(usize::from(word.byte(76) & 3)).copied().unwrap_or(2)
+}
+
+pub(super) fn double_result(word: Word) -> u16 {
+    if word.bits(76, 2) == 0 { 4 } else { 8 }
+}
+
+/// QMMA: elements of 8 bits or fewer, 16x8x16 or 16x8x32, sparse 16x8x64.
+pub(super) fn quarter_first(word: Word) -> u16 {
+    if is_deep(word) { 4 } else { 2 }
+}
+
+pub(super) fn quarter_second(word: Word) -> u16 {
+    match (word.bit(SPARSE_QUARTER), is_deep(word)) {
+        (true, _) => 4,
+        (false, true) => 2,
+        (false, false) => 1,
+    }
+}
+
+pub(super) fn quarter_result(word: Word) -> u16 {
+    if word.bit(77) { 4 } else { 2 }
+}
+
+/// The bit that says `.SP`.
+pub(super) const SPARSE_QUARTER: u32 = 80;
+
+/// With scales there is one depth only, and the bit is another's.
+fn is_deep(word: Word) -> bool {
+    word.bit(75) || word.bit(SPARSE_QUARTER) || word.bits(9, 3) == 2
+}
+
+/// Selectors of scales, in a uniform register whose number is stored in two parts.
+pub(super) fn scale_selector(word: Word, _writes: &mut Registers, reads: &mut Registers) {
+    let index = (word.byte(60) & 0xf) | (word.byte(74) & 0xf) << 4;
+    if index != u8::MAX {
+        reads.insert(Register { file: File::Uniform, index });
+    }
+}
+
+/// HGMMA and QGMMA: 64xN over four warps, of 32 or 16 bits.
 pub(super) fn group_result(word: Word) -> u16 {
     let columns = (u16::from(word.byte(53) & 0x1f) + 1) * 8;
     if word.bit(75) { columns / 2 } else { columns / 4 }
+}
+
+/// IGMMA: 64xN of 32 bits.
+pub(super) fn integer_group_result(word: Word) -> u16 {
+    columns_of_step(word.bits(53, 6) / 3) / 2
+}
+
+/// BGMMA: 64xN of 32 bits.
+pub(super) fn bit_group_result(word: Word) -> u16 {
+    columns_of_step(word.bits(53, 6)) / 2
+}
+
+/// 8, 16, 24, 32, then every sixteen.
+fn columns_of_step(step: u64) -> u16 {
+    let step = u16::try_from(step).unwrap_or_default();
+    if step < 4 { (step + 1) * 8 } else { (step - 1) * 16 }
 }

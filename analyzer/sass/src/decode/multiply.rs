@@ -15,7 +15,7 @@ const fn double(code: u16, name: &'static str, operands: &'static [Operand]) -> 
 /// Carry in: `.X`.
 const EXTENDED: When = When::Set(74);
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     fma(0x020, "FMUL", &[D, A, B]),
     fma(0x021, "FADD", &[D, A, S]),
     fma(0x022, "FSWZADD", &[D, A, S]),

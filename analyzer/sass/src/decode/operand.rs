@@ -54,6 +54,8 @@ pub(super) enum Width {
     Size(u32),
     /// One if the bit is clear, two if it is set.
     PairIf(u32),
+    /// Two if bits from here on, so many, have this value.
+    PairIs(u32, u32, u64),
     /// Two if the bit is clear, one if it is set.
     PairUnless(u32),
     Rule(fn(Word) -> u16),
@@ -91,6 +93,7 @@ impl Width {
             Self::Fixed(width) => width,
             Self::Size(start) => registers_of_size(word.bits(start, 3)),
             Self::PairIf(bit) => 1 + u16::from(word.bit(bit)),
+            Self::PairIs(start, width, value) => 1 + u16::from(word.bits(start, width) == value),
             Self::PairUnless(bit) => 1 + u16::from(!word.bit(bit)),
             Self::Rule(rule) => rule(word),
         }

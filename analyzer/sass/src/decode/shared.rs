@@ -28,14 +28,16 @@ const BYTES: Bytes = Bytes::Size(73);
 const MATRICES: Width = Width::Rule(matrices);
 
 fn matrices(word: Word) -> u16 {
-    1 << word.bits(72, 2).min(2)
+    // Matrices of 16x16 take two registers each.
+    let each = if word.bits(78, 3) == 4 { 2 } else { 1 };
+    each << word.bits(72, 2).min(2)
 }
 
 fn matrix_bytes(word: Word) -> u32 {
     u32::from(matrices(word)) * 4
 }
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     shared(0x184, "LDS", &[D.width(SIZE), ADDRESS, BASE_OF_LOAD], Access::Read, BYTES),
     shared(0x188, "STS", &[ADDRESS, read(32).width(SIZE), BASE_OF_STORE], Access::Write, BYTES),
     shared(
@@ -52,29 +54,48 @@ pub(super) const FAMILIES: &[Family] = &[
         Access::Write,
         Bytes::Rule(matrix_bytes),
     ),
-    shared(
-        0x18c,
-        "ATOMS",
-        &[D.width(TYPE), ADDRESS, read(32).width(TYPE), BASE_OF_STORE],
-        Access::Atomic,
-        TYPE_BYTES,
-    ),
-    shared(0x18d, "ATOMS", &[P, ADDRESS, COMPARED, SWAPPED], Access::Atomic, TYPE_BYTES).forms(1 << 2),
-    shared(0x18d, "ATOMS", &[D.width(TYPE), ADDRESS, COMPARED, SWAPPED], Access::Atomic, TYPE_BYTES),
+    shared(0x18c, "ATOMS", &[D.wide(2), ADDRESS, BASE_OF_STORE], Access::Atomic, Bytes::Fixed(8))
+        .forms(1 << 7),
+    shared(0x18c, "ATOMS", &COMBINE_EARLY, Access::Atomic, EARLY_BYTES).until(89),
+    shared(0x18c, "ATOMS", &COMBINE_LATE, Access::Atomic, LATE_BYTES),
+    shared(0x18d, "ATOMS", &TRY_SWAP, Access::Atomic, LATE_BYTES).forms(1 << 2),
+    shared(0x18d, "ATOMS", &SWAP_EARLY, Access::Atomic, EARLY_BYTES).until(89),
+    shared(0x18d, "ATOMS", &SWAP_LATE, Access::Atomic, LATE_BYTES),
     tensor_memory(0x1ed, "STTM", &[uniform_read(64).role(Role::Base), read(32).width(LANES)], Access::Write),
     tensor_memory(0x1ee, "LDTM", &[D.width(LANES), uniform_read(32).role(Role::Base)], Access::Read),
 ];
 
-const TYPE: Width = Width::Rule(atomic::registers);
-const TYPE_BYTES: Bytes = Bytes::Rule(atomic::bytes);
-const COMPARED: Operand = read(32).width(TYPE);
-const SWAPPED: Operand = read(64).width(TYPE);
+const EARLY: Width = Width::Rule(atomic::early);
+const LATE: Width = Width::Rule(atomic::late);
+const EARLY_BYTES: Bytes = Bytes::Rule(atomic::early_bytes);
+const LATE_BYTES: Bytes = Bytes::Rule(atomic::late_bytes);
+
+const fn combine(width: Width) -> [Operand; 4] {
+    [D.width(width), ADDRESS, read(32).width(width), BASE_OF_STORE]
+}
+
+const fn swap(result: Operand, width: Width) -> [Operand; 4] {
+    [result, ADDRESS, read(32).width(width), read(64).width(width)]
+}
+
+static COMBINE_EARLY: [Operand; 4] = combine(EARLY);
+static COMBINE_LATE: [Operand; 4] = combine(LATE);
+static SWAP_EARLY: [Operand; 4] = swap(D.width(EARLY), EARLY);
+static SWAP_LATE: [Operand; 4] = swap(D.width(LATE), LATE);
+/// Says whether it swapped.
+static TRY_SWAP: [Operand; 4] = swap(P, LATE);
 
 /// Registers of LDTM and STTM: a power of two.
 const LANES: Width = Width::Rule(lanes);
 
 fn lanes(word: Word) -> u16 {
-    1 << word.bits(83, 3)
+    // Rows of 128 and 256 bits take two and four registers; a whole row of lanes and halves of it take one.
+    let row = match (word.bit(87), word.bits(81, 2)) {
+        (false, 0) => 2,
+        (false, 1) => 4,
+        _ => 1,
+    };
+    (row << word.bits(83, 3)).min(128)
 }
 
 const fn tensor_memory(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {

@@ -8,4 +8,4 @@ use crate::instruction::Class;
 const LANE: Operand = read(32).when(When::Form(1 << 1 | 1 << 2));
 const MASK: Operand = read(64).when(When::Form(1 << 1 | 1 << 4));
 
-pub(super) const FAMILIES: &[Family] = &[family(0x189, "SHFL", Class::Shuffle, &[D, P, A, LANE, MASK])];
+pub(super) static FAMILIES: &[Family] = &[family(0x189, "SHFL", Class::Shuffle, &[D, P, A, LANE, MASK])];

@@ -11,10 +11,12 @@ const fn special(code: u16, name: &'static str, operands: &'static [Operand]) ->
 /// 64-bit values: `.U64`.
 const WIDE: Width = Width::PairIf(73);
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     special(0x02f, "ELECT", &[P, UD, Q]),
     special(0x0ca, "R2UR", &[UD, P, A]),
     special(0x1c2, "R2UR", &[UD, P, A]),
+    special(0x0cc, "CREDUX", &[UD, A]),
+    special(0x102, "FCHK", &[P, A, S]),
     special(0x100, "FLO", &[D, P, S]),
     special(0x101, "BREV", &[D, S]),
     special(0x108, "MUFU", &[D, S]),
@@ -23,6 +25,6 @@ pub(super) const FAMILIES: &[Family] = &[
     special(0x14e, "LEPC", &[D.wide(2)]),
     special(0x1a1, "MATCH", &[D, P, A.width(WIDE)]),
     special(0x1aa, "QSPC", &[P, D, A.width(Width::PairIf(72)), uniform_read(32).wide(2).when(When::Set(91))]),
-    special(0x1c3, "S2UR", &[UD]),
+    special(0x1c3, "S2UR", &[UD]).uniform_guard(),
     special(0x1c4, "REDUX", &[UD, A]),
 ];

@@ -1,64 +1,146 @@
 //! Matrix multiplications.
 
-use super::family::{Family, family};
-use super::matrix::{SPARSE, group_result, half_first, half_result, half_second};
-use super::operand::{A, D, Operand, UA, UQ, When, Width, flipped_uniform_read, read, uniform_read};
 use crate::instruction::Class;
 use crate::word::Word;
+
+use super::family::{Family, family};
+use super::matrix;
+use super::operand::{A, D, Operand, UA, UQ, When, Width, flipped_uniform_read, read, uniform_read};
 
 const fn tensor(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
     family(code, name, Class::Tensor, operands)
 }
 
-const HALF: &[Operand] = &[
-    D.width(Width::Rule(half_result)),
-    A.width(Width::Rule(half_first)),
-    read(32).width(Width::Rule(half_second)),
-    read(64).width(Width::Rule(half_result)),
-    read(40).when(When::Set(SPARSE)),
+/// Registers of the result (and what is added), of the first and of the second matrix.
+const fn product(
+    result: fn(Word) -> u16,
+    first: fn(Word) -> u16,
+    second: fn(Word) -> u16,
+    sparse: When,
+) -> [Operand; 5] {
+    [
+        D.width(Width::Rule(result)),
+        A.width(Width::Rule(first)),
+        read(32).width(Width::Rule(second)),
+        read(64).width(Width::Rule(result)),
+        // Which elements of a sparse matrix are stored.
+        read(40).when(sparse),
+    ]
+}
+
+const NEVER: When = When::Form(0);
+static HALF: [Operand; 5] =
+    product(matrix::half_result, matrix::half_first, matrix::half_second, When::Set(matrix::SPARSE_HALF));
+static INTEGER: [Operand; 5] = product(
+    matrix::integer_result,
+    matrix::integer_first,
+    matrix::integer_second,
+    When::Set(matrix::SPARSE_INTEGER),
+);
+static BIT: [Operand; 5] = product(matrix::bit_result, matrix::bit_first, matrix::bit_second, NEVER);
+static DOUBLE: [Operand; 5] =
+    product(matrix::double_result, matrix::double_first, matrix::double_second, NEVER);
+static QUARTER: [Operand; 5] = product(
+    matrix::quarter_result,
+    matrix::quarter_first,
+    matrix::quarter_second,
+    When::Set(matrix::SPARSE_QUARTER),
+);
+/// A step of a product of 8x8x4, on sm_70.
+static STEP: [Operand; 4] = [D.wide(2), A.wide(2), read(32).wide(2), read(64).wide(2)];
+/// With a scale for a block of elements of each matrix.
+static SCALED: [Operand; 6] = [
+    D.width(Width::Rule(matrix::quarter_result)),
+    A.width(Width::Rule(matrix::quarter_first)),
+    read(32).width(Width::Rule(matrix::quarter_second)),
+    read(64).width(Width::Rule(matrix::quarter_result)),
+    read(40),
+    read(52),
 ];
+
+/// Matrices of four warps. Both by descriptors, in four uniform registers; or the first in registers.
+const fn group_shared(result: fn(Word) -> u16) -> [Operand; 5] {
+    [
+        D.width(Width::Rule(result)),
+        uniform_read(24).wide(4),
+        read(64).width(Width::Rule(result)),
+        ACCUMULATE,
+        CHOSEN,
+    ]
+}
+
+const fn group_registers(result: fn(Word) -> u16) -> [Operand; 6] {
+    [
+        D.width(Width::Rule(result)),
+        A.wide(4),
+        uniform_read(32).wide(4),
+        read(64).width(Width::Rule(result)),
+        ACCUMULATE,
+        CHOSEN,
+    ]
+}
 
 /// Whether to add to the accumulator.
 const ACCUMULATE: Operand = flipped_uniform_read(87);
+/// Which elements of a sparse matrix are stored.
+const CHOSEN: Operand = read(40).when(When::Set(matrix::SPARSE_HALF));
 
-/// Both matrices by descriptors, in four uniform registers.
-const GROUP_SHARED: &[Operand] = &[
-    D.width(Width::Rule(group_result)),
-    uniform_read(24).wide(4),
-    read(64).width(Width::Rule(group_result)),
-    ACCUMULATE,
-];
-
-/// The first matrix in registers.
-const GROUP_REGISTERS: &[Operand] = &[
-    D.width(Width::Rule(group_result)),
-    A.wide(4),
-    uniform_read(32).wide(4),
-    read(64).width(Width::Rule(group_result)),
-    ACCUMULATE,
-];
+static GROUP_SHARED: [Operand; 5] = group_shared(matrix::group_result);
+static GROUP_REGISTERS: [Operand; 6] = group_registers(matrix::group_result);
+static INTEGER_GROUP_SHARED: [Operand; 5] = group_shared(matrix::integer_group_result);
+static INTEGER_GROUP_REGISTERS: [Operand; 6] = group_registers(matrix::integer_group_result);
+static BIT_GROUP_SHARED: [Operand; 5] = group_shared(matrix::bit_group_result);
+static BIT_GROUP_REGISTERS: [Operand; 6] = group_registers(matrix::bit_group_result);
 
 /// tcgen05: matrices by descriptors or in tensor memory, all in uniform registers.
-const FIFTH: &[Operand] = &[
+static FIFTH: [Operand; 6] = [
     UA.width(Width::Rule(fifth_first)),
     uniform_read(32).wide(2),
+    // The result's address in tensor memory, and the instruction descriptor.
     uniform_read(40).wide(2),
-    uniform_read(48),
+    uniform_read(48).width(Width::Rule(fifth_extra)),
     uniform_read(64),
     UQ,
 ];
 
 /// The first matrix: a descriptor, or an address in tensor memory.
 fn fifth_first(word: Word) -> u16 {
-    if When::Form(1 << 4).holds(word) { 1 } else { 2 }
+    if FROM_TENSOR_MEMORY.holds(word) { 1 } else { 2 }
 }
 
-pub(super) const FAMILIES: &[Family] = &[
-    tensor(0x03c, "HMMA", HALF),
+const FROM_TENSOR_MEMORY: When = When::Form(1 << 4 | 1 << 5);
+
+/// Addresses of scales, or a mask of lanes.
+fn fifth_extra(word: Word) -> u16 {
+    if SCALED_FORM.holds(word) || BLOCK_SCALED.holds(word) { 2 } else { 4 }
+}
+
+const SCALED_FORM: When = When::Form(1 << 5 | 1 << 6);
+/// UTCOMMA: the kind whose blocks always have scales.
+const BLOCK_SCALED: When = When::Set(63);
+
+pub(super) static FAMILIES: &[Family] = &[
+    tensor(0x036, "HMMA", &STEP).until(89),
+    tensor(0x037, "IMMA", &INTEGER),
+    family(0x03a, "MOVM", Class::Shuffle, &[D.width(Width::PairIf(75)), A]),
+    tensor(0x03c, "HMMA", &HALF),
+    tensor(0x03d, "BMMA", &BIT),
+    tensor(0x03f, "DMMA", &DOUBLE),
+    tensor(0x07a, "QMMA", &SCALED).forms(1 << 2).masked(matrix::scale_selector),
+    tensor(0x07a, "QMMA", &QUARTER),
+    tensor(0x07f, "OMMA", &SCALED).masked(matrix::scale_selector),
+    tensor(0x1e6, "UTCSHIFT", &[UA]).uniform_guard(),
     tensor(0x1e7, "UTCCP", &[UA, uniform_read(32).wide(2)]).uniform_guard(),
-    tensor(0x1ea, "UTCHMMA", FIFTH).uniform_guard(),
-    tensor(0x1f0, "HGMMA", GROUP_REGISTERS).forms(1 << 6),
-    tensor(0x1f0, "HGMMA", GROUP_SHARED),
-    tensor(0x1f3, "QGMMA", GROUP_REGISTERS).forms(1 << 6),
-    tensor(0x1f3, "QGMMA", GROUP_SHARED),
+    tensor(0x1ea, "UTCOMMA", &FIFTH).uniform_guard().select(BLOCK_SCALED),
+    tensor(0x1ea, "UTCHMMA", &FIFTH).uniform_guard().select(When::Is(72, 2, 0)),
+    tensor(0x1ea, "UTCIMMA", &FIFTH).uniform_guard().select(When::Is(72, 2, 1)),
+    tensor(0x1ea, "UTCQMMA", &FIFTH).uniform_guard(),
+    tensor(0x1f0, "HGMMA", &GROUP_REGISTERS).forms(1 << 6),
+    tensor(0x1f0, "HGMMA", &GROUP_SHARED),
+    tensor(0x1f1, "IGMMA", &INTEGER_GROUP_REGISTERS).forms(1 << 6),
+    tensor(0x1f1, "IGMMA", &INTEGER_GROUP_SHARED),
+    tensor(0x1f2, "BGMMA", &BIT_GROUP_REGISTERS).forms(1 << 6),
+    tensor(0x1f2, "BGMMA", &BIT_GROUP_SHARED),
+    tensor(0x1f3, "QGMMA", &GROUP_REGISTERS).forms(1 << 6),
+    tensor(0x1f3, "QGMMA", &GROUP_SHARED),
 ];

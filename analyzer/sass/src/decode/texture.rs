@@ -1,5 +1,197 @@
-//! Textures and surfaces.
+//! Textures and surfaces. Coordinates and what else a lookup takes are packed into two vectors of registers.
 
-use super::family::Family;
+use crate::instruction::{Access, Class, Space};
+use crate::word::Word;
 
-pub(super) const FAMILIES: &[Family] = &[];
+use super::family::{Family, family};
+use super::memory::{Bytes, Offset, access};
+use super::operand::{A, D, Operand, P, When, Width, predicate_write, read, uniform_read, write};
+
+pub(super) static FAMILIES: &[Family] = &[
+    texture(0x160, "TEX", &LOOKUP),
+    texture(0x161, "TEX", &LOOKUP),
+    texture(0x163, "TLD4", &GATHER),
+    texture(0x164, "TLD4", &GATHER),
+    texture(0x166, "TLD", &FETCH),
+    texture(0x167, "TLD", &FETCH),
+    texture(0x169, "TMML", &GATHER),
+    texture(0x16a, "TMML", &GATHER),
+    texture(0x16c, "TXD", &GRADIENT),
+    texture(0x16d, "TXD", &GRADIENT),
+    texture(0x16f, "TXQ", &QUERY),
+    texture(0x170, "TXQ", &QUERY),
+    surface(0x199, "SULD", &SURFACE_LOAD, Access::Read),
+    surface(0x19a, "SULD", &SURFACE_LOAD, Access::Read),
+    surface(0x19b, "SUST", &SURFACE_PIXEL, Access::Write),
+    surface(0x19c, "SUST", &SURFACE_PIXEL, Access::Write),
+    surface(0x19d, "SUST", &SURFACE_STORE, Access::Write),
+    surface(0x19e, "SUST", &SURFACE_STORE, Access::Write),
+    surface(0x19f, "SURED", &SURFACE_REDUCTION, Access::Reduction),
+    surface(0x1a0, "SURED", &SURFACE_REDUCTION, Access::Reduction),
+];
+
+const fn texture(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
+    let rule = access(Space::Texture, Access::Read, Bytes::Unknown, Offset::None);
+    family(code, name, Class::Texture, operands).memory(rule)
+}
+
+const fn surface(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {
+    let rule = access(Space::Texture, kind, Bytes::Unknown, Offset::None);
+    family(code, name, Class::Texture, operands).memory(rule)
+}
+
+/// Up to two components of the result, the others behind them elsewhere.
+const LOW: Operand = D.width(Width::Rule(low_components));
+const HIGH: Operand = write(64).width(Width::Rule(high_components));
+/// The texture, where a uniform register holds its handle.
+const HANDLE: Operand = uniform_read(40).wide(2).when(UNIFORM);
+const UNIFORM: When = When::Form(1 << 7);
+
+static LOOKUP: [Operand; 6] = [LOW, HIGH, P, vector(24, lookup_first), vector(32, lookup_second), HANDLE];
+static GATHER: [Operand; 6] = [LOW, HIGH, P, vector(24, gather_first), vector(32, gather_second), HANDLE];
+static FETCH: [Operand; 6] = [LOW, HIGH, P, vector(24, fetch_first), vector(32, fetch_second), HANDLE];
+static GRADIENT: [Operand; 6] =
+    [LOW, HIGH, P, vector(24, gradient_first), vector(32, gradient_second), HANDLE];
+static QUERY: [Operand; 4] = [LOW, HIGH, A, HANDLE];
+
+const fn vector(start: u32, width: fn(Word) -> u16) -> Operand {
+    read(start).width(Width::Rule(width))
+}
+
+/// Components that the mask asks for; two of 16 bits share a register.
+fn components(word: Word) -> u16 {
+    let components = u16::from((word.byte(72) & 0xf).count_ones() as u8);
+    if word.bits(79, 2) == 0 { components } else { components.div_ceil(2) }
+}
+
+fn low_components(word: Word) -> u16 {
+    components(word).min(2)
+}
+
+fn high_components(word: Word) -> u16 {
+    components(word).saturating_sub(2)
+}
+
+/// What a lookup takes: coordinates, then the rest.
+struct Parts {
+    coordinates: u16,
+    rest: u16,
+}
+
+impl Parts {
+    fn new(word: Word, rest: &[bool]) -> Self {
+        let rest = rest.iter().chain([&is_bindless(word)]).map(|part| u16::from(*part)).sum();
+        Self { coordinates: coordinates(word), rest }
+    }
+
+    /// Packed, the two vectors share all that there is; else the second has the rest.
+    fn first(&self, word: Word) -> u16 {
+        if is_packed(word) { (self.coordinates + self.rest).div_ceil(2) } else { self.coordinates }
+    }
+
+    fn second(&self, word: Word) -> u16 {
+        if is_packed(word) { (self.coordinates + self.rest) / 2 } else { self.rest }
+    }
+}
+
+/// `.SCR`
+fn is_packed(word: Word) -> bool {
+    word.bit(60)
+}
+
+/// `.B`: a general register holds the handle.
+fn is_bindless(word: Word) -> bool {
+    When::Form(1 << 1).holds(word)
+}
+
+/// 1D, 2D, 3D, CUBE, and arrays of them.
+fn coordinates(word: Word) -> u16 {
+    let one = match word.bits(61, 2) {
+        0 => 1,
+        1 => 2,
+        _ => 3,
+    };
+    one + u16::from(word.bit(63))
+}
+
+/// Automatic level or level zero need no operand; a bias, a level and a clamp are one each. The uniform form stores the
+/// lowest bit elsewhere since sm_100, where bit 87 is the next.
+fn level_operands(word: Word) -> u16 {
+    let mode = if word.bit(59) && !word.bit(88) { 3 } else { word.bits(87, 3) };
+    match mode {
+        0 | 1 => 0,
+        5 => 2,
+        _ => 1,
+    }
+}
+
+fn lookup(word: Word) -> Parts {
+    let levels = level_operands(word);
+    Parts::new(word, &[levels > 0, levels > 1, word.bit(76), word.bit(78)])
+}
+
+fn lookup_first(word: Word) -> u16 {
+    lookup(word).first(word)
+}
+
+fn lookup_second(word: Word) -> u16 {
+    lookup(word).second(word)
+}
+
+/// Offsets (one register, or two for a texel each), and the value to compare with.
+fn gather(word: Word) -> Parts {
+    Parts::new(word, &[word.bit(76), word.bit(77), word.bit(77), word.bit(78)])
+}
+
+fn gather_first(word: Word) -> u16 {
+    gather(word).first(word)
+}
+
+fn gather_second(word: Word) -> u16 {
+    gather(word).second(word)
+}
+
+/// A level, an offset, a sample.
+fn fetch(word: Word) -> Parts {
+    let has_level = word.bits(87, 2) == if UNIFORM.holds(word) && !word.bit(88) { 2 } else { 3 };
+    Parts::new(word, &[has_level, word.bit(76), word.bits(77, 2) != 0])
+}
+
+fn fetch_first(word: Word) -> u16 {
+    fetch(word).first(word)
+}
+
+fn fetch_second(word: Word) -> u16 {
+    fetch(word).second(word)
+}
+
+fn gradient_first(word: Word) -> u16 {
+    coordinates(word) + u16::from(word.bit(76)) + u16::from(is_bindless(word))
+}
+
+/// Two derivatives a dimension.
+fn gradient_second(word: Word) -> u16 {
+    2 * (coordinates(word) - u16::from(word.bit(63)))
+}
+
+const PLACE: Operand = A.width(Width::Rule(place));
+const VALUE: Operand = read(32).width(Width::Size(73));
+const SURFACE: Operand = uniform_read(40).when(UNIFORM);
+const SURFACE_IN_REGISTER: Operand = read(64).when(When::Form(1 << 4));
+
+static SURFACE_LOAD: [Operand; 5] =
+    [D.width(Width::Size(73)), predicate_write(81), PLACE, SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_STORE: [Operand; 4] = [PLACE, VALUE, SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_PIXEL: [Operand; 4] =
+    [PLACE, read(32).width(Width::Rule(components)), SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_REDUCTION: [Operand; 4] =
+    [PLACE, read(32).width(Width::PairIs(73, 3, 2)), SURFACE, SURFACE_IN_REGISTER];
+
+/// 1D, buffers, arrays of 1D, 2D, arrays of 2D, 3D.
+fn place(word: Word) -> u16 {
+    match word.bits(61, 3) {
+        0 | 1 => 1,
+        2 | 3 => 2,
+        _ => 3,
+    }
+}

@@ -17,7 +17,7 @@ const WIDE: Width = Width::PairIf(80);
 /// USEL with these forms of sources is of 32 bits.
 const FORMS_32: u8 = 1 << 1 | 1 << 4 | 1 << 5;
 
-pub(super) const FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[Family] = &[
     uniform(0x04a, "UVIMNMX", &[UD, UA, UB, UQ]),
     uniform(0x053, "UFSETP", &[UP, UP2, UA, US, UQ]),
     uniform(0x054, "UFADD", &[UD, UA, US]),
@@ -30,7 +30,11 @@ pub(super) const FAMILIES: &[Family] = &[
     family(0x086, "VOTEU", Class::Uniform, &[UD, UP, Q]),
     uniform(0x085, "UIMNMX", &[UD.wide(2), UP, UP2, UA.wide(2), US.wide(2), UQ, UQ2]).since(100),
     uniform(0x087, "USEL", &[UD, UA, UB, UQ]).forms(FORMS_32),
-    uniform(0x087, "USEL", &[UD.wide(2), UA.wide(2), uniform_read(32).wide(2).when(When::Form(1 << 3)), UQ]),
+    uniform(
+        0x087,
+        "USEL",
+        &[UD.wide(2), UA.wide(2), uniform_read(32).wide(2).when(When::Form(1 << 3 | 1 << 6)), UQ],
+    ),
     uniform(0x08c, "UISETP", &[UP, UP2, UA.width(WIDE), US.width(WIDE), UQ, UQ3.when(When::Set(72))]),
     uniform(0x090, "UIADD3", &[UD, UP, UP2, UA, UB, UC, UQ.when(EXTENDED), UQ2.when(EXTENDED)]),
     uniform(0x091, "ULEA", &[UD, UP, UA, UB, UC.when(When::Set(80)), UQ.when(EXTENDED)]),
