@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::analysis::{TensorMapUse, offset};
 use crate::cubin::Section;
 use crate::graph::FlowGraph;
-use crate::instruction::{Access, Class, Instruction};
+use crate::instruction::{Class, Instruction};
 use crate::register::{File, Register};
 use crate::value::{Base, Question, Value};
 use crate::word::Sm;
@@ -33,7 +33,7 @@ impl Copies {
         let (mut arrivals, mut tensor_maps): (Vec<(usize, BTreeSet<Place>)>, BTreeMap<_, _>) =
             Default::default();
         for (index, instruction) in instructions.iter().enumerate() {
-            if let Some(mbarrier) = copy_mbarrier(instruction, sm) {
+            if let Some(mbarrier) = instruction.copy_mbarrier() {
                 arrivals.push((index, places(question.starts(index, mbarrier), 0)));
             }
             if let Some(tensor_map) = tensor_map(instruction) {
@@ -97,17 +97,6 @@ fn waited_places(question: &mut Question<'_>, index: usize, instruction: &Instru
         sums = sums.iter().flat_map(sum).collect();
     }
     sums
-}
-
-/// The register that holds the mbarrier on which a copy into shared memory arrives: behind the one of its place there.
-fn copy_mbarrier(instruction: &Instruction, sm: Sm) -> Option<Register> {
-    let memory = instruction.memory.filter(|memory| memory.kind == Access::CopyIn)?;
-    if instruction.class != Class::Async || instruction.mnemonic == Some("LDGSTS") || memory.bytes != 0 {
-        return None;
-    }
-    let place = instruction.word.byte(32);
-    let index = if sm.0 >= 100 { place } else { place & 0x3f }.checked_add(1)?;
-    Some(Register { file: File::Uniform, index })
 }
 
 /// The register that holds the address of a copy's tensor map.

@@ -12,7 +12,7 @@ use petgraph::graph::NodeIndex;
 
 use crate::control::BARRIERS;
 use crate::graph::FlowGraph;
-use crate::instruction::{Access, Class, Flow, Instruction, Space};
+use crate::instruction::{Access, BarrierWait, Class, Flow, Instruction, Space};
 use crate::register::Registers;
 
 /// Stores kept as pending: a warp that drains waits for the last of them.
@@ -195,7 +195,7 @@ impl Board<'_> {
         candidates: &mut Vec<Candidate>,
     ) {
         let mask = waited_barriers(instruction);
-        let counted = counted_wait(instruction);
+        let counted = counted_barrier(instruction);
         if mask == 0 && counted.is_none() {
             return;
         }
@@ -204,7 +204,7 @@ impl Board<'_> {
             let barrier = self.instructions[*commit].control.write_barrier;
             let at_least = match (barrier, counted) {
                 (Some(barrier), _) if mask >> barrier & 1 == 1 => 0,
-                (Some(barrier), Some(wait)) if wait.barrier == barrier => u32::from(wait.at_most).min(63),
+                (Some(barrier), Some((waited, left))) if waited == barrier => u32::from(left).min(63),
                 _ => continue,
             };
             // Older groups were closed before the one that the wait is about, and end before it.
@@ -227,10 +227,10 @@ impl Board<'_> {
         candidates: &mut Vec<Candidate>,
     ) {
         let mask = waited_barriers(instruction);
-        let counted = counted_wait(instruction);
+        let counted = counted_barrier(instruction);
         for barrier in 0..BARRIERS {
             let is_waited = mask >> barrier & 1 == 1;
-            let counted = counted.filter(|wait| wait.barrier == barrier);
+            let counted = counted.filter(|(waited, _)| *waited == barrier);
             if !is_waited && counted.is_none() {
                 continue;
             }
@@ -244,7 +244,7 @@ impl Board<'_> {
                 });
             }
             let is_zero = cleared_barriers(instruction) >> barrier & 1 == 1;
-            if is_zero || counted.is_some_and(|wait| wait.at_most == 0) {
+            if is_zero || counted.is_some_and(|(_, left)| left == 0) {
                 pending.set[usize::from(barrier)].clear();
             }
         }
@@ -317,7 +317,7 @@ impl Board<'_> {
 
 /// Whether samples find the warp at the next instruction: a DEPBAR has issued when it waits.
 fn is_found_behind(instruction: &Instruction) -> bool {
-    counted_wait(instruction).is_some()
+    matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))
 }
 
 /// Adds a wait: of the instruction itself and, where samples find the warp there, of the next one.
@@ -355,7 +355,18 @@ fn waited_barriers(instruction: &Instruction) -> u8 {
 
 /// Barriers that are zero behind an instruction. Behind the end of some lanes, those of others are what they were.
 fn cleared_barriers(instruction: &Instruction) -> u8 {
-    instruction.control.wait_mask | counted_wait(instruction).map_or(0, |wait| wait.all_of)
+    match instruction.barrier_wait() {
+        Some(BarrierWait::Scoreboard { empty, .. }) => instruction.control.wait_mask | empty,
+        _ => instruction.control.wait_mask,
+    }
+}
+
+/// The barrier that an instruction waits for until only so many of its groups are left, and how many.
+fn counted_barrier(instruction: &Instruction) -> Option<(u8, u8)> {
+    match instruction.barrier_wait() {
+        Some(BarrierWait::Scoreboard { counted, .. }) => counted,
+        _ => None,
+    }
 }
 
 fn touches(instruction: &Instruction, registers: &Registers) -> bool {
@@ -396,23 +407,4 @@ fn closed_group(instruction: &Instruction) -> Option<Group> {
         Some("UTMACMDFLUSH") => Some(Group::Bulk),
         _ => None,
     }
-}
-
-/// What a DEPBAR waits for.
-#[derive(Clone, Copy, Debug)]
-struct CountedWait {
-    barrier: u8,
-    /// Until this many of its groups are left.
-    at_most: u8,
-    /// Barriers that it waits for until they are zero, bit by bit.
-    all_of: u8,
-}
-
-fn counted_wait(instruction: &Instruction) -> Option<CountedWait> {
-    let word = instruction.word;
-    (instruction.mnemonic == Some("DEPBAR")).then(|| CountedWait {
-        barrier: word.byte(44) & 7,
-        at_most: word.byte(38) & 0x3f,
-        all_of: word.byte(32) & 0x3f,
-    })
 }
