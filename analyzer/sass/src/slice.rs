@@ -74,9 +74,10 @@ impl Slice<'_> {
     }
 
     fn producer(&self, linked: Linked, weight: f64, confidence: Confidence) -> Producer {
-        // A warp that has exited is found behind the exit.
+        // A warp that has exited is found behind the exit, where there is code.
         let has_exited = self.wait == Wait::Stores
-            && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. });
+            && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. })
+            && self.waiting.waiter + 1 < self.instructions.len();
         Producer {
             waiter: offset(self.waiting.waiter + usize::from(has_exited)),
             wait: self.wait,
