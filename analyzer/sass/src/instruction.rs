@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::control::Control;
-use crate::register::{Register, Registers};
+use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
 /// A decoded instruction.
@@ -35,6 +35,49 @@ impl Instruction {
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
     }
+
+    /// What it waits for besides the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
+    pub fn barrier_wait(&self) -> Option<BarrierWait> {
+        let word = self.word;
+        match self.mnemonic? {
+            "DEPBAR" => Some(BarrierWait::Scoreboard {
+                counted: word.bit(47).then(|| (word.byte(44) & 7, word.byte(38) & 0x3f)),
+                empty: word.byte(32) & 0x3f,
+            }),
+            "WARPGROUP" if word.bits(79, 2) == 2 => {
+                Some(BarrierWait::Warpgroup { pending: word.byte(72) & 7 })
+            }
+            _ => None,
+        }
+    }
+
+    /// The uniform register that holds the address of the mbarrier on which a copy to shared memory arrives: the second
+    /// of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for what arrives on none.
+    pub fn copy_mbarrier(&self) -> Option<Register> {
+        let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
+        let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));
+        let first = Register { file: File::Uniform, index: self.word.byte(32) };
+        let second = Register { index: first.index.checked_add(1)?, ..first };
+        (copies_in && is_bulk && self.reads.contains(second)).then_some(second)
+    }
+}
+
+/// Waits that an instruction is there for. LDGDEPBAR closes the group of copies (LDGSTS) before it, and counts one up
+/// on its write barrier until they are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierWait {
+    /// DEPBAR waits for barriers of the scoreboard.
+    Scoreboard {
+        /// DEPBAR.LE: a barrier, and the count that it may still have: all but so many of the newest are done.
+        counted: Option<(u8, u8)>,
+        /// Bit n: barrier n must be zero.
+        empty: u8,
+    },
+    /// WARPGROUP.DEPBAR waits for groups of matrix multiplications.
+    Warpgroup {
+        /// The groups that may still run: the newest.
+        pending: u8,
+    },
 }
 
 /// `@!P0 LDG.128 R4-R7 <- R2-R3 UR4-UR5 !P0`: name, size, registers written and read.
@@ -153,11 +196,15 @@ pub struct Memory {
     pub kind: Access,
     /// Bytes a lane; 0 where the instruction does not say.
     pub bytes: u32,
-    /// The first general register of the address; `None` where the address has none.
+    /// The first general register of the address; `None` where the address has none. LDGSTS: of the address in device
+    /// memory. SYNCS and ARRIVES: of the mbarrier's address.
     pub address: Option<Register>,
-    /// The first uniform register of the address, of the descriptor of an LDG, or of a tensor-map copy's tensor map.
+    /// The first uniform register of the address or of the descriptor of an LDG; of a tensor-map copy's (UTMALDG,
+    /// UTMASTG, UTMAREDG, UTMAPF) tensor map; of a bulk copy's (UBLKCP, UBLKRED, UBLKPF) address in device memory; of
+    /// the mbarrier's address of SYNCS, ARRIVES and UTCBAR. A copy to shared memory has the pair of its shared address
+    /// and its mbarrier's at bit 32: see [`Instruction::copy_mbarrier`].
     pub uniform: Option<Register>,
-    /// What is added to the address, in bytes.
+    /// What is added to the address, in bytes. LDGSTS: to the address in device memory.
     pub offset: i32,
 }
 

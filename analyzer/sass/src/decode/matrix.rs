@@ -126,14 +126,18 @@ pub(super) fn quarter_result(word: Word) -> u16 {
 /// The bit that says `.SP`.
 pub(super) const SPARSE_QUARTER: u32 = 80;
 
-/// With scales there is one depth only, and the bit is another's.
 fn is_deep(word: Word) -> bool {
-    word.bit(75) || word.bit(SPARSE_QUARTER) || word.bits(9, 3) == 2
+    word.bit(75) || word.bit(SPARSE_QUARTER)
+}
+
+/// With scales there is one depth only.
+pub(super) fn scaled_second(word: Word) -> u16 {
+    if word.bit(SPARSE_QUARTER) { 4 } else { 2 }
 }
 
 /// Selectors of scales, in a uniform register whose number is stored in two parts.
 pub(super) fn scale_selector(word: Word, _writes: &mut Registers, reads: &mut Registers) {
-    let index = (word.byte(60) & 0xf) | (word.byte(74) & 0xf) << 4;
+    let index = (word.byte(60) & 7) | (word.byte(73) & 0x1f) << 3;
     if index != u8::MAX {
         reads.insert(Register { file: File::Uniform, index });
     }

@@ -209,10 +209,9 @@ const fn predicate(file: File, index: u8) -> Register {
 /// The index of a file's register that is no register: RZ, URZ, PT, UPT.
 pub(super) const fn zero_index(file: File, sm: Sm) -> u8 {
     match file {
-        File::General => 255,
         // The field of uniform registers grew from six to eight bits.
         File::Uniform if sm.0 < 100 => 63,
-        File::Uniform => 255,
+        File::General | File::Uniform => 255,
         File::Predicate | File::UniformPredicate => 7,
         File::Convergence => 16,
     }

@@ -50,10 +50,10 @@ static QUARTER: [Operand; 5] = product(
 static STEP: [Operand; 4] = [D.wide(2), A.wide(2), read(32).wide(2), read(64).wide(2)];
 /// With a scale for a block of elements of each matrix.
 static SCALED: [Operand; 6] = [
-    D.width(Width::Rule(matrix::quarter_result)),
-    A.width(Width::Rule(matrix::quarter_first)),
-    read(32).width(Width::Rule(matrix::quarter_second)),
-    read(64).width(Width::Rule(matrix::quarter_result)),
+    D.wide(4),
+    A.wide(4),
+    read(32).width(Width::Rule(matrix::scaled_second)),
+    read(64).wide(4),
     read(40),
     read(52),
 ];
@@ -126,9 +126,9 @@ pub(super) static FAMILIES: &[Family] = &[
     tensor(0x03c, "HMMA", &HALF),
     tensor(0x03d, "BMMA", &BIT),
     tensor(0x03f, "DMMA", &DOUBLE),
-    tensor(0x07a, "QMMA", &SCALED).forms(1 << 2).masked(matrix::scale_selector),
+    tensor(0x07a, "QMMA", &SCALED).since(100).forms(1 << 2).masked(matrix::scale_selector),
     tensor(0x07a, "QMMA", &QUARTER),
-    tensor(0x07f, "OMMA", &SCALED).masked(matrix::scale_selector),
+    tensor(0x07f, "OMMA", &SCALED).since(100).masked(matrix::scale_selector),
     tensor(0x1e6, "UTCSHIFT", &[UA]).uniform_guard(),
     tensor(0x1e7, "UTCCP", &[UA, uniform_read(32).wide(2)]).uniform_guard(),
     tensor(0x1ea, "UTCOMMA", &FIFTH).uniform_guard().select(BLOCK_SCALED),

@@ -60,7 +60,7 @@ const fn vector(start: u32, width: fn(Word) -> u16) -> Operand {
 
 /// Components that the mask asks for; two of 16 bits share a register.
 fn components(word: Word) -> u16 {
-    let components = u16::from((word.byte(72) & 0xf).count_ones() as u8);
+    let components: u16 = (72..76).map(|place| u16::from(word.bit(place))).sum();
     if word.bits(79, 2) == 0 { components } else { components.div_ceil(2) }
 }
 
@@ -90,7 +90,7 @@ impl Parts {
     }
 
     fn second(&self, word: Word) -> u16 {
-        if is_packed(word) { (self.coordinates + self.rest) / 2 } else { self.rest }
+        if is_packed(word) { (self.coordinates + self.rest) - self.first(word) } else { self.rest }
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) static FAMILIES: &[Family] = &[
     uniform(0x082, "UMOV", &[UD.width(WIDE), US.width(WIDE)]),
     uniform(0x083, "UP2UR", &[UD, UA]).masked(mask::read_uniform_predicates),
     family(0x086, "VOTEU", Class::Uniform, &[UD, UP, Q]),
+    uniform(0x084, "UR2UP", &[UA]).masked(mask::write_uniform_predicates),
     uniform(0x085, "UIMNMX", &[UD.wide(2), UP, UP2, UA.wide(2), US.wide(2), UQ, UQ2]).since(100),
     uniform(0x087, "USEL", &[UD, UA, UB, UQ]).forms(FORMS_32),
     uniform(
