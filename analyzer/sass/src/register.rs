@@ -51,13 +51,8 @@ pub struct Registers {
 
 impl Registers {
     /// No register.
-    pub const NONE: Self = Self {
-        general: [0; 4],
-        uniform: [0; 4],
-        predicates: 0,
-        uniform_predicates: 0,
-        convergence: 0,
-    };
+    pub const NONE: Self =
+        Self { general: [0; 4], uniform: [0; 4], predicates: 0, uniform_predicates: 0, convergence: 0 };
 
     /// Adds a register.
     pub const fn insert(&mut self, register: Register) {
@@ -124,7 +119,8 @@ impl Registers {
 
     /// The registers, by file and index.
     pub fn iter(&self) -> impl Iterator<Item = Register> + '_ {
-        let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
+        let files =
+            [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
         files.into_iter().flat_map(move |file| {
             let count = match file {
                 File::General | File::Uniform => 255,
@@ -135,14 +131,18 @@ impl Registers {
         })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "both sides of each operation fit in the narrower type")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both sides of each operation fit in the narrower type"
+    )]
     fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         let four = |a: &[u64; 4], b: &[u64; 4]| std::array::from_fn(|index| combine(a[index], b[index]));
         Self {
             general: four(&self.general, &other.general),
             uniform: four(&self.uniform, &other.uniform),
             predicates: combine(self.predicates.into(), other.predicates.into()) as u8,
-            uniform_predicates: combine(self.uniform_predicates.into(), other.uniform_predicates.into()) as u8,
+            uniform_predicates: combine(self.uniform_predicates.into(), other.uniform_predicates.into())
+                as u8,
             convergence: combine(self.convergence.into(), other.convergence.into()) as u16,
         }
     }
