@@ -36,6 +36,12 @@ pub(crate) enum Command {
     Info(Info),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
     Check(Check),
+    /// Analyze the machine code of captures ahead, so that other commands need not
+    ///
+    /// What is found in a function's code is kept in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
+    /// ~/.cache/stallmap, by content: captures that hold the same function share it. Every command uses and fills that
+    /// folder, and does without it where it cannot; STALLMAP_CACHE=off switches it off. It can be deleted at any time.
+    Prepare(Prepare),
     /// Make a capture file of a capture folder
     Pack(Pack),
     /// Make a folder of a capture file, whose tables any Parquet reader can read
@@ -161,6 +167,18 @@ pub(crate) struct Info {
     ("stallmap check *.stallmap", "exit code 0: nothing is wrong with any; 1: what is wrong is listed"),
 ]))]
 pub(crate) struct Check {
+    /// The captures
+    #[arg(value_name = "NAME.stallmap", required = true)]
+    pub(crate) captures: Vec<PathBuf>,
+}
+
+/// `stallmap prepare`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap prepare *.stallmap", "what was analyzed, and in what time"),
+    ("STALLMAP_CACHE=/data/cache stallmap prepare train.stallmap", "into a folder that others share"),
+]))]
+pub(crate) struct Prepare {
     /// The captures
     #[arg(value_name = "NAME.stallmap", required = true)]
     pub(crate) captures: Vec<PathBuf>,

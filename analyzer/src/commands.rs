@@ -8,6 +8,7 @@ mod explain;
 mod info;
 mod names;
 mod pack;
+mod prepare;
 mod query;
 mod report;
 mod section;
@@ -17,6 +18,7 @@ mod sql;
 use std::path::PathBuf;
 use std::thread;
 
+use stallmap::code::Cache;
 use stallmap::session::Session;
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,6 +47,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Sql(sql) => sql::run(&sql),
         Command::Info(info) => info::run(&info),
         Command::Check(check) => check::run(&check),
+        Command::Prepare(prepare) => prepare::run(&prepare),
         Command::Pack(pack) => pack::pack(&pack),
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Completions(completions) => completions::run(&completions),
@@ -53,7 +56,12 @@ fn dispatch(command: Command) -> Outcome {
 
 /// Opens captures for querying.
 fn open(captures: &[(Option<String>, PathBuf)]) -> Outcome<Session> {
-    Session::open(captures).map_err(|error| explain(error, None))
+    Session::open_with(captures, &cache()).map_err(|error| explain(error, None))
+}
+
+/// Where what is found in machine code is kept.
+fn cache() -> Cache {
+    Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
 /// Threads to run queries on, with the stacks that deep expressions need: the planner recurses.

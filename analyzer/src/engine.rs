@@ -25,4 +25,5 @@ pub mod resolve;
 mod rows;
 mod runs;
 pub mod table;
+mod tensor_map;
 pub mod view;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::{MemTable, source_as_provider};
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -17,9 +17,9 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use crate::code::table::{CodeTable, Kind};
 use crate::code::{Cache, Code};
-use crate::engine::derived::{AccessTensor, PcTensorPart, ProducerWeight};
+use crate::engine::derived::{AccessTensor, PcTensorPart, TensorMapTensor};
 use crate::engine::exec::Grain;
-use crate::engine::table::{DerivedTable, Engine};
+use crate::engine::table::{DerivedTable, Engine, TensorMapTable};
 use crate::error::AnalyzeError;
 use crate::functions;
 use crate::guard::GuardScans;
@@ -216,7 +216,7 @@ impl OpenCapture {
 
 /// The tables that no capture holds: they are computed when asked.
 fn derived() -> impl Iterator<Item = TableDef> {
-    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, ProducerWeight::TABLE];
+    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE];
     engine.into_iter().chain(Kind::ALL.map(Kind::table)).chain([CaptureTable::TABLE])
 }
 
@@ -291,14 +291,12 @@ fn register_tables(
     }
     let listing = tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
-    if !schema.table_exist(ProducerWeight::TABLE.name) {
-        let none = MemTable::try_new(tables::plain(&ProducerWeight::TABLE.schema()), vec![Vec::new()])?;
-        schema.register_table(ProducerWeight::TABLE.name.to_owned(), Arc::new(none))?;
-    }
     let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
     for grain in [Grain::Request, Grain::Instruction] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
     }
+    let maps = TensorMapTable::new(engine);
+    schema.register_table(TensorMapTensor::TABLE.name.to_owned(), Arc::new(maps))?;
     Ok(())
 }

@@ -28,12 +28,24 @@ WITH touched AS (
   FROM pc_tensor p
   JOIN launch l ON l.kernel_id = p.kernel_id
   GROUP BY coalesce(l.pystates_hash, 0), p.function_id, p.pc, p.tensor_id
+), mapped AS (
+  -- Copies by tensor maps, of which nothing is observed: each launch counts as much as another.
+  SELECT coalesce(l.pystates_hash, 0) AS state, p.function_id, p.pc, p.tensor_id, sum(p.share) AS sectors
+  FROM pc_tensor_share p
+  JOIN launch l ON l.kernel_id = p.kernel_id
+  WHERE p.evidence = 'derived'
+  GROUP BY coalesce(l.pystates_hash, 0), p.function_id, p.pc, p.tensor_id
+), known AS (
+  SELECT state, function_id, pc, tensor_id, sectors FROM touched WHERE sectors > 0
+  UNION ALL
+  SELECT m.state, m.function_id, m.pc, m.tensor_id, m.sectors
+  FROM mapped m
+  LEFT ANTI JOIN touched t ON t.state = m.state AND t.function_id = m.function_id AND t.pc = m.pc
 ), part AS (
   SELECT
     state, function_id, pc, tensor_id,
     sectors / sum(sectors) OVER (PARTITION BY state, function_id, pc) AS share
-  FROM touched
-  WHERE sectors > 0
+  FROM known
 ), sampled AS (
   SELECT coalesce(l.pystates_hash, 0) AS state, s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
   FROM pc_sample s
@@ -47,7 +59,7 @@ WITH touched AS (
     sum(s.samples * w.weight * coalesce(p.share, 1.0)) AS samples
   FROM sampled s
   JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
-  LEFT JOIN part p ON p.state = s.state AND p.function_id = s.function_id AND p.pc = w.producer_pc
+  LEFT JOIN part p ON p.state = s.state AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc
   GROUP BY 1, 2
 )
 SELECT

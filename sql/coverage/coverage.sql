@@ -12,6 +12,8 @@ CREATE VIEW coverage (
   total,
   -- Their ratio.
   share,
+  -- Whether nothing is missing that should be there; null where a part is expected, or where there is no whole.
+  is_whole,
   -- What it means, where the item does not say it: the reason of a loss, the name of what is missing.
   detail
 ) AS
@@ -21,9 +23,24 @@ WITH charge AS (
   SELECT
     sum(CASE WHEN charge <> 'self' THEN samples ELSE 0.0 END) AS memory,
     sum(CASE WHEN charge IN ('tensor', 'no tensor') THEN samples ELSE 0.0 END) AS producer,
-    sum(CASE WHEN charge = 'tensor' THEN samples ELSE 0.0 END) AS tensor
+    sum(CASE WHEN charge = 'tensor' THEN samples ELSE 0.0 END) AS tensor,
+    sum(CASE WHEN charge = 'tensor' OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN samples ELSE 0.0 END)
+      AS named
   FROM stall_charge
   LIMIT 1
+), sure AS (
+  SELECT confidence, sum(samples) AS samples FROM stall_charge WHERE is_memory GROUP BY confidence
+), code AS (
+  SELECT
+    count(*) AS functions,
+    sum(CASE WHEN c.is_read THEN 1 ELSE 0 END) AS functions_read,
+    sum(c.instruction_count) AS instructions,
+    sum(c.unknown_count) AS unknown
+  FROM function f
+  JOIN function_code c ON c.function_id = f.function_id
+  LIMIT 1
+), kept AS (
+  SELECT count(*) AS tensors FROM tensor LIMIT 1
 ), seen AS (
   SELECT
     CAST(r.instrument AS VARCHAR) AS instrument,
@@ -59,58 +76,73 @@ WITH charge AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
 ), fact AS (
   SELECT 10 AS position, 'runs under ' || CAST(instrument AS VARCHAR) AS item,
-    CAST(count(*) AS DOUBLE) AS count, CAST(NULL AS DOUBLE) AS total, CAST(NULL AS VARCHAR) AS detail
+    CAST(count(*) AS DOUBLE) AS count, CAST(NULL AS DOUBLE) AS total, CAST(NULL AS BOOLEAN) AS is_whole,
+    CAST(NULL AS VARCHAR) AS detail
   FROM run
   GROUP BY instrument
   UNION ALL
-  SELECT 20, 'launches of the program', CAST(launches AS DOUBLE), NULL, NULL FROM launched
+  SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
   UNION ALL
-  SELECT 21, 'launches recorded under ' || instrument, CAST(recorded AS DOUBLE), CAST(launches AS DOUBLE), NULL
-  FROM seen
+  SELECT 21, 'launches recorded under ' || instrument, recorded, launches, recorded = launches, NULL FROM seen
   UNION ALL
-  SELECT 22, 'launches under ' || instrument || ' matched to the reference run',
-    CAST(matched AS DOUBLE), CAST(matchable AS DOUBLE), NULL
+  SELECT 22, 'launches under ' || instrument || ' matched to the reference run', matched, matchable,
+    matched = matchable, NULL
   FROM seen
   WHERE matchable > 0
   UNION ALL
-  SELECT 30, 'warp requests recorded', CAST(requests AS DOUBLE),
-    CAST(requests AS DOUBLE) + coalesce(CAST(lost_requests AS DOUBLE), 0.0), NULL
+  SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
+    NULL
   FROM seen
   WHERE instrument = 'accesses'
   UNION ALL
-  SELECT 31, 'lane accesses recorded', CAST(lanes AS DOUBLE), NULL, NULL FROM seen WHERE instrument = 'accesses'
+  SELECT 31, 'lane accesses recorded', lanes, NULL, NULL, NULL FROM seen WHERE instrument = 'accesses'
   UNION ALL
-  SELECT 32, 'memory instructions in launched kernels that are observed',
-    CAST(instructions AS DOUBLE) - CAST(uncovered AS DOUBLE), CAST(instructions AS DOUBLE),
-    'the others are tensor-map and bulk copies'
+  SELECT 32, 'memory instructions in launched kernels that are observed', instructions - uncovered, instructions,
+    uncovered = 0, 'the others are tensor-map and bulk copies'
   FROM used
   UNION ALL
-  SELECT 33, 'launches whose memory instructions are all observed',
-    CAST(launches AS DOUBLE), CAST(all_launches AS DOUBLE), NULL
+  SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches, launches = all_launches,
+    NULL
   FROM sighted
   UNION ALL
-  SELECT 40, 'samples delivered', CAST(delivered AS DOUBLE), CAST(delivered AS DOUBLE) + CAST(lost AS DOUBLE), NULL
-  FROM sampled CROSS JOIN dropped
+  SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
   UNION ALL
-  SELECT 41, 'samples of memory stalls', coalesce(memory, 0.0), CAST(delivered AS DOUBLE), NULL
-  FROM charge CROSS JOIN sampled
+  SELECT 35, 'functions whose code is not read', count(*), NULL, false, c.reason
+  FROM function f
+  JOIN function_code c ON c.function_id = f.function_id
+  WHERE NOT c.is_read
+  GROUP BY c.reason
   UNION ALL
-  SELECT 42, 'samples of memory stalls with a producer', producer, memory, NULL FROM charge
+  SELECT 36, 'instructions decoded', instructions - unknown, instructions, unknown = 0, NULL FROM code
   UNION ALL
-  SELECT 43, 'samples of memory stalls with a tensor', tensor, memory, NULL FROM charge
+  SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM sampled CROSS JOIN dropped
   UNION ALL
-  SELECT 50, 'launches inside an op', CAST(with_op AS DOUBLE), CAST(launches AS DOUBLE), NULL FROM launched
+  SELECT 41, 'samples of memory stalls', coalesce(memory, 0.0), delivered, NULL, NULL FROM charge CROSS JOIN sampled
   UNION ALL
-  SELECT 51, 'launches with a Python stack', CAST(with_stack AS DOUBLE), CAST(launches AS DOUBLE), NULL FROM launched
+  SELECT 42, 'samples of memory stalls with a producer', producer, memory, NULL, NULL FROM charge
   UNION ALL
-  SELECT 52, 'ops with a Python stack', CAST(with_stack AS DOUBLE), CAST(ops AS DOUBLE), NULL FROM called
+  SELECT 43, 'samples of memory stalls, producer: ' || confidence, sure.samples, memory, NULL, NULL
+  FROM sure CROSS JOIN charge
   UNION ALL
-  SELECT 60, 'lost: ' || CAST(kind AS VARCHAR), CAST(sum(lost_count) AS DOUBLE), NULL, reason
-  FROM loss
-  GROUP BY kind, reason
+  SELECT 44, 'samples of memory stalls with a tensor', tensor, memory, NULL, NULL
+  FROM charge CROSS JOIN kept
+  WHERE tensors > 0
   UNION ALL
-  SELECT 70, 'missing table', 1.0, NULL, name FROM capture_table WHERE is_missing
+  SELECT 45, 'samples of memory stalls with a tensor or an allocation', named, memory, NULL, NULL FROM charge
   UNION ALL
-  SELECT 80, 'bytes of tables', CAST(bytes AS DOUBLE), NULL, NULL FROM stored
+  SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
+  UNION ALL
+  SELECT 51, 'launches with a Python stack', with_stack, launches, NULL, NULL FROM launched
+  UNION ALL
+  SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
+  UNION ALL
+  SELECT 60, 'lost: ' || CAST(kind AS VARCHAR), sum(lost_count), NULL, false, reason FROM loss GROUP BY kind, reason
+  UNION ALL
+  SELECT 70, 'missing table', 1, NULL, false, name FROM capture_table WHERE is_missing
+  UNION ALL
+  SELECT 80, 'bytes of tables', bytes, NULL, NULL, NULL FROM stored
 )
-SELECT position, item, count, total, count / nullif(total, 0.0), detail FROM fact
+SELECT
+  position, item, CAST(count AS DOUBLE), CAST(total AS DOUBLE), CAST(count AS DOUBLE) / nullif(CAST(total AS DOUBLE), 0.0),
+  is_whole, detail
+FROM fact

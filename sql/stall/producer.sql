@@ -1,10 +1,10 @@
 -- One producer of one stall: W(producer | function, reason, stalled pc), which sums to 1 with its remainder.
 --
--- Where the capture has a table `producer_weight`, its weights are used as they are. Elsewhere by a simple rule:
--- long_scoreboard is charged to the nearest earlier load (or atomic) of the function that was observed in device or
--- local memory, short_scoreboard to the nearest earlier one in shared memory, throttles to the instruction itself where
--- it was observed to access memory, drain and membar to the nearest earlier store. Earlier means a smaller pc: loops
--- and branches are not followed.
+-- From the machine code: long_scoreboard, short_scoreboard, drain and membar are shifted to the instructions that the
+-- stalled one waits for, throttles stay with the instruction whose queue is full. Of several producers each has a part
+-- by the sectors that it accessed, where the accesses say that of all of them, and by how near it is: a load that was
+-- executed more often, or that took more sectors each time, was waited for longer. What has no candidate is `no
+-- producer`. The rule that needs no code is `producer_nearest`.
 CREATE VIEW producer (
   -- The function.
   function_id,
@@ -12,54 +12,82 @@ CREATE VIEW producer (
   pc,
   -- Why it stalled.
   stall_reason,
+  -- The function of the instruction that it waited for: another where a call lies between them.
+  producer_function_id,
   -- The instruction that it waited for; null in a remainder.
   producer_pc,
   -- Null where there is a producer; self: the stall is the instruction's own; no producer: none was found.
   remainder,
   -- The producer's part of the stall.
   weight,
-  -- How sure it is: exact, low, none; or what the table of weights says.
+  -- How sure it is: exact, refined (by registers, or because only one was executed), shared (one of several),
+  -- approximate (the code does not prove it), low (no candidate fits the reason), none.
   confidence,
-  -- How it was found: self, itself, nearest earlier load, nearest earlier store, none; or as the table says.
-  method
+  -- How the two depend on each other, as in `producer_candidate`; self and none in remainders.
+  link,
+  -- Which memory the producer accesses, as in `instruction`; none: no memory; null: that is not known.
+  producer_space,
+  -- A sentence that says why; null in remainders.
+  explanation
 ) AS
 WITH stalled AS (
-  SELECT DISTINCT s.function_id, s.pc, s.stall_reason, r.class
+  SELECT DISTINCT
+    s.function_id, s.pc, s.stall_reason, r.class,
+    CASE r.class WHEN 'producer' THEN s.stall_reason WHEN 'stores' THEN 'stores' WHEN 'own tensor' THEN 'queue' END
+      AS wait
   FROM pc_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
-), candidate AS (
+), executed AS (
+  SELECT function_id, pc, CAST(sum(sectors) AS DOUBLE) AS sectors FROM pc_tensor GROUP BY function_id, pc
+), observed AS (
+  SELECT DISTINCT function_id, CASE WHEN space = 'global_async' THEN 'global' ELSE CAST(space AS VARCHAR) END AS space
+  FROM memory_instruction
+), counted AS (
+  -- An instruction that has no accesses, where others of its function have some in that memory, was not executed.
   SELECT
-    s.function_id, s.pc, s.stall_reason, s.class,
-    max(CASE
-      WHEN s.class = 'own tensor' AND m.pc = s.pc THEN m.pc
-      WHEN s.class = 'producer' AND m.pc < s.pc AND m.kind IN ('read', 'atomic')
-        AND (s.stall_reason = 'short_scoreboard') = (m.space = 'shared') THEN m.pc
-      WHEN s.class = 'stores' AND m.pc < s.pc AND m.kind IN ('write', 'atomic') THEN m.pc
-    END) AS producer_pc
+    s.function_id, s.pc, s.stall_reason, c.producer_function_id, c.producer_pc, c.weight, c.confidence, c.link,
+    c.producer_space, c.explanation,
+    c.weight * coalesce(e.sectors, CASE WHEN o.space IS NOT NULL THEN 0.0 END) AS amount
   FROM stalled s
-  LEFT JOIN memory_instruction m ON m.function_id = s.function_id
-  GROUP BY s.function_id, s.pc, s.stall_reason, s.class
-), given AS (
-  SELECT function_id, pc, stall_reason, sum(weight) AS weight
-  FROM producer_weight
-  GROUP BY function_id, pc, stall_reason
+  JOIN producer_candidate c ON c.function_id = s.function_id AND c.pc = s.pc AND c.wait = s.wait
+  LEFT JOIN executed e ON e.function_id = c.producer_function_id AND e.pc = c.producer_pc
+  LEFT JOIN observed o
+    ON o.function_id = c.producer_function_id AND o.space = c.producer_space AND o.space = c.producer_class
+  WHERE s.class IN ('producer', 'stores')
+), summed AS (
+  SELECT
+    *,
+    count(*) OVER (PARTITION BY function_id, pc, stall_reason) AS candidates,
+    count(amount) OVER (PARTITION BY function_id, pc, stall_reason) AS known,
+    sum(amount) OVER (PARTITION BY function_id, pc, stall_reason) AS total
+  FROM counted
+), weighted AS (
+  SELECT
+    function_id, pc, stall_reason, producer_function_id, producer_pc, confidence, link, producer_space, explanation,
+    CASE WHEN known = candidates AND total > 0 THEN amount / total ELSE weight END AS weight
+  FROM summed
 )
 SELECT
-  w.function_id, w.pc, w.stall_reason, w.producer_pc, CAST(NULL AS VARCHAR), w.weight, w.confidence, w.method
-FROM producer_weight w
-UNION ALL
-SELECT function_id, pc, stall_reason, NULL, 'no producer', 1 - weight, 'none', 'none'
-FROM given
-WHERE weight < 1 - 1e-9
+  function_id, pc, stall_reason, producer_function_id, producer_pc, CAST(NULL AS VARCHAR) AS remainder, weight,
+  CASE WHEN confidence = 'shared' AND weight > 1 - 1e-9 THEN 'refined' ELSE confidence END AS confidence,
+  link, producer_space, explanation
+FROM weighted
+WHERE weight > 0
 UNION ALL
 SELECT
-  c.function_id, c.pc, c.stall_reason, c.producer_pc,
-  CASE WHEN c.class = 'self' THEN 'self' WHEN c.producer_pc IS NULL THEN 'no producer' END,
-  1.0,
-  CASE WHEN c.class IN ('self', 'own tensor') AND (c.class = 'self' OR c.producer_pc IS NOT NULL) THEN 'exact'
-       WHEN c.producer_pc IS NULL THEN 'none' ELSE 'low' END,
-  CASE WHEN c.class = 'self' THEN 'self' WHEN c.producer_pc IS NULL THEN 'none'
-       WHEN c.class = 'own tensor' THEN 'itself' WHEN c.class = 'stores' THEN 'nearest earlier store'
-       ELSE 'nearest earlier load' END
-FROM candidate c
-LEFT ANTI JOIN given g ON g.function_id = c.function_id AND g.pc = c.pc AND g.stall_reason = c.stall_reason
+  s.function_id, s.pc, s.stall_reason, s.function_id AS producer_function_id, s.pc AS producer_pc, NULL AS remainder,
+  1.0 AS weight, 'exact' AS confidence, 'itself' AS link,
+  coalesce(q.producer_space, CASE WHEN f.is_read THEN 'none' END) AS producer_space, q.explanation
+FROM stalled s
+LEFT JOIN producer_candidate q ON q.function_id = s.function_id AND q.pc = s.pc AND q.wait = s.wait
+LEFT JOIN function_code f ON f.function_id = s.function_id
+WHERE s.class = 'own tensor'
+UNION ALL
+SELECT
+  s.function_id, s.pc, s.stall_reason, NULL AS producer_function_id, NULL AS producer_pc,
+  CASE s.class WHEN 'self' THEN 'self' ELSE 'no producer' END AS remainder, 1.0 AS weight,
+  CASE s.class WHEN 'self' THEN 'exact' ELSE 'none' END AS confidence,
+  CASE s.class WHEN 'self' THEN 'self' ELSE 'none' END AS link, NULL AS producer_space, NULL AS explanation
+FROM stalled s
+LEFT ANTI JOIN counted c ON c.function_id = s.function_id AND c.pc = s.pc AND c.stall_reason = s.stall_reason
+WHERE s.class <> 'own tensor'

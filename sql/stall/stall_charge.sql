@@ -1,7 +1,8 @@
 -- One charge: samples of a launch, a reason and a stalled instruction, as far as one target has to bear them.
 --
 -- `samples = delivered samples * W(producer) * P(tensor | producer)`; charges and remainders of a launch and a reason
--- sum to its samples, which `conservation_violation` checks. The join is on (kernel_id, function_id, pc).
+-- sum to its samples, which `conservation_violation` checks. Producers meet their accesses by (kernel_id, function_id,
+-- pc).
 CREATE VIEW stall_charge (
   -- The run that took the samples.
   run_id,
@@ -15,12 +16,19 @@ CREATE VIEW stall_charge (
   is_memory,
   -- The stalled instruction.
   pc,
+  -- The function of the instruction that it waited for.
+  producer_function_id,
   -- The instruction that it waited for.
   producer_pc,
+  -- How sure it is that it waited for that one, as in `producer`.
+  confidence,
   -- tensor, or what is left over: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
-  -- What the producer's lanes belong to, as in `pc_tensor`; not observed where this launch has no accesses of it.
+  -- What the producer's lanes belong to, as in `pc_tensor`; not observed where this launch has no accesses of it; no
+  -- memory where it accesses none.
   target,
+  -- How that is known: observed, derived (from tensor maps); null where nothing is.
+  evidence,
   -- The storage.
   storage_id,
   -- The tensor.
@@ -37,9 +45,16 @@ SELECT
   s.stall_reason,
   r.is_memory,
   s.pc,
+  w.producer_function_id,
   w.producer_pc,
+  w.confidence,
   CASE WHEN w.remainder IS NOT NULL THEN w.remainder WHEN p.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END,
-  CASE WHEN w.remainder IS NULL THEN coalesce(CAST(p.target AS VARCHAR), 'not observed') END,
+  CASE WHEN w.remainder IS NOT NULL THEN NULL
+       WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
+       WHEN w.producer_space = 'none' THEN 'no memory'
+       WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
+       ELSE 'not observed' END,
+  p.evidence,
   p.storage_id,
   p.tensor_id,
   p.allocation_id,
@@ -48,4 +63,4 @@ FROM pc_sample s
 JOIN stall_reason r ON r.reason = s.stall_reason
 JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
 LEFT JOIN pc_tensor_share p
-  ON p.kernel_id = s.kernel_id AND p.function_id = s.function_id AND p.pc = w.producer_pc
+  ON p.kernel_id = s.kernel_id AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc

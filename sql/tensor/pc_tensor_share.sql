@@ -1,5 +1,6 @@
--- One target's part of what an instruction of a launch accessed: P(target | launch, function, pc), by sectors.
+-- One target's part of what an instruction of a launch accessed: P(target | launch, function, pc).
 --
+-- By sectors of observed accesses; for tensor-map copies, which no instrument observes, by what their tensor maps cover.
 -- The parts of an instruction sum to 1, those that are no tensor included.
 CREATE VIEW pc_tensor_share (
   -- The launch.
@@ -10,6 +11,8 @@ CREATE VIEW pc_tensor_share (
   pc,
   -- What the lanes belong to, as in `pc_tensor`.
   target,
+  -- How that is known: observed, derived (from tensor maps).
+  evidence,
   -- The storage.
   storage_id,
   -- The tensor.
@@ -19,15 +22,30 @@ CREATE VIEW pc_tensor_share (
   -- Its part.
   share
 ) AS
-WITH summed AS (
+WITH observed AS (
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id,
-    CAST(sum(sectors) AS DOUBLE) AS sectors
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, 'observed' AS evidence,
+    CAST(sum(sectors) AS DOUBLE) AS amount
   FROM pc_tensor
   GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
+  HAVING sum(sectors) > 0
+), mapped AS (
+  -- A copy whose tensor map may be one of several is as if it were each of them.
+  SELECT
+    l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id, 'derived' AS evidence,
+    sum(t.share) AS amount
+  FROM tensor_map_use u
+  JOIN launch l ON l.function_id = u.kernel_function_id
+  JOIN tensor_map_tensor t ON t.kernel_id = l.kernel_id AND t.parameter_offset = u.parameter_offset
+  GROUP BY l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id
+), known AS (
+  SELECT * FROM observed
+  UNION ALL
+  SELECT *
+  FROM mapped m
+  LEFT ANTI JOIN observed o ON o.kernel_id = m.kernel_id AND o.function_id = m.function_id AND o.pc = m.pc
 )
 SELECT
-  kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id,
-  sectors / sum(sectors) OVER (PARTITION BY kernel_id, function_id, pc)
-FROM summed
-WHERE sectors > 0
+  kernel_id, function_id, pc, target, evidence, storage_id, tensor_id, allocation_id,
+  amount / sum(amount) OVER (PARTITION BY kernel_id, function_id, pc)
+FROM known

@@ -12,6 +12,8 @@ use super::findings::{Findings, MemoryInstruction};
 const MAGIC: [u8; 16] = *b"stallmap code 1\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
+/// What stands for a distance that there is not: no path of a section is that long.
+const NO_DISTANCE: u32 = u32::MAX;
 /// Bytes before the findings.
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
@@ -31,7 +33,7 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
     body.list(&findings.producers, |body, producer| {
         body.number(producer.waiter);
         body.number(producer.producer);
-        body.option(producer.distance_cycles);
+        body.number(producer.distance_cycles.unwrap_or(NO_DISTANCE));
         body.0.extend(producer.weight.to_le_bytes());
         body.0.extend([producer.wait.code(), producer.link.code(), producer.confidence.code()]);
     });
@@ -83,7 +85,7 @@ fn producer(body: &mut Reader<'_>) -> Option<Producer> {
     Some(Producer {
         waiter: body.number()?,
         producer: body.number()?,
-        distance_cycles: body.option()?,
+        distance_cycles: Some(body.number()?).filter(|cycles| *cycles != NO_DISTANCE),
         weight: f64::from_le_bytes(body.take()?),
         wait: Wait::of(body.byte()?)?,
         link: Link::of(body.byte()?)?,
@@ -99,15 +101,12 @@ impl Writer {
         self.0.extend(number.to_le_bytes());
     }
 
-    fn option(&mut self, number: Option<u32>) {
-        self.0.push(number.is_some().into());
-        self.number(number.unwrap_or(0));
-    }
-
     fn list<T>(&mut self, items: &[T], write: impl Fn(&mut Self, &T)) {
         // Offsets in a section are 32 bits, so that no list of them is longer.
         self.number(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        items.iter().for_each(|item| write(self, item));
+        for item in items {
+            write(self, item);
+        }
     }
 }
 
@@ -126,16 +125,6 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
-    }
-
-    fn option(&mut self) -> Option<Option<u32>> {
-        let is_some = self.byte()?;
-        let number = self.number()?;
-        match is_some {
-            0 => Some(None),
-            1 => Some(Some(number)),
-            _ => None,
-        }
     }
 
     /// A list grows as its items are there: a wrong count reserves nothing.

@@ -84,6 +84,11 @@ impl SectionCode {
         self.functions.iter().find(|function| function.is_kernel)
     }
 
+    /// How many instructions it consists of.
+    pub fn instruction_count(&self) -> usize {
+        self.code.len() / INSTRUCTION_BYTES as usize
+    }
+
     /// The offsets of a function's instructions.
     pub fn offsets(&self, function: &Placed) -> impl Iterator<Item = u32> + use<> {
         let end = u64::from(function.offset) + u64::from(function.bytes);

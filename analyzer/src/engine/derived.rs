@@ -101,23 +101,23 @@ stallmap_schema::tables! {
         /// The fewest sectors that could have held those bytes, summed over requests.
         ideal_sectors: u64,
     }
-    /// A producer of a stall, found by slicing the code: empty unless the capture has a table of this name.
+    /// What one tensor map of a launch covers: derived from its geometry, not observed.
     ///
-    /// Where it has rows for a stalled instruction and a reason, the view `producer` uses them instead of its rule.
-    ProducerWeight "producer_weight" key [function_id, pc, stall_reason, producer_pc] sort [function_id, pc] {
-        /// The function.
-        function_id: FunctionId => "function"."function_id",
-        /// The stalled instruction.
-        pc: Pc,
-        /// Why it stalled.
-        stall_reason: String,
-        /// The instruction that it waits for.
-        producer_pc: Pc,
-        /// The producer's part of the stall; what the parts lack to 1 has no producer.
-        weight: f64,
-        /// How sure it is.
-        confidence: String,
-        /// How it was found.
-        method: String,
+    /// Its elements, taken evenly, belong where an access to them would.
+    TensorMapTensor "tensor_map_tensor" key [] sort [kernel_id, parameter_offset] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Where the tensor map is among the launch's parameters, as in `tensor_map`.
+        parameter_offset: u32,
+        /// What its elements belong to, as in `access_tensor`.
+        target: Word,
+        /// The storage, where it is known.
+        storage_id: Option<StorageId> => "storage"."storage_id",
+        /// The tensor, where there is one.
+        tensor_id: Option<TensorId> => "tensor"."tensor_id",
+        /// The allocation, of elements outside any tensor.
+        allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
+        /// The target's part of the elements: sums to 1 over a tensor map.
+        share: f64,
     }
 }

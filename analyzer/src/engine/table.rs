@@ -8,26 +8,34 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionContext;
+use stallmap_schema::table::Row as _;
 use tokio::sync::OnceCell;
 
 use super::access::COLUMNS;
+use super::derived::TensorMapTensor;
 use super::exec::{Grain, TensorExec};
 use super::index::{SOURCES, Sources, TensorIndex};
+use super::resolve::Resolver;
+use super::tensor_map;
 use crate::tables::captured::CapturedTable;
+use crate::tables::plain;
 
 /// What all derived tables of a capture share.
 #[derive(Debug)]
 pub struct Engine {
     access: Arc<CapturedTable>,
+    tensor_map: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
     /// All of `pc_tensor_part`, where it is kept.
     parts: OnceCell<Vec<Vec<RecordBatch>>>,
+    /// All of `tensor_map_tensor`.
+    maps: OnceCell<RecordBatch>,
 }
 
 impl Engine {
@@ -40,9 +48,11 @@ impl Engine {
         let sources = sources.try_into().ok()?;
         Some(Self {
             access: table("memory_access")?,
+            tensor_map: table("tensor_map")?,
             sources,
             index: OnceCell::new(),
             parts: OnceCell::new(),
+            maps: OnceCell::new(),
         })
     }
 
@@ -70,6 +80,48 @@ impl Engine {
             Ok(Arc::new(TensorIndex::build(&sources)?))
         };
         self.index.get_or_try_init(build).await.map(Arc::clone)
+    }
+}
+
+/// The table `tensor_map_tensor`.
+#[derive(Debug)]
+pub struct TensorMapTable {
+    engine: Arc<Engine>,
+    schema: SchemaRef,
+}
+
+impl TensorMapTable {
+    /// The table of a capture's engine.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, schema: plain(&TensorMapTensor::TABLE.schema()) }
+    }
+}
+
+#[async_trait]
+impl TableProvider for TensorMapTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let engine = &self.engine;
+        let compute = async || {
+            let maps = engine.tensor_map.read(&tensor_map::COLUMNS)?;
+            let rows = tensor_map::rows(&maps, Resolver::new(engine.index().await?))?;
+            Ok::<_, DataFusionError>(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
+        };
+        let rows = engine.maps.get_or_try_init(compute).await?.clone();
+        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }
 

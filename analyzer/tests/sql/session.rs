@@ -4,14 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use arrow::array::Float64Array;
-use stallmap::engine::derived::ProducerWeight;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
-use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
-use stallmap_schema::id::{FunctionId, Pc};
-use stallmap_schema::table::Row as _;
-use stallmap_schema::tables::run::Run;
 
 use crate::{answer, blame, tiny};
 
@@ -93,41 +88,58 @@ async fn what_is_read_twice_is_kept() {
 }
 
 #[tokio::test]
-async fn weights_in_a_capture_replace_the_rule() {
+async fn tables_of_later_releases_are_tables() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("weighted");
+    let path = folder.path().join("later");
     let mut writer = CaptureWriter::create(&path, Form::Folder).unwrap();
-    let ruled = folder.path().join("blame.stallmap");
-    blame::write(&ruled);
-    let ruled = CaptureReader::open(&ruled).unwrap();
-    for table in ruled.tables() {
-        for batch in ruled.read_table(&table.name).unwrap() {
-            writer.append(&table.name, &batch.unwrap()).unwrap();
-        }
-    }
-    let weight = ProducerWeight {
-        function_id: FunctionId(7),
-        pc: Pc(0x50),
-        stall_reason: "drain".to_owned(),
-        producer_pc: Pc(0x10),
-        weight: 0.75,
-        confidence: "exact".to_owned(),
-        method: "slice".to_owned(),
-    };
-    writer.append_rows([weight]).unwrap();
-    // A table that this release does not know.
-    let run = ruled.read_table(Run::TABLE.name).unwrap().next().unwrap().unwrap();
-    let extra = std::sync::Arc::new(Float64Array::from(vec![0.5; run.num_rows()])) as _;
-    let extra = arrow::array::RecordBatch::try_from_iter([("luck", extra)]).unwrap();
-    writer.append("luck_table", &extra).unwrap();
+    let luck = std::sync::Arc::new(Float64Array::from(vec![0.5, 0.25])) as _;
+    let batch = arrow::array::RecordBatch::try_from_iter([("luck", luck)]).unwrap();
+    writer.append("luck_table", &batch).unwrap();
     writer.finish().unwrap();
     let session = Session::open(&[(None, path)]).unwrap();
-    let producers =
-        "SELECT producer_pc, remainder, weight, method FROM producer WHERE stall_reason = 'drain' ORDER BY 3";
-    let given = answer(&session, producers).await.unwrap();
-    assert_eq!(given, ["NULL | no producer | 0.25 | none", "16 | NULL | 0.75 | slice"]);
-    assert_eq!(answer(&session, "SELECT * FROM conservation_violation").await.unwrap(), [""; 0]);
-    assert_eq!(answer(&session, "SELECT sum(luck) FROM luck_table").await.unwrap(), ["1.0"]);
+    assert_eq!(answer(&session, "SELECT sum(luck) FROM luck_table").await.unwrap(), ["0.75"]);
+}
+
+/// Changes the one cubin of a capture's folder, and what the manifest says of it where it is to be believed.
+fn change_cubin(folder: &Path, change: impl Fn(&mut Vec<u8>), is_listed: bool) {
+    let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
+    let mut bytes = fs::read(entry.path()).unwrap();
+    change(&mut bytes);
+    fs::write(entry.path(), &bytes).unwrap();
+    let manifest = folder.join("manifest.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let file = &mut json["files"][0];
+    file["bytes"] = bytes.len().into();
+    if is_listed {
+        file["blake3"] = blake3::hash(&bytes).to_hex().as_str().into();
+    }
+    fs::write(&manifest, json.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_cubin_takes_its_functions_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let flip = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
+    let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
+    let cases: [(&dyn Fn(&mut Vec<u8>), bool, &str); 3] = [
+        (&cut, true, "its cubin is damaged: "),
+        (&flip, false, "its cubin has another hash than the manifest says"),
+        (&foreign, true, "its cubin cannot be read: "),
+    ];
+    for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        tiny::write(&path, Form::Folder).unwrap();
+        change_cubin(&path, change, is_listed);
+        let session = Session::open(&[(None, path)]).unwrap();
+        let said = "SELECT count, detail FROM coverage WHERE position = 35";
+        let said = answer(&session, said).await.unwrap();
+        assert!(said.len() == 1 && said[0].starts_with(&format!("2.0 | {reason}")), "{said:?}");
+        assert_eq!(answer(&session, "SELECT count(*) FROM instruction").await.unwrap(), ["0"]);
+        let none = "SELECT sum(samples) FROM stall_charge WHERE charge = 'no producer'";
+        assert_eq!(answer(&session, none).await.unwrap(), ["100.0"]);
+        assert_eq!(answer(&session, "SELECT * FROM conservation_violation").await.unwrap(), [""; 0]);
+    }
 }
 
 #[tokio::test]

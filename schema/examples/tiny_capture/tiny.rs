@@ -41,7 +41,8 @@ const REUSED: u64 = POOL + 0x1_0000;
 const STRAY: u64 = POOL + 0x8_0000;
 /// The first moment of the recording.
 const START_NS: i64 = 1_700_000_000_000_000_000;
-const CUBIN: &[u8] = b"not a real cubin";
+/// Its functions in machine code: see `tiny.cu`.
+const CUBIN: &[u8] = include_bytes!("tiny.cubin");
 
 const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
@@ -86,7 +87,7 @@ fn tensor(number: u64) -> TensorId {
 }
 
 fn gather() -> FunctionId {
-    hash::function_id(hash::module_id(CUBIN), "_Z6gatherPKfPKiPf")
+    hash::function_id(hash::module_id(CUBIN), "_Z6gatherPKfjPf")
 }
 
 fn add() -> FunctionId {
@@ -152,19 +153,19 @@ fn code(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         file: Some(file),
         zeroed_bytes: 0,
     }])?;
-    let function = |function_id, name: &str, demangled: &str| Function {
+    let function = |function_id, name: &str, demangled: &str, code_bytes| Function {
         function_id,
         module_id: hash::module_id(CUBIN),
         name: name.to_owned(),
         demangled_name: demangled.to_owned(),
         is_kernel: true,
-        code_bytes: Some(512),
+        code_bytes: Some(code_bytes),
         memory_instruction_count: Some(2),
         uncovered_instruction_count: Some(0),
     };
     let mut functions = [
-        function(gather(), "_Z6gatherPKfPKiPf", "gather(float const*, int const*, float*)"),
-        function(add(), "_Z3addPff", "add(float*, float)"),
+        function(gather(), "_Z6gatherPKfjPf", "gather(float const*, unsigned int, float*)", 0x200),
+        function(add(), "_Z3addPff", "add(float*, float)", 0x180),
     ];
     functions.sort_by_key(|function| function.function_id);
     writer.append_rows(functions)
@@ -469,27 +470,27 @@ fn accesses() -> Vec<MemoryAccess> {
             stride_bytes: None,
             offsets: Some(offsets),
             offset_shift: 2,
-            ..access(0, gather(), 0x40, warp, u64::from(warp), AccessKind::Read)
+            ..access(0, gather(), 0xd0, warp, u64::from(warp), AccessKind::Read)
         }
     };
     vec![
         gathered(0),
         gathered(1),
-        access(0, gather(), 0x90, 0, 2, AccessKind::Write),
-        access(0, gather(), 0x90, 1, 3, AccessKind::Write),
-        access(1, add(), 0x20, 0, 0, AccessKind::Read),
-        access(1, add(), 0x20, 1, 1, AccessKind::Read),
-        access(1, add(), 0x60, 0, 2, AccessKind::Write),
-        access(1, add(), 0x60, 1, 3, AccessKind::Write),
-        MemoryAccess { stride_bytes: Some(-4), ..access(2, add(), 0x20, 0, 0, AccessKind::Read) },
+        access(0, gather(), 0x100, 0, 2, AccessKind::Write),
+        access(0, gather(), 0x100, 1, 3, AccessKind::Write),
+        access(1, add(), 0x90, 0, 0, AccessKind::Read),
+        access(1, add(), 0x90, 1, 1, AccessKind::Read),
+        access(1, add(), 0xb0, 0, 2, AccessKind::Write),
+        access(1, add(), 0xb0, 1, 3, AccessKind::Write),
+        MemoryAccess { stride_bytes: Some(-4), ..access(2, add(), 0x90, 0, 0, AccessKind::Read) },
         MemoryAccess {
             lane_mask: 1,
             address: Address(STRAY),
             span_bytes: 4,
             stride_bytes: Some(0),
-            ..access(2, add(), 0x20, 1, 1, AccessKind::Read)
+            ..access(2, add(), 0x90, 1, 1, AccessKind::Read)
         },
-        access(2, add(), 0x60, 1, 2, AccessKind::Write),
+        access(2, add(), 0xb0, 1, 2, AccessKind::Write),
     ]
 }
 
@@ -505,12 +506,12 @@ fn samples() -> Vec<PcSample> {
         samples_not_issued: samples / 2,
     };
     vec![
-        sample(0, gather(), 0x40, "lg_throttle", 6),
-        sample(0, gather(), 0x50, "long_scoreboard", 84),
-        sample(0, gather(), 0x90, "wait", 6),
-        sample(1, add(), 0x40, "long_scoreboard", 7),
-        sample(1, add(), 0x60, "selected", 3),
-        sample(2, add(), 0x40, "long_scoreboard", 9),
-        sample(2, add(), 0x60, "selected", 3),
+        sample(0, gather(), 0xd0, "lg_throttle", 6),
+        sample(0, gather(), 0xf0, "long_scoreboard", 84),
+        sample(0, gather(), 0x100, "wait", 6),
+        sample(1, add(), 0xa0, "long_scoreboard", 7),
+        sample(1, add(), 0xb0, "selected", 3),
+        sample(2, add(), 0xa0, "long_scoreboard", 9),
+        sample(2, add(), 0xb0, "selected", 3),
     ]
 }

@@ -1,0 +1,38 @@
+-- One instruction that was found waiting for a result, in one kernel, for one reason: how well its producers are known.
+CREATE VIEW scoreboard_stall (
+  -- The kernel.
+  kernel_function_id,
+  -- The function of the stalled instruction: the kernel, or one that it calls.
+  function_id,
+  -- The stalled instruction.
+  pc,
+  -- Why it stalled: long_scoreboard or short_scoreboard.
+  stall_reason,
+  -- Samples, over all launches.
+  samples,
+  -- Producers that it has.
+  producer_count,
+  -- The least sure of them, as in `producer`; none where there is none.
+  confidence
+) AS
+WITH stalled AS (
+  SELECT l.function_id AS kernel_function_id, s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
+  FROM pc_sample s
+  JOIN launch l ON l.kernel_id = s.kernel_id
+  JOIN stall_reason r ON r.reason = s.stall_reason
+  WHERE r.class = 'producer'
+  GROUP BY l.function_id, s.function_id, s.pc, s.stall_reason
+), found AS (
+  SELECT
+    function_id, pc, stall_reason, count(producer_pc) AS producer_count,
+    max(CASE confidence WHEN 'none' THEN 5 WHEN 'low' THEN 4 WHEN 'approximate' THEN 3 WHEN 'shared' THEN 2
+                        WHEN 'refined' THEN 1 ELSE 0 END) AS doubt
+  FROM producer
+  GROUP BY function_id, pc, stall_reason
+)
+SELECT
+  s.kernel_function_id, s.function_id, s.pc, s.stall_reason, s.samples, f.producer_count,
+  CASE f.doubt WHEN 5 THEN 'none' WHEN 4 THEN 'low' WHEN 3 THEN 'approximate' WHEN 2 THEN 'shared'
+               WHEN 1 THEN 'refined' ELSE 'exact' END
+FROM stalled s
+JOIN found f ON f.function_id = s.function_id AND f.pc = s.pc AND f.stall_reason = s.stall_reason
