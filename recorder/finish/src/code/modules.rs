@@ -228,7 +228,7 @@ fn function_row(
         // What stands in the kernel's section behind it is counted with the function that it is.
         let own =
             bytes.get(section.bytes.clone())?.get(code.offset as usize..)?.get(..code.bytes as usize)?;
-        Some(instruction::count_memory(own, sm.0))
+        Some(instruction::count_memory(own, sm))
     });
     let code = found.map(|(_, code)| code);
     Function {
