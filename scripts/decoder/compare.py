@@ -118,7 +118,7 @@ def barriers(totals, section, fields):
     pending = {}
     for row, ours in zip(section.rows, fields):
         _, write, read, mask = ours[CONTROL].split()
-        waited = {str(index) for index in range(6) if int(mask, 16) >> index & 1}
+        waited = {str(index) for index in range(6) if int(mask, 16) >> index & 1} | counted(row, ours)
         totals.barriers["barriers named"] += len({write, read} - {"-"})
         totals.barriers["barrier 6 named"] += (write == "6") + (read == "6")
         totals.barriers["waits"] += len(waited)
@@ -129,7 +129,17 @@ def barriers(totals, section, fields):
         if ours[FLOW] != "next":
             pending = {}
         if write != "-":
-            pending.update((register, write) for register in tools.registers(ours[WRITES]))
+            # The predicate of a generic atomic is there before its barrier is released.
+            results = [one for one in tools.registers(ours[WRITES]) if ours[NAME] != "ATOM" or one[0] != "P"]
+            pending.update((register, write) for register in results)
+
+
+def counted(row, ours):
+    """Barriers that DEPBAR waits for: those down to a count are taken as waited for, whatever the count."""
+    if ours[NAME] != "DEPBAR":
+        return set()
+    empty = {str(index) for index in range(6) if row.word >> 32 + index & 1}
+    return empty | ({str(row.word >> 44 & 7)} if row.word >> 47 & 1 else set())
 
 
 def cover(totals, row, ours, pending, waited):

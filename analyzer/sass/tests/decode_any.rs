@@ -99,6 +99,13 @@ fn accesses_have_their_addresses() {
     assert_eq!(load.to_string(), "LDG.128 R4-R7 <- R10-R11 UR8-UR9");
     let memory = load.memory.expect("a load");
     assert_eq!((memory.bytes, memory.offset), (16, -16));
+    // LDCU.64 UR8, c[0x0][0x358] and ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU PT, RZ, desc[UR8][R2.64], R19 of sm_100
+    let blackwell =
+        |high: u64, low: u64| decode(Word(u128::from(high) << 64 | u128::from(low)), Sm(100)).memory;
+    let constant = blackwell(0x0800_0a00, 0x0000_6b00_ff08_77ac).expect("a load");
+    assert_eq!((constant.bytes, constant.offset), (8, 0x358));
+    let atomic = blackwell(0x0c1e_f304, 0x8000_0013_02ff_79a3).expect("an atomic");
+    assert_eq!((atomic.bytes, atomic.offset), (4, 0));
     // UTMALDG.3D [UR16], [UR34]: the tensor map's address is UR34 and UR35, the mbarrier's is UR17.
     let copy = sm_90(0x0801_0000, 0x0000_0010_2200_75b4);
     assert_eq!(

@@ -34,7 +34,7 @@ const fn global(code: u16, name: &'static str, operands: &'static [Operand], kin
 }
 
 const fn generic(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {
-    family(code, name, Class::Global, operands).memory(access(Space::Generic, kind, BYTES, OFFSET))
+    family(code, name, Class::Global, operands).memory(access(Space::Generic, kind, BYTES, Offset::Generic))
 }
 
 const fn local(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {
@@ -102,7 +102,8 @@ const fn atomic(
     bytes: Bytes,
 ) -> Family {
     let space = if matches!(code, 0x18a | 0x18b | 0x1a2) { Space::Generic } else { Space::Global };
-    family(code, name, Class::Global, operands).memory(access(space, kind, bytes, OFFSET))
+    let offset = if matches!(code, 0x18a | 0x1a2 | 0x1a3 | 0x1a8) { Offset::Combined } else { OFFSET };
+    family(code, name, Class::Global, operands).memory(access(space, kind, bytes, offset))
 }
 
 pub(super) static FAMILIES: &[Family] = &[
@@ -130,14 +131,14 @@ pub(super) static FAMILIES: &[Family] = &[
         Class::Global,
         &[D.wide(4), write(64).wide(4), A.wide(2).role(Role::Address), BASE_OF_LOAD],
     )
-    .memory(access(Space::Global, Access::Read, Bytes::Fixed(32), OFFSET)),
+    .memory(access(Space::Global, Access::Read, Bytes::Fixed(32), Offset::Wide(40, 17))),
     family(
         0x17f,
         "STG",
         Class::Global,
         &[A.wide(2).role(Role::Address), read(32).wide(4), D.wide(4).role(Role::Read), BASE_OF_STORE],
     )
-    .memory(access(Space::Global, Access::Write, Bytes::Fixed(32), OFFSET)),
+    .memory(access(Space::Global, Access::Write, Bytes::Fixed(32), Offset::Wide(40, 19))),
     constant(0x182, "LDC", &[DATA, LOCAL_ADDRESS]),
     local(0x183, "LDL", &[DATA, LOCAL_ADDRESS, BASE_OF_LOCAL_LOAD], Access::Read),
     generic(0x185, "ST", &[ADDRESS, read(64).width(SIZE)], Access::Write).forms(1 << 1),
@@ -146,5 +147,10 @@ pub(super) static FAMILIES: &[Family] = &[
     local(0x187, "STL", &[LOCAL_ADDRESS, STORED, BASE_OF_LOCAL_STORE], Access::Write),
     constant(0x0b9, "ULDC", &[UD.width(SIZE)]).uniform_guard(),
     constant(0x0bb, "ULDC", &[UD.width(SIZE), UA.role(Role::Base)]).uniform_guard(),
-    constant(0x1ac, "LDCU", &[UD.width(SIZE), UA.role(Role::Base)]).uniform_guard(),
+    constant(0x1ac, "LDCU", &[UD.width(SIZE), UA.role(Role::Base)]).uniform_guard().memory(access(
+        Space::Constant,
+        Access::Read,
+        BYTES,
+        Offset::Signed(37, 17),
+    )),
 ];

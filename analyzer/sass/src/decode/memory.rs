@@ -30,6 +30,12 @@ pub(super) enum Offset {
     None,
     /// Signed bytes, so many bits from here on.
     Signed(u32, u32),
+    /// Signed units of 32 bytes, so many bits from here on.
+    Wide(u32, u32),
+    /// At the usual place, whose highest bit has another meaning since sm_100.
+    Combined,
+    /// At the usual place with a uniform register; all the upper half of the low 64 bits without.
+    Generic,
 }
 
 /// The usual place of an offset.
@@ -50,7 +56,7 @@ pub(super) fn read(rule: &MemoryRule, operands: &[Operand], word: Word, sm: Sm) 
         bytes: rule.bytes.of(word),
         address: first_of(Role::Address),
         uniform: first_of(Role::Base),
-        offset: rule.offset.of(word),
+        offset: rule.offset.of(word, sm),
     }
 }
 
@@ -78,10 +84,16 @@ const fn bytes_of_size(size: u64) -> u32 {
 }
 
 impl Offset {
-    fn of(self, word: Word) -> i32 {
-        match self {
+    fn of(self, word: Word, sm: Sm) -> i32 {
+        let bytes = match self {
             Self::None => 0,
-            Self::Signed(start, width) => i32::try_from(word.signed(start, width)).unwrap_or_default(),
-        }
+            Self::Signed(start, width) => word.signed(start, width),
+            Self::Wide(start, width) => word.signed(start, width) * 32,
+            Self::Combined => word.signed(40, if sm.0 < 100 { 24 } else { 23 }),
+            Self::Generic if word.bit(91) => word.signed(40, 24),
+            Self::Generic => word.signed(32, 32),
+        };
+        // Every place is of 32 bits or fewer.
+        i32::try_from(bytes).unwrap_or_default()
     }
 }
