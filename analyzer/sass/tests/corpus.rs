@@ -16,7 +16,9 @@ fn run(target: &str, exercise: fn(&[u8])) {
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let read: Vec<_> = files.filter_map(|file| fs::read(file.path()).ok()).collect();
     assert!(!read.is_empty());
-    read.iter().for_each(|bytes| exercise(bytes));
+    for bytes in &read {
+        exercise(bytes);
+    }
 }
 
 #[test]
