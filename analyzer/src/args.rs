@@ -102,8 +102,8 @@ pub(crate) struct Source {
     #[arg(long)]
     pub(crate) all: bool,
     /// Where source files are, if not where the compiler found them
-    #[arg(long, value_name = "DIR")]
-    pub(crate) source_root: Option<PathBuf>,
+    #[arg(long = "source-root", value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
     /// Write a page into this file: it opens offline, and holds the text of the source files
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
     pub(crate) html: Option<PathBuf>,

@@ -20,7 +20,7 @@ use crate::output::progress::Progress;
 const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
-const ORDER: &[&str] = &["coverage", "losses", "tensors", "kernels", "lines", "ops"];
+const ORDER: &[&str] = &["coverage", "losses", "tensors", "why", "kernels", "lines", "ops"];
 
 fn sections() -> Vec<Section> {
     section::sections("report", ORDER)
@@ -62,13 +62,15 @@ fn top(rows: u32) -> [(&'static str, u64); 1] {
 /// The query of a section, as a user can run it.
 pub(crate) fn query_of(name: &str) -> Outcome<String> {
     let known = sections();
-    known.iter().find(|section| section.name == name).map(|section| section.sql(&top(DEFAULT_TOP))).ok_or_else(
-        || {
+    known
+        .iter()
+        .find(|section| section.name == name)
+        .map(|section| section.sql(&top(DEFAULT_TOP)))
+        .ok_or_else(|| {
             let sections = known.iter().map(|section| section.name).collect::<Vec<_>>().join(", ");
             Failure::message(USAGE, format!("`{name}` is neither a view nor a section of the report"))
                 .hint(format!("sections: {sections}; .views lists views"))
-        },
-    )
+        })
 }
 
 fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
@@ -94,7 +96,8 @@ fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
 /// A reader of one section hears of losses too, beside the data.
 async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
     let Some(losses) = sections().into_iter().find(|section| section.name == "losses") else { return Ok(()) };
-    let count: usize = rows(session, &losses.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
+    let count: usize =
+        rows(session, &losses.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
     if count > 0 {
         output::note(format_args!(
             "warning: the capture does not hold everything; `stallmap report {} --section losses` says what is lost",

@@ -62,7 +62,7 @@ pub(super) fn run(args: &Source) -> Outcome {
 /// As text, or as a page where a file is named for it.
 fn show(args: &Source, listing: &Listing) -> Outcome {
     let names = listing.lines.iter().map(|line| line.file.as_str());
-    let files = Files::read(names, args.source_root.as_deref());
+    let files = Files::read(names, args.root.as_deref());
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     if let Some(path) = &args.html {

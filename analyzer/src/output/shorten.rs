@@ -48,6 +48,24 @@ fn take(chars: impl Iterator<Item = char>, limit: usize) -> String {
         .collect()
 }
 
+/// The text in lines of at most `limit` columns, broken between words; a longer word has a line of its own.
+pub(crate) fn wrap(text: &str, limit: usize) -> String {
+    let (mut lines, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let needed = width(word);
+        if used > 0 && used + 1 + needed > limit {
+            lines.push('\n');
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines += word;
+        used += needed;
+    }
+    lines
+}
+
 /// The text without anything that a terminal would obey, ends of lines aside: captures come from strangers.
 pub(crate) fn printable(text: &str) -> String {
     let obeyed = |char: char| char.is_control() && char != '\n';
@@ -94,6 +112,13 @@ mod tests {
     fn nothing_fits_in_nothing() {
         assert_eq!(shorten("text", 1, Shorten::Middle), "…");
         assert_eq!(shorten("text", 0, Shorten::Start), "…");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrap("it waits for a load", 9), "it waits\nfor a\nload");
+        assert_eq!(wrap("a incomprehensibilities b", 6), "a\nincomprehensibilities\nb");
+        assert_eq!(wrap("short", 99), "short");
     }
 
     #[test]

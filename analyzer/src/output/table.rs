@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 
 use self::fold::Fold;
 use super::paint::{Paint, Role};
-use super::shorten::{Shorten, shorten, width};
+use super::shorten::{Shorten, shorten, width, wrap};
 use super::value::{self, Look};
 
 /// Between columns.
@@ -102,6 +102,21 @@ impl Table {
             if let Some(column) = self.columns.get_mut(position) {
                 column.shorten = Shorten::Never;
             }
+        }
+        self
+    }
+
+    /// The same table with a column of sentences broken into lines, so that the table fits the canvas.
+    #[must_use]
+    pub(crate) fn prose(mut self, header: &str, canvas: Canvas) -> Self {
+        let others = self.columns.iter().filter(|column| column.header != header);
+        let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
+        let room = canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE));
+        for column in self.columns.iter_mut().filter(|column| column.header == header) {
+            for cell in &mut column.cells {
+                *cell = wrap(cell, room);
+            }
+            column.shorten = Shorten::Never;
         }
         self
     }

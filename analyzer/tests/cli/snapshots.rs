@@ -19,9 +19,11 @@ macro_rules! snapshot {
 
 snapshot!(help, ["--help"]);
 snapshot!(help_report, ["report", "--help"]);
+snapshot!(help_source, ["source", "--help"]);
 snapshot!(help_sql, ["sql", "--help"]);
 snapshot!(help_info, ["info", "--help"]);
 snapshot!(help_check, ["check", "--help"]);
+snapshot!(help_prepare, ["prepare", "--help"]);
 snapshot!(help_pack, ["pack", "--help"]);
 snapshot!(help_unpack, ["unpack", "--help"]);
 snapshot!(no_command, [""; 0]);
@@ -34,6 +36,15 @@ snapshot!(report_csv, ["report", "tiny.stallmap", "--format", "csv"]);
 snapshot!(report_csv_section, ["report", "tiny.stallmap", "--format", "csv", "--section", "tensors"]);
 snapshot!(report_sql, ["report", "tiny.stallmap", "--sql", "--section", "tensors", "--top", "3"]);
 snapshot!(report_unknown_section, ["report", "tiny.stallmap", "--section", "tensor"]);
+
+snapshot!(source, ["source", "tiny.stallmap"]);
+snapshot!(source_charged, ["source", "tiny.stallmap", "--sort", "charged", "--top", "1"]);
+snapshot!(source_all, ["source", "tiny.stallmap", "--all"]);
+snapshot!(source_csv, ["source", "tiny.stallmap", "--format", "csv"]);
+snapshot!(source_sql, ["source", "tiny.stallmap", "--sql"]);
+snapshot!(source_unknown_kernel, ["source", "tiny.stallmap", "--kernel", "nothing"]);
+snapshot!(source_ambiguous_kernel, ["source", "tiny.stallmap", "--kernel", "."]);
+snapshot!(source_page_without_folder, ["source", "tiny.stallmap", "--html", "missing/page.html"]);
 
 snapshot!(info, ["info", "tiny.stallmap"]);
 snapshot!(info_table, ["info", "tiny.stallmap", "pc_sample"]);

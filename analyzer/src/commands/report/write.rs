@@ -20,7 +20,7 @@ pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: 
             written(writeln!(out))?;
         }
         written(heading(out, canvas, subject, answer))?;
-        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?.prose("why", canvas);
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;
         }

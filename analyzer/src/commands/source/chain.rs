@@ -52,14 +52,20 @@ pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
     let mut seen = BTreeSet::from([place]);
     let mut nodes = Vec::new();
     for producer in producers.iter().filter(|producer| producer.samples > 0.0).take(WIDEST) {
-        let note = producer.remainder.clone().or_else(|| producer.confidence.clone()).unwrap_or_default();
+        let is_queue = producer.producer() == Some(place);
+        let of_queue = is_queue.then(|| "the queue of its unit is full".to_owned());
+        let note = of_queue
+            .or_else(|| producer.remainder.clone())
+            .or_else(|| producer.confidence.clone())
+            .unwrap_or_default();
         let link = Link::Waited {
             reason: producer.stall_reason.clone(),
             samples: producer.samples,
             share: producer.samples / total,
             note,
         };
-        nodes.push(node(listing, producer.producer(), link, &mut seen, 1));
+        let waited_for = producer.producer().filter(|_| !is_queue);
+        nodes.push(node(listing, waited_for, link, &mut seen, 1));
     }
     nodes
 }
@@ -141,9 +147,9 @@ fn is_load(instruction: &Instruction) -> bool {
 fn registers(list: Option<&str>) -> BTreeSet<(&str, u16)> {
     let mut registers = BTreeSet::new();
     for word in list.unwrap_or_default().split_whitespace() {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        if let (Some((file, first)), Some((_, last))) = (register(first), register(last)) {
-            registers.extend((first..=last.min(first.saturating_add(255))).map(|index| (file, index)));
+        let (low, high) = word.split_once('-').unwrap_or((word, word));
+        if let (Some((file, low)), Some((_, high))) = (register(low), register(high)) {
+            registers.extend((low..=high.min(low.saturating_add(255))).map(|index| (file, index)));
         }
     }
     registers

@@ -20,7 +20,8 @@ const NAME_WIDTH: usize = 90;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct Kernel {
     function_id: u64,
-    kernel: Option<String>,
+    #[serde(rename = "kernel")]
+    name: Option<String>,
     launches: u64,
     samples: u64,
 }
@@ -48,7 +49,7 @@ pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<O
 /// The kernels that are meant: by identity; else by the whole name, else by a part of it, else by a pattern.
 fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
-        kernels.iter().filter(|kernel| kernel.kernel.as_deref().is_some_and(is_meant)).cloned().collect()
+        kernels.iter().filter(|kernel| kernel.name.as_deref().is_some_and(is_meant)).cloned().collect()
     };
     let id = wanted
         .strip_prefix("0x")
@@ -72,13 +73,13 @@ fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
 fn listed(kernels: &[Kernel]) -> String {
     let mut text = "name one of these, or its identity:".to_owned();
     for kernel in kernels.iter().take(MOST_LISTED) {
-        let name = kernel.kernel.as_deref().unwrap_or("(unnamed)");
+        let name = kernel.name.as_deref().unwrap_or("(unnamed)");
         let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);
         let samples = grouped(kernel.samples.into());
-        text += &format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id);
+        text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
     if kernels.len() > MOST_LISTED {
-        text += &format!("\n  and {} others", kernels.len() - MOST_LISTED);
+        text.extend([format!("\n  and {} others", kernels.len() - MOST_LISTED)]);
     }
     text
 }
@@ -91,7 +92,7 @@ mod tests {
     fn check(wanted: &str, expected: &[u64]) {
         let kernel = |function_id, name: &str| Kernel {
             function_id,
-            kernel: Some(name.to_owned()),
+            name: Some(name.to_owned()),
             launches: 1,
             samples: 1,
         };

@@ -15,7 +15,8 @@ pub(super) type Place = (u64, u64);
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Kernel {
     /// Its name as the programmer wrote it.
-    pub(super) kernel: String,
+    #[serde(rename = "kernel")]
+    pub(super) name: String,
     /// Its identity.
     pub(super) function_id: u64,
     /// The architecture of its code.
@@ -40,7 +41,8 @@ pub(super) struct Line {
     /// The file as the compiler was given it.
     pub(super) file: String,
     /// The line.
-    pub(super) line: u32,
+    #[serde(rename = "line")]
+    pub(super) number: u32,
     /// Samples that found warps at its instructions.
     pub(super) samples: u64,
     /// Samples charged to its loads and stores.
@@ -91,7 +93,8 @@ pub(super) struct Reason {
     function_id: u64,
     pc: u64,
     /// The reason.
-    pub(super) stall_reason: String,
+    #[serde(rename = "stall_reason")]
+    pub(super) name: String,
     /// The samples.
     pub(super) samples: u64,
 }
@@ -103,8 +106,10 @@ pub(super) struct Producer {
     pc: u64,
     /// Why it stalled.
     pub(super) stall_reason: String,
-    producer_function_id: Option<u64>,
-    producer_pc: Option<u64>,
+    #[serde(rename = "producer_function_id")]
+    from_function_id: Option<u64>,
+    #[serde(rename = "producer_pc")]
+    from_pc: Option<u64>,
     /// What it is where there is no producer.
     pub(super) remainder: Option<String>,
     /// Samples times the weight.
@@ -155,7 +160,7 @@ impl Instruction {
 impl Producer {
     /// The instruction that produces; none in a remainder.
     pub(super) fn producer(&self) -> Option<Place> {
-        Some((self.producer_function_id.unwrap_or(self.function_id), self.producer_pc?))
+        Some((self.from_function_id.unwrap_or(self.function_id), self.from_pc?))
     }
 }
 

@@ -12,10 +12,12 @@ use super::file::Files;
 use super::group::Group;
 use super::listing::{Instruction, Line, Listing, Place};
 use super::words;
-use crate::output::number::{grouped, percent};
+use crate::output::number::percent;
 
 /// Lines of source around those that have instructions.
 const CONTEXT: usize = 3;
+/// What the first columns of both panes are.
+const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
 /// Reasons in the bar.
 const MOST_REASONS: usize = 8;
 
@@ -33,7 +35,7 @@ pub(super) fn page(
     // Should text ever pass for markup, it still could not run or load anything.
     html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-    html.text(&listing.kernel.kernel).markup(" - stallmap</title>\n<style>\n");
+    html.text(&listing.kernel.name).markup(" - stallmap</title>\n<style>\n");
     html.markup(include_str!("page/style.css")).markup("</style>\n</head>\n<body>\n");
     page.heading(&mut html, facts);
     page.hottest(&mut html, groups, top);
@@ -51,9 +53,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn heading(&self, html: &mut Html, facts: &str) {
         let kernel = &self.listing.kernel;
-        html.markup("<header>\n<h1 class=\"code\">")
-            .text(&kernel.kernel)
-            .markup("</h1>\n<div class=\"dim\">");
+        html.markup("<header>\n<h1 class=\"code\">").text(&kernel.name).markup("</h1>\n<div class=\"dim\">");
         html.text(facts).markup("</div>\n");
         if let Some(reason) = &kernel.not_read_because {
             html.markup("<p class=\"warning\">Its code could not be read: ").text(reason).markup("</p>\n");
@@ -67,7 +67,7 @@ impl Page<'_> {
         let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
             for reason in self.listing.reasons(instruction.place()) {
-                *totals.entry(&reason.stall_reason).or_default() += reason.samples;
+                *totals.entry(&reason.name).or_default() += reason.samples;
             }
         }
         let mut totals: Vec<(&str, u64)> = totals.into_iter().collect();
@@ -112,7 +112,7 @@ impl Page<'_> {
                 html.markup("<a href=\"#").text(&self.line_id(file, line)).markup("\">");
                 html.text(&format!("{}:{line}", words::file_name(file))).markup("</a>");
             }
-            (None, Some(instruction)) => self.link(html, instruction.place()),
+            (None, Some(instruction)) => link(html, instruction.place()),
             (None, None) => {}
         }
     }
@@ -126,7 +126,7 @@ impl Page<'_> {
                 continue;
             }
             html.markup("<ul class=\"chain\"><li>");
-            self.link(html, instruction.place());
+            link(html, instruction.place());
             html.markup(" ").text(words::text(instruction)).markup(" <span class=\"dim\">");
             html.text(&words::reasons(self.listing, instruction)).markup("</span>");
             self.nodes(html, &nodes);
@@ -157,7 +157,7 @@ impl Page<'_> {
             Link::Waited { share, .. } => html.text(&percent(*share)).markup(" waits for "),
             Link::Address { through } => {
                 html.markup("its address through ");
-                self.link(html, *through);
+                link(html, *through);
                 html.markup(" from ")
             }
         };
@@ -165,7 +165,7 @@ impl Page<'_> {
             html.markup("an instruction that is not listed");
             return;
         };
-        self.link(html, producer.place());
+        link(html, producer.place());
         html.markup(" ").text(words::text(producer));
         if let Link::Waited { note, .. } = &node.link {
             html.markup(" <span class=\"dim\">").text(note).markup("</span>");
@@ -209,22 +209,23 @@ impl Page<'_> {
 
     /// A file's lines that have instructions, with those around them where the text is here.
     fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
-        lines.sort_by_key(|line| line.line);
+        lines.sort_by_key(|line| line.number);
         html.markup("<div class=\"pane\"><h3 class=\"code\">")
             .text(file)
+            .markup(COUNTS)
             .markup("</h3><div class=\"rows\">\n");
         let mut next = 0_u32;
         for line in &lines {
             let context = u32::try_from(CONTEXT).unwrap_or(0);
-            let first = line.line.saturating_sub(context).max(next).max(1);
+            let first = line.number.saturating_sub(context).max(next).max(1);
             if next > 0 && first > next {
                 html.markup("<div class=\"gap\">⋯</div>\n");
             }
-            for above in first..line.line {
+            for above in first..line.number {
                 self.plain_line(html, file, above);
             }
             self.warm_line(html, line);
-            next = line.line + 1;
+            next = line.number + 1;
         }
         for below in next..next.saturating_add(u32::try_from(CONTEXT).unwrap_or(0)) {
             self.plain_line(html, file, below);
@@ -243,19 +244,19 @@ impl Page<'_> {
 
     fn warm_line(&self, html: &mut Html, line: &Line) {
         let heat = self.listing.share(line.samples as f64);
-        html.markup("<div id=\"").text(&self.line_id(&line.file, line.line)).markup("\" style=\"--heat:");
+        html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" style=\"--heat:");
         html.number(heat).markup("\"><span class=\"count\">").text(&count(line.samples as f64));
         html.markup("</span><span class=\"count charged\">").text(&count(line.charged_samples));
         html.markup("</span><span class=\"place\">");
-        let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.line));
+        let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.number));
         match self.listing.instructions.iter().find(is_its) {
             Some(first) => {
                 html.markup("<a href=\"#").text(&id(first.place())).markup("\">");
-                html.text(&line.line.to_string()).markup("</a>")
+                html.text(&line.number.to_string()).markup("</a>")
             }
-            None => html.text(&line.line.to_string()),
+            None => html.text(&line.number.to_string()),
         };
-        let text = self.files.line(&line.file, line.line).unwrap_or_default();
+        let text = self.files.line(&line.file, line.number).unwrap_or_default();
         html.markup("</span><span class=\"what\">").text(text).markup("</span></div>\n");
     }
 
@@ -265,6 +266,7 @@ impl Page<'_> {
         let name = first.function.as_deref().unwrap_or("a function without a name");
         html.markup("<div class=\"pane\"><h3 class=\"code\">")
             .text(name)
+            .markup(COUNTS)
             .markup("</h3><div class=\"rows\" style=\"padding-left:");
         let arrows = Arrows::of(self.listing, rows);
         html.number(arrows.width()).markup("px\">\n");
@@ -294,15 +296,15 @@ impl Page<'_> {
         html.markup("<span class=\"dim\">").text(&notes.join("; ")).markup("</span></div>\n");
     }
 
-    fn link(&self, html: &mut Html, place: Place) {
-        html.markup("<a href=\"#").text(&id(place)).markup("\">").text(&words::pc(place.1)).markup("</a>");
-    }
-
     /// Names of files may hold anything: their numbers are the anchors.
     fn line_id(&self, file: &str, line: u32) -> String {
         let number = self.listing.lines.iter().position(|known| known.file == file).unwrap_or(0);
         format!("l{number}-{line}")
     }
+}
+
+fn link(html: &mut Html, place: Place) {
+    html.markup("<a href=\"#").text(&id(place)).markup("\">").text(&words::pc(place.1)).markup("</a>");
 }
 
 fn id(place: Place) -> String {
@@ -312,7 +314,6 @@ fn id(place: Place) -> String {
 fn count(samples: f64) -> String {
     match samples {
         samples if samples < 0.05 => String::new(),
-        samples if samples.fract() == 0.0 => grouped(samples as i128),
         samples => words::amount(samples),
     }
 }

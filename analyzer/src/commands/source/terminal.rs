@@ -39,7 +39,7 @@ impl<'a> Page<'a> {
     /// What the kernel is, over all its launches.
     pub(super) fn heading(&mut self) -> io::Result<()> {
         let kernel = &self.listing.kernel;
-        self.line(Role::Heading, &format!("Kernel {}", kernel.kernel))?;
+        self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
         self.line(Role::Dim, &words::facts(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
             self.line(Role::Warning, &format!("! its code could not be read: {reason}"))?;
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
     fn counted(&self, samples: f64, charged: f64) -> String {
         let mut counted = words::samples(self.listing, samples);
         if charged >= 0.05 {
-            counted += &format!("; {} charged to it", words::amount(charged));
+            counted.extend([format!("; {} charged to it", words::amount(charged))]);
         }
         counted
     }
@@ -105,7 +105,7 @@ impl<'a> Page<'a> {
     fn instruction(&mut self, instruction: &Instruction) -> io::Result<()> {
         let mut head = format!("  {}  {}", words::pc(instruction.pc), words::text(instruction));
         if let Some(function) = self.other_function(instruction) {
-            head += &format!("  in {function}");
+            head.extend([format!("  in {function}")]);
         }
         let reasons = words::reasons(self.listing, instruction);
         self.line(Role::Plain, &format!("{head}  {reasons}"))?;
@@ -159,10 +159,10 @@ impl<'a> Page<'a> {
         };
         let mut said = format!("{} {}", words::pc(producer.pc), words::text(producer));
         if let Some(function) = self.other_function(producer) {
-            said += &format!(" in {function}");
+            said.extend([format!(" in {function}")]);
         }
         if let Some(source) = words::source(producer) {
-            said += &format!(" at {source}");
+            said.extend([format!(" at {source}")]);
         }
         said
     }
@@ -170,7 +170,7 @@ impl<'a> Page<'a> {
     fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {
         let mut touched = words::touches(self.listing, instruction);
         if let (Some(last), Some(pattern)) = (touched.last_mut(), words::pattern(instruction)) {
-            *last += &format!("; {pattern}");
+            last.extend([format!("; {pattern}")]);
         }
         touched.iter().try_for_each(|touched| self.line(Role::Dim, &format!("{indent}{touched}")))
     }
@@ -212,10 +212,10 @@ impl<'a> Page<'a> {
         let charged = if is_charged { words::amount(instruction.charged_samples) } else { String::new() };
         let mut line = format!("{samples:>8}  {charged:>8}  {:>6}  ", words::pc(instruction.pc));
         let shown = shorten(words::text(instruction), text, Shorten::End);
-        line += &format!("{shown}{}", " ".repeat(text.saturating_sub(width(&shown))));
+        line.extend([shown.as_str(), &" ".repeat(text.saturating_sub(width(&shown)))]);
         let reasons = words::reasons(self.listing, instruction);
         if !reasons.is_empty() {
-            line += &format!("  {reasons}");
+            line.extend([format!("  {reasons}")]);
         }
         let producers = self.listing.producers(instruction.place()).iter();
         let producers: Vec<String> = producers
@@ -223,7 +223,7 @@ impl<'a> Page<'a> {
             .map(|place| words::pc(place.1))
             .collect();
         if !producers.is_empty() {
-            line += &format!("  ← {}", producers.join(", "));
+            line.extend([format!("  ← {}", producers.join(", "))]);
         }
         let role = if instruction.samples > 0 { Role::Plain } else { Role::Dim };
         self.line(role, &line)

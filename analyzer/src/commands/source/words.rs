@@ -46,7 +46,7 @@ pub(super) fn source(instruction: &Instruction) -> Option<String> {
 /// The functions inlined around an instruction, innermost first, their files in short.
 pub(super) fn call_path(instruction: &Instruction) -> Option<String> {
     let path = instruction.call_path.as_deref()?;
-    Some(path.split(' ').map(file_name).collect::<Vec<_>>().join(" "))
+    Some(path.split_whitespace().map(file_name).collect::<Vec<_>>().join(" "))
 }
 
 /// What an instruction does; its pc alone where the code was not read.
@@ -56,8 +56,9 @@ pub(super) fn text(instruction: &Instruction) -> &str {
 
 /// Samples as a count and a part of the kernel's.
 pub(super) fn samples(listing: &Listing, count: f64) -> String {
-    let noun = if count == 1.0 { "sample" } else { "samples" };
-    format!("{} {noun}, {}", amount(count), percent(listing.share(count)))
+    let amount = amount(count);
+    let noun = if amount == "1" { "sample" } else { "samples" };
+    format!("{amount} {noun}, {}", percent(listing.share(count)))
 }
 
 /// Samples that several may share.
@@ -72,7 +73,7 @@ pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     let mut words: Vec<String> = reasons
         .iter()
         .take(MOST)
-        .map(|reason| format!("{} {}", reason.stall_reason, grouped(reason.samples.into())))
+        .map(|reason| format!("{} {}", reason.name, grouped(reason.samples.into())))
         .collect();
     let others: u64 = reasons.iter().skip(MOST).map(|reason| reason.samples).sum();
     if others > 0 {
@@ -95,17 +96,19 @@ pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<Strin
 }
 
 fn thing(touch: &Touch) -> String {
-    let mut words = touch.tensor.clone();
+    let name = if touch.tensor == "(not global)" { "shared or local memory" } else { &touch.tensor };
+    let mut words = name.to_owned();
     if let Some(kind) = &touch.kind {
-        words += &format!(" ({kind})");
+        words.extend([format!(" ({kind})")]);
     }
     match touch.share {
-        Some(share) if share < 0.999_5 => words += &format!(", {}", percent(share)),
+        Some(share) if share < 0.999_5 => words.extend([format!(", {}", percent(share))]),
         Some(_) => {}
+        // Nobody observes these copies: what they touch follows from their tensor maps.
         None => words += ", by its tensor map",
     }
     if let Some(born_at) = &touch.born_at {
-        words += &format!(", made at {born_at}");
+        words.extend([format!(", made at {born_at}")]);
     }
     words
 }

@@ -31,7 +31,7 @@ impl Html {
     /// A number.
     pub(super) fn number(&mut self, number: impl Into<f64>) -> &mut Self {
         let number: f64 = number.into();
-        self.0 += &format!("{number:.3}");
+        self.0.extend([format!("{number:.3}")]);
         self
     }
 

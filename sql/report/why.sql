@@ -1,0 +1,101 @@
+-- Why
+-- What the costliest waits waited for, one sentence each: the stall, the instruction that waited, the one that it
+-- waited for, and what that one accesses. Places are source lines, or the kernel and its pc where the code has no lines.
+WITH charged AS (
+  SELECT
+    l.function_id AS kernel_function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS python_line,
+    c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target,
+    c.evidence, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id,
+    sum(c.samples) AS samples
+  FROM stall_charge c
+  JOIN launch_context l ON l.kernel_id = c.kernel_id
+  WHERE c.is_memory
+  GROUP BY l.function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.function_id, c.pc,
+    c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
+    coalesce(c.tensor_id, c.storage_id, c.allocation_id)
+), cost AS (
+  -- Equal things by name are one: the buffers of a step are made anew in each.
+  SELECT
+    c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
+    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type, sum(c.samples) AS samples
+  FROM charged c
+  LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
+  GROUP BY c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
+    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type
+), top AS (
+  SELECT * FROM cost
+  ORDER BY samples DESC, kernel, pc, stall_reason, producer_pc, name, type
+  LIMIT $top
+), accessed AS (
+  SELECT
+    a.function_id, a.pc, CAST(sum(a.request_count) AS DOUBLE) AS requests, CAST(sum(a.sectors) AS DOUBLE) AS sectors,
+    CAST(sum(a.sectors - a.excess_sectors) AS DOUBLE) AS ideal_sectors
+  FROM access_pattern a
+  GROUP BY a.function_id, a.pc
+), placed AS (
+  SELECT
+    t.*,
+    regexp_replace(w.file, '^.*/', '') AS file, w.line,
+    regexp_replace(p.file, '^.*/', '') AS producer_file, p.line AS producer_line,
+    -- The kernel without its template arguments and parameters.
+    regexp_replace(regexp_replace(replace(t.kernel, '(anonymous namespace)::', ''), '[<(].*', ''), '^void ', '')
+      AS short_kernel,
+    coalesce(w.mnemonic, 'an instruction') AS instruction,
+    coalesce(p.mnemonic || CASE WHEN p.memory_bytes > 4 THEN '.' || CAST(p.memory_bytes * 8 AS VARCHAR) ELSE '' END,
+      'an instruction') AS producer,
+    p.memory_kind,
+    coalesce(p.mnemonic = 'SYNCS', false) AS mbarrier,
+    a.sectors / a.requests AS sectors_per_request,
+    a.ideal_sectors / a.requests AS ideal_sectors_per_request
+  FROM top t
+  LEFT JOIN instruction w ON w.function_id = t.function_id AND w.pc = t.pc
+  LEFT JOIN instruction p ON p.function_id = t.producer_function_id AND p.pc = t.producer_pc
+  LEFT JOIN accessed a ON a.function_id = t.producer_function_id AND a.pc = t.producer_pc
+), worded AS (
+  SELECT
+    *,
+    CASE WHEN line IS NULL THEN short_kernel || '+0x' || to_hex(CAST(pc AS BIGINT))
+      ELSE file || ':' || CAST(line AS VARCHAR) END AS place,
+    CASE
+      WHEN producer_line IS NULL THEN '+0x' || to_hex(CAST(producer_pc AS BIGINT))
+      WHEN producer_file = file THEN ':' || CAST(producer_line AS VARCHAR)
+      ELSE producer_file || ':' || CAST(producer_line AS VARCHAR)
+    END AS producer_place,
+    CASE memory_kind WHEN 'write' THEN 'writes' WHEN 'atomic' THEN 'updates' WHEN 'reduction' THEN 'updates'
+      WHEN 'copy in' THEN 'copies' WHEN 'copy out' THEN 'copies' ELSE 'reads' END AS verb,
+    concat_ws(', ',
+      replace(type, ' strides ', ', non-contiguous, strides '),
+      CASE WHEN evidence = 'derived' THEN 'by its tensor map' END,
+      CASE WHEN sectors_per_request IS NOT NULL THEN
+        CAST(CAST(sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors a request, ideal '
+          || CAST(CAST(ideal_sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) END
+    ) AS facts
+  FROM placed
+)
+SELECT
+  samples / (SELECT sum(CASE WHEN r.is_memory THEN s.samples ELSE 0 END) FROM pc_sample s
+    JOIN stall_reason r ON r.reason = s.stall_reason) AS memory_share,
+  samples,
+  stall_reason || ' at ' || place
+    || CASE
+      WHEN charge = 'no producer' THEN ': nothing found that it waits for'
+      WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of what '
+        || producer || ' asks for'
+      WHEN stall_reason IN ('drain', 'membar') THEN ' waits until ' || producer || ' at ' || producer_place || ' is done'
+      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', and which copies arrive there is not known'
+      ELSE ' waits for ' || producer || ' at ' || producer_place
+    END
+    || CASE
+      WHEN charge = 'no producer' OR mbarrier THEN ''
+      WHEN name IS NOT NULL THEN ', which ' || verb || ' `' || name || '`'
+        || CASE WHEN facts <> '' THEN ' (' || facts || ')' ELSE '' END
+      WHEN target = 'not global' THEN ', which ' || verb || ' shared, local or constant memory'
+      WHEN target = 'not observed' THEN ', whose accesses were not recorded'
+      WHEN target = 'no memory' THEN ', which accesses no memory'
+      ELSE ', which ' || verb || ' an ' || target
+    END
+    || CASE confidence WHEN 'shared' THEN '; one of several' WHEN 'approximate' THEN '; approximate'
+      WHEN 'low' THEN '; not sure' ELSE '' END
+    || coalesce('; launched at ' || python_line, '') AS why
+FROM worded
+ORDER BY samples DESC, why
