@@ -15,5 +15,6 @@ pub(super) static FAMILIES: &[Family] = &[
     half(0x033, "HSET2", &[D, A, S, Q]),
     half(0x034, "HSETP2", &[P, P2, A, S, Q]),
     half(0x035, "HFMA2", &[D, A, B, C]).until(90),
+    half(0x047, "VHMNMX", &[D, A, B, C, Q]).since(100),
     half(0x040, "HMNMX2", &[D, A, B, Q]),
 ];

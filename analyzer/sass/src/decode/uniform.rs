@@ -19,9 +19,11 @@ const FORMS_32: u8 = 1 << 1 | 1 << 4 | 1 << 5;
 
 pub(super) static FAMILIES: &[Family] = &[
     uniform(0x04a, "UVIMNMX", &[UD, UA, UB, UQ]),
+    uniform(0x051, "UFSEL", &[UD, UA, UB, UQ]),
     uniform(0x053, "UFSETP", &[UP, UP2, UA, US, UQ]),
     uniform(0x054, "UFADD", &[UD, UA, US]),
     uniform(0x055, "UFFMA", &[UD, UA, UB, UC]),
+    uniform(0x056, "UFMUL", &[UD, UA, UB]),
     uniform(0x05a, "UI2F", &[UD, US]),
     uniform(0x05e, "UI2FP", &[UD, US]),
     uniform(0x05c, "UF2I", &[UD, US]),
