@@ -19,18 +19,7 @@ CREATE VIEW coverage (
 ) AS
 -- Each LIMIT 1 below keeps filters above a sum over everything: DataFusion 55 moves a filter on a constant below it,
 -- where the sum of no rows is a row again.
-WITH charge AS (
-  SELECT
-    sum(CASE WHEN charge <> 'self' THEN samples ELSE 0.0 END) AS memory,
-    sum(CASE WHEN charge IN ('tensor', 'no tensor') THEN samples ELSE 0.0 END) AS producer,
-    sum(CASE WHEN charge = 'tensor' THEN samples ELSE 0.0 END) AS tensor,
-    sum(CASE WHEN charge = 'tensor' OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN samples ELSE 0.0 END)
-      AS named
-  FROM stall_charge
-  LIMIT 1
-), sure AS (
-  SELECT confidence, sum(samples) AS samples FROM stall_charge WHERE is_memory GROUP BY confidence
-), code AS (
+WITH code AS (
   SELECT
     count(*) AS functions,
     sum(CASE WHEN c.is_read THEN 1 ELSE 0 END) AS functions_read,
@@ -39,8 +28,6 @@ WITH charge AS (
   FROM function f
   JOIN function_code c ON c.function_id = f.function_id
   LIMIT 1
-), kept AS (
-  SELECT count(*) AS tensors FROM tensor LIMIT 1
 ), seen AS (
   SELECT
     CAST(r.instrument AS VARCHAR) AS instrument,
@@ -59,7 +46,11 @@ WITH charge AS (
 ), called AS (
   SELECT count(*) AS ops, count(pystates_hash) AS with_stack FROM op LIMIT 1
 ), sampled AS (
-  SELECT coalesce(sum(samples), 0) AS delivered FROM pc_sample LIMIT 1
+  SELECT
+    coalesce(sum(s.samples), 0) AS delivered, coalesce(sum(CASE WHEN r.is_memory THEN s.samples ELSE 0 END), 0) AS memory
+  FROM pc_sample s
+  JOIN stall_reason r ON r.reason = s.stall_reason
+  LIMIT 1
 ), dropped AS (
   SELECT coalesce(sum(lost_count), 0) AS lost FROM (SELECT DISTINCT run_id, lost_count FROM sample_time) LIMIT 1
 ), used AS (
@@ -117,18 +108,11 @@ WITH charge AS (
   UNION ALL
   SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM sampled CROSS JOIN dropped
   UNION ALL
-  SELECT 41, 'samples of memory stalls', coalesce(memory, 0.0), delivered, NULL, NULL FROM charge CROSS JOIN sampled
+  SELECT 41, 'samples of memory stalls', memory, delivered, NULL, NULL FROM sampled
   UNION ALL
-  SELECT 42, 'samples of memory stalls with a producer', producer, memory, NULL, NULL FROM charge
-  UNION ALL
-  SELECT 43, 'samples of memory stalls, producer: ' || confidence, sure.samples, memory, NULL, NULL
-  FROM sure CROSS JOIN charge
-  UNION ALL
-  SELECT 44, 'samples of memory stalls with a tensor', tensor, memory, NULL, NULL
-  FROM charge CROSS JOIN kept
-  WHERE tensors > 0
-  UNION ALL
-  SELECT 45, 'samples of memory stalls with a tensor or an allocation', named, memory, NULL, NULL FROM charge
+  SELECT 41 + ordinal, 'samples of memory stalls ' || item, samples, memory_samples, NULL, NULL
+  FROM stall_coverage
+  WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
   SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
   UNION ALL

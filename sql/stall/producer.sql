@@ -89,5 +89,5 @@ SELECT
   CASE s.class WHEN 'self' THEN 'exact' ELSE 'none' END AS confidence,
   CASE s.class WHEN 'self' THEN 'self' ELSE 'none' END AS link, NULL AS producer_space, NULL AS explanation
 FROM stalled s
-LEFT ANTI JOIN counted c ON c.function_id = s.function_id AND c.pc = s.pc AND c.stall_reason = s.stall_reason
+LEFT ANTI JOIN producer_candidate c ON c.function_id = s.function_id AND c.pc = s.pc AND c.wait = s.wait
 WHERE s.class <> 'own tensor'

@@ -5,7 +5,6 @@
 //! of them.
 
 use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
 use datafusion::error::Result;
 use stallmap_schema::id::{AllocationId, KernelId, StorageId, TensorId};
 use stallmap_schema::table::Row as _;
@@ -31,7 +30,7 @@ const SAMPLES: [u64; 5] = [1024, 32, 10, 6, 4];
 
 /// Rows of `tensor_map_tensor` for the rows of `tensor_map`.
 pub(super) fn rows(maps: &RecordBatch, mut resolver: Resolver) -> Result<RecordBatch> {
-    let maps = TensorMap::read_all(maps).map_err(ArrowError::from)?;
+    let maps = TensorMap::read_all(maps)?;
     let rows = maps.iter().flat_map(|map| targets(map, &mut resolver)).collect::<Vec<_>>();
     Ok(TensorMapTensor::batch(rows)?)
 }

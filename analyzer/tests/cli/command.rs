@@ -53,7 +53,12 @@ impl Place {
 /// The program, free of the developer's environment.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stallmap"));
-    command.current_dir(folder).env_remove("COLUMNS").env_remove("NO_COLOR").env("RUST_BACKTRACE", "0").env("STALLMAP_CACHE", "off");
+    command
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env_remove("NO_COLOR")
+        .env("RUST_BACKTRACE", "0")
+        .env("STALLMAP_CACHE", "off");
     command
 }
 

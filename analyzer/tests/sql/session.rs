@@ -100,8 +100,11 @@ async fn tables_of_later_releases_are_tables() {
     assert_eq!(answer(&session, "SELECT sum(luck) FROM luck_table").await.unwrap(), ["0.75"]);
 }
 
+/// What is done to a file's bytes.
+type Change = fn(&mut Vec<u8>);
+
 /// Changes the one cubin of a capture's folder, and what the manifest says of it where it is to be believed.
-fn change_cubin(folder: &Path, change: impl Fn(&mut Vec<u8>), is_listed: bool) {
+fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
     let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(entry.path()).unwrap();
     change(&mut bytes);
@@ -122,10 +125,10 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let flip = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
-    let cases: [(&dyn Fn(&mut Vec<u8>), bool, &str); 3] = [
-        (&cut, true, "its cubin is damaged: "),
-        (&flip, false, "its cubin has another hash than the manifest says"),
-        (&foreign, true, "its cubin cannot be read: "),
+    let cases: [(Change, bool, &str); 3] = [
+        (cut, true, "its cubin is damaged: "),
+        (flip, false, "its cubin has another hash than the manifest says"),
+        (foreign, true, "its cubin cannot be read: "),
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
