@@ -27,6 +27,7 @@ pub(super) static FAMILIES: &[Family] = &[
     uniform(0x05a, "UI2F", &[UD, US]),
     uniform(0x05e, "UI2FP", &[UD, US]),
     uniform(0x05c, "UF2I", &[UD, US]),
+    uniform(0x082, "UMOV", &[UD.wide(2)]).forms(1 << 2),
     uniform(0x082, "UMOV", &[UD.width(WIDE), US.width(WIDE)]),
     uniform(0x083, "UP2UR", &[UD, UA]).masked(mask::read_uniform_predicates),
     family(0x086, "VOTEU", Class::Uniform, &[UD, UP, Q]),
