@@ -82,7 +82,7 @@ SELECT
       WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of what '
         || producer || ' asks for'
       WHEN stall_reason IN ('drain', 'membar') THEN ' waits until ' || producer || ' at ' || producer_place || ' is done'
-      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', and which copies arrive there is not known'
+      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', at which no copy is known to arrive'
       ELSE ' waits for ' || producer || ' at ' || producer_place
     END
     || CASE
