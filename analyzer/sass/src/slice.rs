@@ -22,8 +22,21 @@ pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: 
             found.extend(slice.producers(copies));
         }
     }
-    found.sort_by_key(|producer| (producer.waiter, producer.wait, producer.producer));
-    found
+    normalized(found)
+}
+
+/// Sorted, each producer of a wait once, with weights that sum to 1: a fence behind the end of some lanes waits for its
+/// own stores, and is where those lanes are found waiting for theirs.
+fn normalized(producers: Vec<Producer>) -> Vec<Producer> {
+    let mut waits: BTreeMap<(u32, Wait), Vec<Producer>> = BTreeMap::new();
+    for producer in producers {
+        waits.entry((producer.waiter, producer.wait)).or_default().push(producer);
+    }
+    let normalized = |producers: Vec<Producer>| {
+        let total: f64 = producers.iter().map(|producer| producer.weight).sum();
+        merged(producers).into_iter().map(move |one| Producer { weight: one.weight / total, ..one })
+    };
+    waits.into_values().flat_map(normalized).collect()
 }
 
 /// One instruction's wait for one reason.
@@ -70,7 +83,7 @@ impl Slice<'_> {
                 })),
             }
         }
-        merged(found)
+        found
     }
 
     fn producer(&self, linked: Linked, weight: f64, confidence: Confidence) -> Producer {
@@ -178,16 +191,21 @@ fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
     linked.into_iter().filter(is_kept).collect()
 }
 
-/// Accesses of shared memory, mbarriers among them, and the fences behind them.
+/// Accesses of shared memory, mbarriers among them, and the fences behind them. A test of an mbarrier answers when that
+/// changes, whatever was asked before it.
 fn answers_in_order(instruction: &Instruction) -> bool {
-    instruction.class == Class::Shared || matches!(instruction.mnemonic, Some("SYNCS" | "FENCE"))
+    match instruction.mnemonic {
+        Some("SYNCS") => instruction.writes.is_empty(),
+        Some("FENCE") => true,
+        _ => instruction.class == Class::Shared,
+    }
 }
 
 fn nearness(cycles: Option<u32>) -> f64 {
     1.0 / f64::from(cycles.unwrap_or(1).max(1))
 }
 
-/// One row a producer: a copy that arrives on two mbarriers that are waited for bears both.
+/// Each producer once, by its place: a copy that arrives on two mbarriers that are waited for bears both.
 fn merged(producers: Vec<Producer>) -> Vec<Producer> {
     let mut merged: BTreeMap<u32, Producer> = BTreeMap::new();
     for producer in producers {
