@@ -87,7 +87,8 @@ fn a_cubin_comes_back() {
     let example = example();
     let reader = CaptureReader::open(&example.path).unwrap();
     let module = reader.read_rows::<Module>().unwrap().remove(0);
-    assert_eq!(reader.cubin(&module.content_hash).unwrap(), b"not a real cubin");
+    let stored = include_bytes!("../../examples/tiny_capture/tiny.cubin");
+    assert_eq!(reader.cubin(&module.content_hash).unwrap(), stored);
     assert!(matches!(reader.cubin("00"), Err(CaptureError::MissingEntry { .. })));
 }
 
