@@ -22,7 +22,8 @@ WITH charged AS (
       WHEN c.charge = 'self' THEN '(not waiting for memory)'
       WHEN c.charge = 'no producer' THEN '(no access found that the stall waits for)'
       WHEN c.charge = 'tensor' OR c.storage_id IS NOT NULL OR c.allocation_id IS NOT NULL THEN NULL
-      WHEN c.target = 'not global' THEN '(shared or local memory)'
+      WHEN c.target = 'not global' THEN '(shared, local or constant memory)'
+      WHEN c.target = 'mbarrier' THEN '(mbarriers: other warps, or copies not known)'
       WHEN c.target = 'no memory' THEN '(instructions that access no memory)'
       WHEN c.target = 'not observed' THEN '(accesses not recorded)'
       ELSE '(' || c.target || ')'

@@ -13,7 +13,8 @@ WITH counted AS (
     c.producer_function_id, c.producer_pc, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id), 0, 0, 0, c.samples
   FROM stall_charge c
   JOIN launch l ON l.kernel_id = c.kernel_id
-  WHERE l.function_id = $function AND c.producer_pc IS NOT NULL AND c.target NOT IN ('not observed', 'no memory', 'not global')
+  WHERE l.function_id = $function AND c.producer_pc IS NOT NULL
+    AND c.target NOT IN ('not observed', 'no memory', 'not global', 'mbarrier')
 ), named AS (
   SELECT
     c.function_id, c.pc, coalesce(t.name, '(' || c.target || ')') AS tensor, t.type, t.born_at,

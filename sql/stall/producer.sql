@@ -25,7 +25,7 @@ CREATE VIEW producer (
   confidence,
   -- How the two depend on each other, as in `producer_candidate`; self and none in remainders.
   link,
-  -- Which memory the producer accesses, as in `instruction`; none: no memory; null: that is not known.
+  -- Which memory the producer accesses, as in `producer_candidate`; none: no memory; null: that is not known.
   producer_space,
   -- A sentence that says why; null in remainders.
   explanation

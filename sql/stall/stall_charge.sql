@@ -25,7 +25,7 @@ CREATE VIEW stall_charge (
   -- tensor, or what is left over: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
   -- What the producer's lanes belong to, as in `pc_tensor`; not observed where this launch has no accesses of it; no
-  -- memory where it accesses none.
+  -- memory where it accesses none; mbarrier where it waits for other warps, or for copies that are not known.
   target,
   -- How that is known: observed, derived (from tensor maps); null where nothing is.
   evidence,
@@ -52,6 +52,7 @@ SELECT
   CASE WHEN w.remainder IS NOT NULL THEN NULL
        WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
        WHEN w.producer_space = 'none' THEN 'no memory'
+       WHEN w.producer_space = 'mbarrier' THEN 'mbarrier'
        WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
        ELSE 'not observed' END,
   p.evidence,

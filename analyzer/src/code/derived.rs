@@ -108,7 +108,8 @@ stallmap_schema::tables! {
         producer_function_id: FunctionId => "function"."function_id",
         /// The instruction that it waits for.
         producer_pc: Pc,
-        /// Which memory that one accesses, as in `instruction`; none where it accesses no memory.
+        /// Which memory that one accesses, as in `instruction`; mbarrier where it tests or sets one, and no copy is known
+        /// to arrive there; none where it accesses no memory.
         producer_space: String,
         /// Which unit executes it, as in `instruction`.
         producer_class: String,

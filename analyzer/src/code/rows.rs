@@ -12,6 +12,7 @@ use stallmap_schema::table::Row;
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
 };
+use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};
 use super::{Analyzed, explain};
 
@@ -218,7 +219,7 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
         wait: producer.wait.name().to_owned(),
         producer_function_id,
         producer_pc,
-        producer_space: memory.map_or("none", |memory| memory.space.name()).to_owned(),
+        producer_space: memory.map_or("none", space).to_owned(),
         producer_class: memory.map_or_else(class, |memory| memory.class).name().to_owned(),
         link: producer.link.name().to_owned(),
         distance_cycles: producer.distance_cycles,
@@ -226,6 +227,11 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
         confidence: producer.confidence.name().to_owned(),
         explanation: explanation(asked, || explain::sentence(section, producer)),
     })
+}
+
+/// What is waited for: a test of an mbarrier reads shared memory, but the wait is for who arrives there.
+fn space(memory: &MemoryInstruction) -> &'static str {
+    if memory.class == Class::Sync { "mbarrier" } else { memory.space.name() }
 }
 
 fn explanation(asked: &Asked, sentence: impl FnOnce() -> String) -> String {

@@ -96,7 +96,8 @@ pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<Strin
 }
 
 fn thing(touch: &Touch) -> String {
-    let name = if touch.tensor == "(not global)" { "shared or local memory" } else { &touch.tensor };
+    let name =
+        if touch.tensor == "(not global)" { "shared, local or constant memory" } else { &touch.tensor };
     let mut words = name.to_owned();
     if let Some(kind) = &touch.kind {
         words.extend([format!(" ({kind})")]);
