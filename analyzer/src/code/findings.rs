@@ -46,8 +46,8 @@ impl Findings {
     }
 
     /// How the instruction at an offset accesses memory; `None` where it does not.
-    pub fn memory_at(&self, offset: u32) -> Option<&MemoryInstruction> {
+    pub fn memory_at(&self, offset: u32) -> Option<MemoryInstruction> {
         let place = self.memory.binary_search_by_key(&offset, |memory| memory.offset).ok()?;
-        self.memory.get(place)
+        self.memory.get(place).copied()
     }
 }

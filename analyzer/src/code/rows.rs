@@ -230,7 +230,7 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
 }
 
 /// What is waited for: a test of an mbarrier reads shared memory, but the wait is for who arrives there.
-fn space(memory: &MemoryInstruction) -> &'static str {
+fn space(memory: MemoryInstruction) -> &'static str {
     if memory.class == Class::Sync { "mbarrier" } else { memory.space.name() }
 }
 
