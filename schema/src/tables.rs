@@ -7,6 +7,7 @@ pub mod launch;
 pub mod loss;
 pub mod memory;
 pub mod python;
+pub mod replay;
 pub mod run;
 pub mod sample;
 pub mod tensor;
@@ -33,6 +34,12 @@ pub const ALL: &[TableDef] = &[
     memory::Memset::TABLE,
     memory::MemoryAccess::TABLE,
     sample::PcSample::TABLE,
+    replay::Bundle::TABLE,
+    replay::BundlePage::TABLE,
+    replay::BundleSymbol::TABLE,
+    replay::BundleContent::TABLE,
+    replay::Replay::TABLE,
+    replay::Counter::TABLE,
     loss::Loss::TABLE,
 ];
 

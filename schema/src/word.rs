@@ -44,6 +44,10 @@ words! {
         Accesses = "accesses",
         /// CUPTI PC sampling, kernels serialized: stall reasons.
         PcSamples = "pc_samples",
+        /// CUPTI's range profiler: hardware counters.
+        Counters = "counters",
+        /// None: launches as they are.
+        Native = "native",
     }
     /// What an access did to memory.
     AccessKind {
@@ -75,6 +79,8 @@ words! {
         Matched = "matched",
         /// No launch of the reference run is equal; `match_reason` says what differs.
         Unmatched = "unmatched",
+        /// The launch was run again from its bundle.
+        Replayed = "replayed",
     }
     /// The part of a training step that an op belongs to.
     Phase {
@@ -143,7 +149,30 @@ words! {
         Parameter = "parameter",
         /// Segments cut off by a crash, and damaged frames.
         Segment = "segment",
+        /// Bundles: launches selected for replay, or left out by the selection.
+        Bundle = "bundle",
+        /// Replays that gave no result.
+        Replay = "replay",
         /// A whole instrument or event source that was not available.
         Source = "source",
+    }
+    /// How the memory of a bundled launch became known.
+    BundleMethod {
+        /// Every memory instruction was observed: pages are those that its lanes touched.
+        Observed = "observed",
+        /// Some instructions are not observed (tensor-map and bulk copies): what tensor maps cover and the allocations
+        /// that parameters point into count as read, pages that changed as written.
+        Derived = "derived",
+    }
+    /// What came of a replay.
+    ReplayResult {
+        /// Every written page has the recorded hash.
+        Verified = "verified",
+        /// Pages differ, and only such as differ between two replays without an instrument: order of atomics, clocks.
+        Unstable = "unstable",
+        /// Pages differ that should not: nothing measured in it counts.
+        Different = "different",
+        /// It could not be run to its end.
+        Failed = "failed",
     }
 }

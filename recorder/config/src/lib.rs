@@ -36,6 +36,37 @@ pub struct Config {
     pub sampling_buffer_bytes: u64,
     /// Whether Python stacks, ops and tensors are recorded.
     pub python: bool,
+    /// Which launches are recorded as bundles, for replay; none where null.
+    pub bundles: Option<Bundles>,
+}
+
+/// Which launches of an access pass become bundles, among those that the selection lets through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bundles {
+    /// So many launches of each distinct (function, grid, block, shared memory, shapes of the op); all where null.
+    pub per_kind: Option<u64>,
+    /// Only kernels whose name, mangled or not, this regular expression finds.
+    pub kernels: Option<String>,
+    /// Only these kernels; any where null.
+    pub only: Option<Vec<KernelShape>>,
+    /// Bytes of contents, before compression, after which no more bundles are recorded.
+    pub budget_bytes: u64,
+}
+
+/// A kernel and the shape of its launches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct KernelShape {
+    /// Mangled name.
+    pub name: String,
+    /// Grid x, y, z, block x, y, z.
+    pub shape: [u32; 6],
+}
+
+impl Default for Bundles {
+    fn default() -> Self {
+        Self { per_kind: Some(1), kernels: None, only: None, budget_bytes: 4 << 30 }
+    }
 }
 
 /// The instrument of a pass.
@@ -46,6 +77,10 @@ pub enum Instrument {
     Accesses,
     /// Stall samples, by CUPTI.
     PcSamples,
+    /// Hardware counters, by CUPTI's range profiler; only in replays.
+    Counters,
+    /// Nothing: launches as they are; only in replays.
+    Native,
 }
 
 /// Which launches are recorded. Every other launch is counted, with the reason.
@@ -101,6 +136,7 @@ impl Default for Config {
             sampling_period_exponent: None,
             sampling_buffer_bytes: 64 << 20,
             python: true,
+            bundles: None,
         }
     }
 }

@@ -61,11 +61,16 @@ pub struct Pass {
 }
 
 impl Instrument {
+    /// Every instrument.
+    pub const ALL: [Self; 4] = [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native];
+
     /// The instrument's word in captures and in folders' names.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Accesses => "accesses",
             Self::PcSamples => "pc_samples",
+            Self::Counters => "counters",
+            Self::Native => "native",
         }
     }
 }

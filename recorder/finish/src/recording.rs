@@ -62,9 +62,7 @@ impl RunFolder {
     fn open(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (instrument, process_id) = name.strip_prefix("run-")?.rsplit_once('-')?;
-        let instrument = [Instrument::Accesses, Instrument::PcSamples]
-            .into_iter()
-            .find(|known| known.word() == instrument)?;
+        let instrument = Instrument::ALL.into_iter().find(|known| known.word() == instrument)?;
         let process_id = process_id.parse().ok()?;
         let segment = SegmentReader::open(&path.join(segment::FILE_NAME)).map_err(|error| error.to_string());
         Some(Self { instrument, process_id, segment })

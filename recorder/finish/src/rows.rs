@@ -91,7 +91,7 @@ impl RunRows {
                     Ok(false) => Err(("rows of an unknown table", table)),
                     Err(error) => Err(("damaged frame", error.to_string())),
                 },
-                Ok(Frame::Requests { .. }) => Ok(()),
+                Ok(Frame::Requests { .. } | Frame::Pages { .. }) => Ok(()),
                 Err(error) => Err(("damaged frame", error.to_string())),
             };
             if let Err((reason, detail)) = read {

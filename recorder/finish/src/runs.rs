@@ -133,6 +133,8 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
         instrument: match run.instrument {
             Pass::Accesses => Instrument::Accesses,
             Pass::PcSamples => Instrument::PcSamples,
+            Pass::Counters => Instrument::Counters,
+            Pass::Native => Instrument::Native,
         },
         reference_run_id: run_id,
         program: recording.program.clone(),

@@ -34,6 +34,8 @@ pub fn attach() {
         let (attached, what) = match instrument {
             Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
             Instrument::PcSamples => (pc_sampling::attach(), "stall samples"),
+            // The replayer measures these itself.
+            Instrument::Counters | Instrument::Native => (Ok(()), "replays"),
         };
         match attached {
             Ok(()) => Some(instrument),
@@ -54,6 +56,6 @@ pub fn shut_down() {
     match ATTACHED.get().copied().flatten() {
         Some(Instrument::Accesses) => sanitizer::shut_down(),
         Some(Instrument::PcSamples) => pc_sampling::shut_down(),
-        None => {}
+        Some(Instrument::Counters | Instrument::Native) | None => {}
     }
 }

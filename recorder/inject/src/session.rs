@@ -87,10 +87,7 @@ fn open() -> Option<Session> {
 
 impl Session {
     fn open(config: Config) -> Result<Self, String> {
-        let name = match config.instrument {
-            Instrument::Accesses => "accesses",
-            Instrument::PcSamples => "pc_samples",
-        };
+        let name = config.instrument.word();
         let directory = config.directory.join(format!("run-{name}-{}", std::process::id()));
         let failed =
             |error: &dyn std::fmt::Display| format!("failed to create `{}`: {error}", directory.display());
@@ -123,6 +120,8 @@ impl Session {
         let instrument = match self.config.instrument {
             Instrument::Accesses => InstrumentWord::Accesses,
             Instrument::PcSamples => InstrumentWord::PcSamples,
+            Instrument::Counters => InstrumentWord::Counters,
+            Instrument::Native => InstrumentWord::Native,
         };
         let mut arguments = host::arguments();
         let program = if arguments.is_empty() { String::new() } else { arguments.remove(0) };

@@ -6,15 +6,16 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | magic `SMFR` |
-//! | 4-5 | kind: 1 rows, 2 requests |
+//! | 4-5 | kind: 1 rows, 2 requests, 3 pages |
 //! | 6-7 | flags, 0 |
 //! | 8-11 | bytes of the payload as stored |
 //! | 12-15 | bytes of the payload uncompressed, at most [`MAX_RAW_BYTES`] |
-//! | 16-23 | requests: the launch's ordinal; rows: 0 |
+//! | 16-23 | requests: the launch's ordinal; pages: the first one's content_id; rows: 0 |
 //! | 24-31 | XXH3-64 of bytes 0-23 and the payload |
 //!
 //! Rows are an Arrow IPC stream of one batch whose schema names its table under the metadata key `table`; requests
-//! are records of [`super::request`], one after the other. A writer that dies leaves at most one torn frame at the
+//! are records of [`super::request`], one after the other; pages are contents of pages, 4096 bytes each, their
+//! content_ids counting on from the first. A writer that dies leaves at most one torn frame at the
 //! end; a reader finds the complete frames, also those behind a damaged one, and says which bytes are lost.
 
 mod reader;
@@ -50,6 +51,8 @@ pub enum Kind {
     Rows,
     /// The GPU's records of one launch's warp requests.
     Requests,
+    /// Contents of pages.
+    Pages,
 }
 
 impl Kind {
@@ -57,10 +60,11 @@ impl Kind {
         match self {
             Self::Rows => 1,
             Self::Requests => 2,
+            Self::Pages => 3,
         }
     }
 
     fn from_code(code: u16) -> Option<Self> {
-        [Self::Rows, Self::Requests].into_iter().find(|kind| kind.code() == code)
+        [Self::Rows, Self::Requests, Self::Pages].into_iter().find(|kind| kind.code() == code)
     }
 }

@@ -26,7 +26,7 @@ pub struct FrameRef {
     pub offset: u64,
     /// What it holds; `None` where a later release wrote it.
     pub kind: Option<Kind>,
-    /// The launch's ordinal, in frames of requests.
+    /// The launch's ordinal, in frames of requests; the first content_id, in frames of pages.
     pub aux: u64,
     /// Bytes of the payload as stored.
     pub payload_bytes: u32,
@@ -67,6 +67,13 @@ pub enum Frame {
         launch_ordinal: u64,
         /// Whole records, one after the other.
         records: Vec<u8>,
+    },
+    /// Contents of pages, 4096 bytes each.
+    Pages {
+        /// The first one's content_id; the others count on from it.
+        first_content_id: u64,
+        /// The pages, one after the other.
+        bytes: Vec<u8>,
     },
 }
 
@@ -128,6 +135,7 @@ impl SegmentReader {
         match frame.kind {
             None => Err(corrupt("it is of a kind that this release does not know".to_owned())),
             Some(Kind::Requests) => Ok(Frame::Requests { launch_ordinal: frame.aux, records: raw }),
+            Some(Kind::Pages) => Ok(Frame::Pages { first_content_id: frame.aux, bytes: raw }),
             Some(Kind::Rows) => decode(raw).map_err(corrupt),
         }
     }

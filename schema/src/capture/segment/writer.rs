@@ -178,6 +178,11 @@ impl FrameEncoder {
         self.encode(Kind::Requests, launch_ordinal, records)
     }
 
+    /// A frame of whole pages, whose content_ids count on from the first one's; at most [`MAX_RAW_BYTES`].
+    pub fn pages(&mut self, first_content_id: u64, bytes: &[u8]) -> Result<EncodedFrame, CaptureError> {
+        self.encode(Kind::Pages, first_content_id, bytes)
+    }
+
     fn encode(&mut self, kind: Kind, aux: u64, raw: &[u8]) -> Result<EncodedFrame, CaptureError> {
         // The checksum stands behind the header that it covers. To hash header and payload in one piece, the header
         // is first put right before the payload, eight bytes late, and moved when the checksum is known.

@@ -1,0 +1,116 @@
+//! Kernel replay: bundles of launches, what their replays gave, and counters.
+//!
+//! A bundle is all that one launch needs to run again in another process: its code (`module`), its parameters
+//! (`launch_parameter`), its shape (`launch`), and the memory that it reads and writes, in pages of 4096 bytes.
+
+use crate::cell::Blob;
+use crate::id::{Address, KernelId, RunId};
+use crate::word::{BundleMethod, ReplayResult};
+
+/// Bytes of a page of a bundle.
+pub const PAGE_BYTES: usize = 4096;
+
+crate::tables! {
+    /// One launch that was selected for replay, with its memory or with the reason why it cannot be replayed.
+    Bundle "bundle" key [kernel_id] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The run that recorded it.
+        run_id: RunId => "run"."run_id",
+        /// Why it is not a bundle; null where it is one.
+        refusal: Option<String>,
+        /// How its memory became known; null where it is no bundle.
+        method: Option<BundleMethod>,
+        /// Pages that it reads or writes.
+        page_count: u64,
+        /// Those that it writes, or changes.
+        written_page_count: u64,
+        /// Those whose contents no earlier bundle of the run had.
+        new_page_count: u64,
+        /// Whether its blocks wait for each other (a cooperative launch).
+        is_cooperative: bool,
+        /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them; empty without any.
+        attributes: Blob,
+        /// Largest dynamic shared memory that the function was allowed; null where the driver did not say.
+        max_dynamic_shared_bytes: Option<i32>,
+        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice; null where not said.
+        shared_carveout: Option<i32>,
+        /// How long saving and comparing its memory held the program up, nanoseconds.
+        record_ns: i64,
+    }
+    /// One page of memory that a bundled launch reads or writes.
+    BundlePage "bundle_page" key [kernel_id, address] sort [kernel_id, address] {
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// Its first address, a multiple of 4096.
+        address: Address,
+        /// Its content before the launch.
+        content_id: u64 => "bundle_content"."content_id",
+        /// First eight bytes of the BLAKE3 hash of its content after the launch; null where the launch does not write it.
+        hash_after: Option<u64>,
+    }
+    /// A part of a module's variable (`__device__` or `__constant__`) before a bundled launch.
+    BundleSymbol "bundle_symbol" key [kernel_id, symbol, offset_bytes] sort [kernel_id, symbol, offset_bytes] {
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The variable's mangled name; its address differs from process to process.
+        symbol: String,
+        /// Where in the variable the part begins, a multiple of 4096.
+        offset_bytes: u64,
+        /// Bytes of the part: 4096, or what is left of the variable.
+        size_bytes: u32,
+        /// Its content before the launch; a shorter part is followed by zeros.
+        content_id: u64 => "bundle_content"."content_id",
+        /// Hash of its content after the launch, zeros too, as in `bundle_page`; null where it was the same.
+        hash_after: Option<u64>,
+    }
+    /// The content of pages, each stored once.
+    BundleContent "bundle_content" key [content_id] sort [content_id] {
+        /// The content.
+        content_id: u64,
+        /// First eight bytes of its BLAKE3 hash, little endian.
+        hash: u64,
+        /// 4096 bytes.
+        bytes: Blob,
+    }
+    /// One replay of a bundled launch.
+    Replay "replay" key [run_id, ordinal] sort [run_id, ordinal] {
+        /// The run that replayed it.
+        run_id: RunId => "run"."run_id",
+        /// Position among all launches of that run, as in `launch_run`.
+        ordinal: u64,
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The n-th replay of this launch in the run, from 0.
+        repeat: u32,
+        /// Whether it did to memory what the launch did.
+        result: ReplayResult,
+        /// Pages that were compared with the launch's.
+        checked_page_count: u64,
+        /// Those that came out different.
+        different_page_count: u64,
+        /// Those of them that two replays without an instrument leave different as well.
+        unstable_page_count: u64,
+        /// Whether memory lies at other addresses than recorded, with pointers in the parameters translated.
+        is_translated: bool,
+        /// Time of the kernel on the GPU, nanoseconds, between two events; null under an instrument.
+        duration_ns: Option<u64>,
+        /// What went wrong, where something did.
+        detail: Option<String>,
+    }
+    /// One hardware counter of one replay.
+    Counter "counter" key [run_id, kernel_id, repeat, metric] sort [kernel_id, metric, run_id, repeat] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The n-th measurement of this launch in the run, from 0; it takes several replays.
+        repeat: u32,
+        /// The metric's name, as in ncu.
+        metric: String,
+        /// Its value; null where the hardware gave none (a ratio whose divisor is 0).
+        value: Option<f64>,
+        /// Its unit, as CUPTI names it and never scaled: bytes, not Kbytes.
+        unit: String,
+    }
+}
