@@ -13,6 +13,7 @@ use crate::session;
 
 pub mod call;
 pub mod code;
+pub mod counters;
 pub mod device;
 pub mod parameters;
 pub mod patch;

@@ -10,4 +10,5 @@ pub mod load;
 pub mod locate;
 pub mod nvrtc;
 pub mod probe;
+pub mod profiler;
 pub mod sanitizer;
