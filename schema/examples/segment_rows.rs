@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = arguments.next();
     let reader = SegmentReader::open(Path::new(&path))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let mut requests = BTreeMap::new();
+    let mut others = BTreeMap::new();
     for frame in reader.frames() {
         match reader.read(frame)? {
             Frame::Rows { table, batch } if wanted.as_deref().is_none_or(|wanted| wanted == table) => {
@@ -30,9 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
             Frame::Rows { .. } => {}
-            Frame::Requests { .. } => *requests.entry("frames of requests").or_insert(0_u64) += 1,
+            Frame::Requests { .. } => *others.entry("frames of requests").or_insert(0_u64) += 1,
+            Frame::Pages { .. } => *others.entry("frames of pages").or_insert(0) += 1,
         }
     }
-    eprintln!("{requests:?}, {} damaged places", reader.damages().len());
+    eprintln!("{others:?}, {} damaged places", reader.damages().len());
     Ok(())
 }

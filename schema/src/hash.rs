@@ -39,12 +39,17 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Identity of a cubin: the first eight bytes, little endian, of its BLAKE3 hash.
-pub fn module_id(cubin: &[u8]) -> ModuleId {
-    let hash = blake3::hash(cubin);
+/// The first eight bytes, little endian, of a BLAKE3 hash: how pages of bundles are compared.
+pub fn content_hash(bytes: &[u8]) -> u64 {
+    let hash = blake3::hash(bytes);
     let mut first = [0; 8];
     first.copy_from_slice(&hash.as_bytes()[..8]);
-    ModuleId(u64::from_le_bytes(first))
+    u64::from_le_bytes(first)
+}
+
+/// Identity of a cubin: the first eight bytes, little endian, of its BLAKE3 hash.
+pub fn module_id(cubin: &[u8]) -> ModuleId {
+    ModuleId(content_hash(cubin))
 }
 
 /// Identity of a function: (module, mangled name).

@@ -43,7 +43,39 @@ pub const ALL: &[TableDef] = &[
     loss::Loss::TABLE,
 ];
 
+/// Tables that a later release added: captures of earlier releases lack all of a group, and writers that know one of
+/// them write them all.
+const ADDED: &[&[TableDef]] = &[&[
+    replay::Bundle::TABLE,
+    replay::BundlePage::TABLE,
+    replay::BundleSymbol::TABLE,
+    replay::BundleContent::TABLE,
+    replay::Replay::TABLE,
+    replay::Counter::TABLE,
+]];
+
+/// Whether a capture that holds some tables lacks one that its writer knew.
+pub fn is_missing(name: &str, holds: impl Fn(&str) -> bool) -> bool {
+    let group = ADDED.iter().find(|group| group.iter().any(|table| table.name == name));
+    !holds(name) && group.is_none_or(|group| group.iter().any(|table| holds(table.name)))
+}
+
 /// The table of a name.
 pub fn by_name(name: &str) -> Option<&'static TableDef> {
     ALL.iter().find(|table| table.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_later_releases_are_missing_only_from_captures_that_have_some() {
+        let missing = |held: &[&str], name| is_missing(name, |table| held.contains(&table));
+        assert!(missing(&["run"], "launch"));
+        assert!(!missing(&["run"], "run"));
+        assert!(!missing(&["run"], "replay"));
+        assert!(missing(&["run", "bundle"], "replay"));
+        assert!(!missing(&["run", "bundle"], "bundle"));
+    }
 }

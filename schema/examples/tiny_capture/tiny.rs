@@ -8,6 +8,11 @@
 //! | 1 << 40 | gather | table (irregular), by 2 warps | x |
 //! | 1 << 40 + 1 | add | x | x |
 //! | 1 << 40 + 2 | add | y (backwards), one address outside any tensor | y |
+//!
+//! The first addition is a bundle too, and was replayed for its counters.
+
+#[path = "replay.rs"]
+mod replay;
 
 use std::path::Path;
 
@@ -46,6 +51,7 @@ const CUBIN: &[u8] = include_bytes!("tiny.cubin");
 
 const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
+const COUNTERS: RunId = RunId(3);
 
 /// Writes the capture.
 pub(crate) fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
@@ -59,6 +65,7 @@ pub(crate) fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError>
     memory(&mut writer)?;
     writer.append_rows(accesses())?;
     writer.append_rows(samples())?;
+    replay::write(&mut writer)?;
     writer.append_rows([Loss {
         run_id: SAMPLES,
         kind: LossKind::Sample,
@@ -121,13 +128,14 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         torch_version: Some("2.11.0".to_owned()),
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1024),
     };
-    writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples)])?;
+    let replay = Run { started_ns: at(200), ended_ns: Some(at(300)), ..run(COUNTERS, Instrument::Counters) };
+    writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples), replay])?;
     writer.append_rows([ACCESSES, SAMPLES].map(|run_id| RunOption {
         run_id,
         name: "kernels".to_owned(),
         value: ".*".to_owned(),
     }))?;
-    writer.append_rows([ACCESSES, SAMPLES].map(|run_id| Device {
+    writer.append_rows([ACCESSES, SAMPLES, COUNTERS].map(|run_id| Device {
         run_id,
         device_id: 0,
         name: "NVIDIA H200".to_owned(),
@@ -232,7 +240,14 @@ fn launch_runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         sample_count: Some(taken),
         lost_sample_count: lost,
         ..run(SAMPLES, ordinal)
-    }))
+    }))?;
+    writer.append_rows([LaunchRun {
+        ordinal: 0,
+        matched: Match::Replayed,
+        begin_ns: at(210),
+        end_ns: Some(at(211)),
+        ..run(COUNTERS, 1)
+    }])
 }
 
 fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {

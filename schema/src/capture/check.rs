@@ -5,6 +5,7 @@
 //! cannot be opened at all is an error of [`super::reader::CaptureReader::open`], not a violation.
 
 mod access;
+mod content;
 mod reference;
 mod sample;
 mod table;
@@ -56,6 +57,8 @@ pub enum Rule {
     SampleConservation,
     /// Per launch: the rows' requests and lane accesses are those that the launch counts.
     AccessCount,
+    /// Every content of a page has the hash that stands beside it, and a page's bytes.
+    Content,
 }
 
 impl Rule {
@@ -71,6 +74,7 @@ impl Rule {
             Self::Life => "life",
             Self::SampleConservation => "sample conservation",
             Self::AccessCount => "access count",
+            Self::Content => "content",
         }
     }
 }
@@ -87,6 +91,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     reference::check(reader, &mut found);
     sample::check(reader, &mut found);
     access::check(reader, &mut found);
+    content::check(reader, &mut found);
     found.finish()
 }
 
@@ -97,7 +102,8 @@ fn check_container(reader: &CaptureReader, found: &mut Found) {
     for name in reader.entry_names().filter(|name| !listed.contains_key(*name)) {
         found.add(Rule::Container, || format!("entry `{name}` is not in the manifest"));
     }
-    for table in tables::ALL.iter().filter(|table| !listed.contains_key(&entry::table(table.name))) {
+    let holds = |table: &str| listed.contains_key(&entry::table(table));
+    for table in tables::ALL.iter().filter(|table| tables::is_missing(table.name, holds)) {
         found.add(Rule::Container, || format!("table `{}` is missing", table.name));
     }
     for (name, blake3) in listed.into_iter().filter_map(|(name, blake3)| Some((name, blake3?))) {

@@ -7,9 +7,12 @@ use parquet::schema::types::ColumnPath;
 
 use crate::table::{Row, TableDef};
 use crate::tables::memory::MemoryAccess;
+use crate::tables::replay::{BundleContent, BundlePage, BundleSymbol};
 
 /// Rows of a row group: small enough that one launch is read from a large capture in milliseconds.
 pub const ROW_GROUP_ROWS: usize = 128 << 10;
+/// Rows of a row group of contents: 32 MiB of them.
+pub const CONTENT_ROW_GROUP_ROWS: usize = 8 << 10;
 const PAGE_ROWS: usize = 16 << 10;
 
 /// Properties of a table's file; `None` for a table that this release does not know.
@@ -23,7 +26,14 @@ pub fn properties(table: Option<&TableDef>) -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::Page);
     let Some(table) = table else { return builder.build() };
     let builder = builder.set_sorting_columns(sorting(table));
-    if table.name == MemoryAccess::TABLE.name { accesses(builder).build() } else { builder.build() }
+    let builder = match table.name {
+        name if name == MemoryAccess::TABLE.name => encode(builder, ACCESSES),
+        name if name == BundlePage::TABLE.name => encode(builder, PAGES),
+        name if name == BundleSymbol::TABLE.name => encode(builder, SYMBOLS),
+        name if name == BundleContent::TABLE.name => contents(builder),
+        _ => builder,
+    };
+    builder.build()
 }
 
 fn sorting(table: &TableDef) -> Option<Vec<SortingColumn>> {
@@ -48,18 +58,38 @@ fn sorting(table: &TableDef) -> Option<Vec<SortingColumn>> {
 /// | span_bytes | 0 .160 0 | 0 .099 0 | **0 .091 0** | 0 .100 0 |
 ///
 /// The other columns repeat so much that nothing matters. A gather's offsets are random, 24 bits each: 3 bytes.
-fn accesses(builder: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
-    let encode = |builder: WriterPropertiesBuilder, column: &str, encoding| {
+const ACCESSES: &[(&str, Encoding)] = &[
+    ("block", Encoding::DELTA_BINARY_PACKED),
+    ("sequence", Encoding::DELTA_BINARY_PACKED),
+    ("address", Encoding::DELTA_BINARY_PACKED),
+    ("span_bytes", Encoding::BYTE_STREAM_SPLIT),
+    ("offsets.list.item", Encoding::BYTE_STREAM_SPLIT),
+];
+
+/// Addresses and contents of a launch's pages count on for long stretches; hashes are random.
+const PAGES: &[(&str, Encoding)] = &[
+    ("address", Encoding::DELTA_BINARY_PACKED),
+    ("content_id", Encoding::DELTA_BINARY_PACKED),
+    ("hash_after", Encoding::PLAIN),
+];
+
+const SYMBOLS: &[(&str, Encoding)] =
+    &[("content_id", Encoding::DELTA_BINARY_PACKED), ("hash_after", Encoding::PLAIN)];
+
+const CONTENTS: &[(&str, Encoding)] =
+    &[("content_id", Encoding::DELTA_BINARY_PACKED), ("hash", Encoding::PLAIN), ("bytes", Encoding::PLAIN)];
+
+/// Contents are distinct, so a dictionary of them, and the least and the greatest of them, help nobody.
+fn contents(builder: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
+    let bytes = ColumnPath::from("bytes");
+    encode(builder, CONTENTS)
+        .set_max_row_group_row_count(Some(CONTENT_ROW_GROUP_ROWS))
+        .set_column_statistics_enabled(bytes, EnabledStatistics::None)
+}
+
+fn encode(builder: WriterPropertiesBuilder, columns: &[(&str, Encoding)]) -> WriterPropertiesBuilder {
+    columns.iter().fold(builder, |builder, (column, encoding)| {
         let path = ColumnPath::from(column.split('.').map(str::to_owned).collect::<Vec<_>>());
-        builder.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, encoding)
-    };
-    [
-        ("block", Encoding::DELTA_BINARY_PACKED),
-        ("sequence", Encoding::DELTA_BINARY_PACKED),
-        ("address", Encoding::DELTA_BINARY_PACKED),
-        ("span_bytes", Encoding::BYTE_STREAM_SPLIT),
-        ("offsets.list.item", Encoding::BYTE_STREAM_SPLIT),
-    ]
-    .into_iter()
-    .fold(builder, |builder, (column, encoding)| encode(builder, column, encoding))
+        builder.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, *encoding)
+    })
 }

@@ -98,6 +98,17 @@ impl CaptureReader {
             .ok_or_else(|| CaptureError::MissingEntry { entry: name.to_owned(), path: self.path.clone() })
     }
 
+    /// An entry of the manifest, whose hash has been compared with the manifest's.
+    pub fn verified_entry(&self, name: &str) -> Result<Bytes, CaptureError> {
+        let bytes = self.entry(name)?;
+        let said = self.manifest.entries().find(|entry| entry.0 == name).map(|entry| entry.2.to_owned());
+        if said.as_deref() == Some(blake3::hash(&bytes).to_hex().as_str()) {
+            return Ok(bytes);
+        }
+        let cause = "its hash is not the one that the manifest says";
+        Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path))
+    }
+
     /// A table's Parquet file.
     pub fn table_bytes(&self, table: &str) -> Result<Bytes, CaptureError> {
         self.entry(&entry::table(table))

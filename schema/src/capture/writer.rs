@@ -17,6 +17,7 @@ use parquet::errors::ParquetError;
 
 use super::error::CaptureError;
 use super::manifest::{FileEntry, Manifest, TableEntry};
+use super::reader::TableFile;
 use super::{container, encoding, entry};
 use crate::table::{Row, TableDef};
 use crate::tables;
@@ -38,6 +39,7 @@ pub struct CaptureWriter {
     form: Form,
     staging: Staging,
     tables: BTreeMap<String, TableWriter>,
+    copied: BTreeMap<String, TableEntry>,
     files: Vec<FileEntry>,
 }
 
@@ -53,11 +55,16 @@ impl CaptureWriter {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
         }
-        Ok(Self { output: output.to_owned(), form, staging, tables: BTreeMap::new(), files: Vec::new() })
+        let (tables, copied, files) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Ok(Self { output: output.to_owned(), form, staging, tables, copied, files })
     }
 
     /// Appends rows to a table. Rows must come in the table's order; tables may grow side by side.
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
+        if self.copied.contains_key(table) {
+            let thing = format!("rows of table `{table}`");
+            return Err(CaptureError::refused(thing, "it was copied whole", &self.output));
+        }
         if !self.tables.contains_key(table) {
             let schema = tables::by_name(table).map_or_else(|| batch.schema(), TableDef::schema);
             let writer = TableWriter::create(&self.staging.0, table, schema)?;
@@ -76,6 +83,22 @@ impl CaptureWriter {
             CaptureError::refused(format!("rows of table `{name}`"), cause.to_string(), &self.output)
         })?;
         self.append(name, &batch)
+    }
+
+    /// Adds a table as another capture has it, byte for byte; such a table cannot grow.
+    pub fn copy_table(&mut self, file: &TableFile) -> Result<(), CaptureError> {
+        let entry = entry::table(&file.name);
+        let taken = self.tables.contains_key(&file.name) || self.copied.contains_key(&file.name);
+        if taken || !entry::is_safe(&entry) || file.name.contains('/') {
+            let thing = format!("table `{}`", file.name);
+            return Err(CaptureError::refused(thing, "the name is taken or not allowed", &self.output));
+        }
+        let path = self.staging.0.join(entry);
+        fs::write(&path, &file.bytes).map_err(CaptureError::io("write", &path))?;
+        let blake3 = blake3::hash(&file.bytes).to_hex().to_string();
+        let (name, rows, bytes) = (file.name.clone(), file.rows, file.bytes.len() as u64);
+        self.copied.insert(name.clone(), TableEntry { name, rows, bytes, blake3 });
+        Ok(())
     }
 
     /// Adds a cubin under the BLAKE3 hash of the cubin as loaded; returns its entry, for `module.file`.
@@ -106,7 +129,7 @@ impl CaptureWriter {
     /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
     pub fn finish(mut self) -> Result<Manifest, CaptureError> {
         for table in tables::ALL {
-            if !self.tables.contains_key(table.name) {
+            if !self.tables.contains_key(table.name) && !self.copied.contains_key(table.name) {
                 let writer = TableWriter::create(&self.staging.0, table.name, table.schema())?;
                 self.tables.insert(table.name.to_owned(), writer);
             }
@@ -122,12 +145,15 @@ impl CaptureWriter {
     }
 
     fn manifest(&mut self) -> Result<Manifest, CaptureError> {
-        let mut writers = std::mem::take(&mut self.tables);
-        let mut entries = Vec::new();
-        let known = tables::ALL.iter().filter_map(|table| writers.remove_entry(table.name));
-        for (name, writer) in known.collect::<Vec<_>>().into_iter().chain(writers) {
+        let mut entries: Vec<_> = std::mem::take(&mut self.copied).into_values().collect();
+        for (name, writer) in std::mem::take(&mut self.tables) {
             entries.push(writer.finish(name, &self.output)?);
         }
+        // In reading order; tables that this release does not know come last.
+        let position = |name: &str| tables::ALL.iter().position(|table| table.name == name);
+        entries.sort_by_cached_key(|entry| {
+            (position(&entry.name).unwrap_or(tables::ALL.len()), entry.name.clone())
+        });
         self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let created_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);

@@ -21,7 +21,7 @@ crate::tables! {
         refusal: Option<String>,
         /// How its memory became known; null where it is no bundle.
         method: Option<BundleMethod>,
-        /// Pages that it reads or writes.
+        /// Pages that it reads or writes: its rows in `bundle_page`.
         page_count: u64,
         /// Those that it writes, or changes.
         written_page_count: u64,

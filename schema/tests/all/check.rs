@@ -95,6 +95,10 @@ fn accesses_are_counted() {
     broken::<MemoryAccess>(Rule::AccessCount, "rows hold 3 requests of 96 lanes", |rows| {
         rows.remove(0);
     });
+    broken::<LaunchRun>(Rule::AccessCount, "its runs count 8 requests of 256 lanes", |rows| {
+        rows[6].request_count = Some(4);
+        rows[6].lane_access_count = Some(128);
+    });
     broken::<MemoryAccess>(Rule::AccessCount, "its lanes and their addresses do not fit", |rows| {
         rows[0].offsets = Some(vec![1]);
     });

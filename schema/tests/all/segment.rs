@@ -12,8 +12,9 @@ use proptest::sample::Index;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
-use stallmap_schema::capture::segment::{Frame, Kind, SegmentReader, SegmentWriter, Sink};
+use stallmap_schema::capture::segment::{Frame, FrameEncoder, Kind, SegmentReader, SegmentWriter, Sink};
 use stallmap_schema::table::Row;
+use stallmap_schema::tables::replay::PAGE_BYTES;
 
 const CHILD: &str = "STALLMAP_TEST_SEGMENT";
 
@@ -45,6 +46,7 @@ fn contents(reader: &SegmentReader) -> Vec<String> {
     let text = |frame: &_| match reader.read(frame).unwrap() {
         Frame::Rows { table, batch } => format!("{table} {:?}", RunFact::read_all(&batch).unwrap()),
         Frame::Requests { launch_ordinal, records } => format!("{launch_ordinal} {records:?}"),
+        Frame::Pages { first_content_id, bytes } => format!("pages {first_content_id} {bytes:?}"),
     };
     reader.frames().iter().map(text).collect()
 }
@@ -53,8 +55,12 @@ fn contents(reader: &SegmentReader) -> Vec<String> {
 fn example(path: &Path) -> Vec<u64> {
     let mut writer = SegmentWriter::create(path).unwrap();
     let mut ends = vec![writer.bytes()];
-    for number in 0..6 {
-        if number % 2 == 0 {
+    for number in 0..7 {
+        if number == 6 {
+            let pages = [[7; PAGE_BYTES], [9; PAGE_BYTES]].concat();
+            let frame = FrameEncoder::new(path).unwrap().pages(41, &pages).unwrap();
+            writer.append_frame(&frame).unwrap();
+        } else if number % 2 == 0 {
             writer.append_batch("run_fact", &facts(number, 1 + number * 40)).unwrap();
         } else {
             let records = [request(REGULAR, u32::MAX), request(OFFSETS_32, 0xff00)].concat();
@@ -71,7 +77,7 @@ fn rows_and_requests_survive() {
     let path = folder.path().join("rows.seg");
     let ends = example(&path);
     let reader = SegmentReader::open(&path).unwrap();
-    assert_eq!(reader.frames().len(), 6);
+    assert_eq!(reader.frames().len(), 7);
     assert_eq!(*ends.last().unwrap(), path.metadata().unwrap().len());
     assert!(reader.damages().is_empty());
     let Frame::Rows { table, batch } = reader.read(&reader.frames()[2]).unwrap() else { panic!() };
@@ -94,13 +100,42 @@ fn requests_are_cut_between_records_only() {
     let launch = |number| reader.frames().iter().filter(move |frame| frame.aux == number);
     let read = launch(9).flat_map(|frame| match reader.read(frame).unwrap() {
         Frame::Requests { records, .. } => records,
-        Frame::Rows { .. } => panic!(),
+        Frame::Rows { .. } | Frame::Pages { .. } => panic!(),
     });
     assert!(launch(9).count() > 1);
     assert!(read.eq(records));
 }
 
 proptest! {
+    #[test]
+    fn pages_come_back_with_their_ids(
+        frames in proptest::collection::vec((any::<u64>(), 1..9_usize, any::<u8>()), 0..6),
+        cut in any::<Index>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.seg");
+        let mut writer = SegmentWriter::create(&path).unwrap();
+        let mut encoder = FrameEncoder::new(&path).unwrap();
+        let mut ends = Vec::new();
+        let bytes = |count: usize, seed: u8| -> Vec<u8> {
+            (0..count * PAGE_BYTES).map(|at| seed.wrapping_mul((at / 97) as u8)).collect()
+        };
+        for (first, count, seed) in &frames {
+            writer.append_frame(&encoder.pages(*first, &bytes(*count, *seed)).unwrap()).unwrap();
+            ends.push(writer.bytes());
+        }
+        let length = 16 + cut.index(writer.bytes() as usize - 15) as u64;
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        let reader = SegmentReader::open(&path).unwrap();
+        let whole = ends.iter().filter(|end| **end <= length).count();
+        prop_assert_eq!(reader.frames().len(), whole);
+        for (frame, (first, count, seed)) in reader.frames().iter().zip(&frames) {
+            prop_assert_eq!((frame.kind, frame.aux, frame.raw_bytes as usize), (Some(Kind::Pages), *first, count * PAGE_BYTES));
+            let Frame::Pages { first_content_id, bytes: read } = reader.read(frame).unwrap() else { panic!() };
+            prop_assert_eq!((first_content_id, read), (*first, bytes(*count, *seed)));
+        }
+    }
+
     #[test]
     fn a_cut_segment_keeps_its_complete_frames(cut in any::<Index>()) {
         let folder = tempfile::tempdir().unwrap();

@@ -27,20 +27,30 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     for batch in batches.map_while(Result::ok) {
         add(&batch, &mut sums, &mut last, found);
     }
-    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
-        let Some((requests, lanes)) = launch.request_count.zip(launch.lane_access_count) else { continue };
-        let kernel = launch.kernel_id.0;
-        let counted = Sums { requests, lanes };
+    for (kernel, counted) in counted(reader) {
         let is = sums.remove(&kernel).unwrap_or_default();
         if is != counted {
             found.add(Rule::AccessCount, || {
-                format!("launch {kernel}: rows hold {is}, and it counts {counted}")
+                format!("launch {kernel}: rows hold {is}, and its runs count {counted}")
             });
         }
     }
     for (kernel, is) in sums {
         found.add(Rule::AccessCount, || format!("launch {kernel}: rows hold {is}, and no run counts them"));
     }
+}
+
+/// What the runs of each launch count together: the program's and those that replayed it.
+fn counted(reader: &CaptureReader) -> BTreeMap<u64, Sums> {
+    let mut counted: BTreeMap<u64, Sums> = BTreeMap::new();
+    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
+        if let Some((requests, lanes)) = launch.request_count.zip(launch.lane_access_count) {
+            let sum = counted.entry(launch.kernel_id.0).or_default();
+            sum.requests = sum.requests.saturating_add(requests);
+            sum.lanes = sum.lanes.saturating_add(lanes);
+        }
+    }
+    counted
 }
 
 impl std::fmt::Display for Sums {

@@ -11,21 +11,19 @@ use crate::tables::sample::PcSample;
 
 pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     let mut sums = sums(reader);
-    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
-        let key = (launch.run_id.0, launch.kernel_id.0);
-        let samples = sums.remove(&key).unwrap_or(0);
-        let Some(taken) = launch.sample_count else {
+    for ((run, kernel), counted) in counted(reader) {
+        let samples = sums.remove(&(run, kernel)).unwrap_or(0);
+        let Some((taken, lost)) = counted else {
             if samples > 0 {
                 found.add(Rule::SampleConservation, || {
-                    format!("run {} launch {}: {samples} samples, and none counted", key.0, key.1)
+                    format!("run {run} launch {kernel}: {samples} samples, and none counted")
                 });
             }
             continue;
         };
-        let lost = launch.lost_sample_count.unwrap_or(0);
         if samples.checked_add(lost) != Some(taken) {
             found.add(Rule::SampleConservation, || {
-                format!("run {} launch {}: {samples} samples and {lost} lost are not {taken}", key.0, key.1)
+                format!("run {run} launch {kernel}: {samples} samples and {lost} lost are not {taken}")
             });
         }
     }
@@ -34,6 +32,20 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
             format!("run {run} launch {kernel}: {samples} samples of a launch that the run did not see")
         });
     }
+}
+
+/// Samples (taken, lost) by (run, launch); `None` where none are counted. A run may have replayed a launch often.
+fn counted(reader: &CaptureReader) -> BTreeMap<(u32, u64), Option<(u64, u64)>> {
+    let mut counted: BTreeMap<_, Option<(u64, u64)>> = BTreeMap::new();
+    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
+        let sum = counted.entry((launch.run_id.0, launch.kernel_id.0)).or_default();
+        if let Some(taken) = launch.sample_count {
+            let (all, lost) = sum.unwrap_or_default();
+            let lost = lost.saturating_add(launch.lost_sample_count.unwrap_or(0));
+            *sum = Some((all.saturating_add(taken), lost));
+        }
+    }
+    counted
 }
 
 /// Samples by (run, launch).
