@@ -18,7 +18,9 @@ pub mod fatbin;
 pub mod graph;
 pub mod instruction;
 pub mod line;
+pub mod observable;
 pub mod register;
+pub mod tensor_map;
 pub mod word;
 
 mod copies;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use stallmap_sass::tensor_map;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, FunctionId, ModuleId, RunId};
@@ -19,7 +20,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
 use crate::summary::{Progress, Summary};
-use crate::{launches, python, tensor_map, tensors};
+use crate::{launches, python, tensors};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -193,14 +194,14 @@ fn tensor_maps(parameter: &LaunchParameter, memory: &DeviceMemory) -> Vec<Tensor
     let row = |found: tensor_map::Found| TensorMap {
         kernel_id: parameter.kernel_id,
         parameter_offset: found.parameter_offset,
-        address: found.address,
+        address: Address(found.address),
         sizes: found.sizes,
         strides: found.strides,
         box_sizes: found.box_sizes,
         element_type: found.element_type,
         element_bytes: found.element_bytes,
     };
-    tensor_map::find(&parameter.bytes.0, |address| memory.holds(address)).into_iter().map(row).collect()
+    tensor_map::find(&parameter.bytes.0, |address| memory.holds(Address(address))).into_iter().map(row).collect()
 }
 
 /// Appends rows to their table in batches.

@@ -1,6 +1,5 @@
 //! Code: which instruction of which function an address is, and what the cubins say about their functions.
 
-mod instruction;
 mod map;
 mod modules;
 

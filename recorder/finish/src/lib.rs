@@ -28,7 +28,6 @@ mod rows;
 mod runs;
 mod sampling;
 pub mod summary;
-pub mod tensor_map;
 mod tensors;
 
 use std::path::Path;

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use stallmap_sass::cubin::{Cubin, Function as Code, Section};
-use stallmap_sass::demangle;
+use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
 
-use super::instruction;
 use crate::error::FinishError;
 
 /// Every module of a recording.
@@ -228,7 +227,7 @@ fn function_row(
         // What stands in the kernel's section behind it is counted with the function that it is.
         let own =
             bytes.get(section.bytes.clone())?.get(code.offset as usize..)?.get(..code.bytes as usize)?;
-        Some(instruction::count_memory(own, sm))
+        Some(observable::count_memory(own, sm))
     });
     let code = found.map(|(_, code)| code);
     Function {
@@ -238,8 +237,8 @@ fn function_row(
         demangled_name: demangle(&named.name),
         is_kernel: code.map_or(named.is_kernel, |code| code.is_kernel),
         code_bytes: code.map(|code| u64::from(code.symbol_bytes)),
-        memory_instruction_count: counts.map(|counts| counts.0),
-        uncovered_instruction_count: counts.map(|counts| counts.1),
+        memory_instruction_count: counts.map(|counts| counts.all),
+        uncovered_instruction_count: counts.map(|counts| counts.uncovered()),
     }
 }
 

@@ -17,15 +17,13 @@
 //!
 //! Bytes that merely look like a map are possible, so only those whose base lies in known device memory are kept.
 
-use stallmap_schema::id::Address;
-
 /// A tensor map found in parameter bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where it begins in the parameters.
     pub parameter_offset: u32,
     /// Base address of the tensor.
-    pub address: Address,
+    pub address: u64,
     /// Elements in each dimension, innermost first.
     pub sizes: Vec<u64>,
     /// Bytes between neighbours in each dimension but the innermost.
@@ -48,7 +46,7 @@ const UNUSED: u32 = 0xfff8_000d;
 const TENSOR_FLOAT: u32 = 1 << 16;
 
 /// Every tensor map in a launch's parameters whose base is device memory, in the order of their offsets.
-pub fn find(parameters: &[u8], is_device_memory: impl Fn(Address) -> bool) -> Vec<Found> {
+pub fn find(parameters: &[u8], is_device_memory: impl Fn(u64) -> bool) -> Vec<Found> {
     let mut found = Vec::new();
     let mut offset = 0;
     while let Some(bytes) = parameters.get(offset..offset + BYTES) {
@@ -90,7 +88,7 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
     (unused_is_empty && rows_fit).then(|| Found {
         // Parameters have at most 64 KiB.
         parameter_offset: u32::try_from(offset).unwrap_or(u32::MAX),
-        address: Address(address),
+        address,
         sizes: sizes[..rank].to_vec(),
         strides: strides[..rank - 1].to_vec(),
         box_sizes: box_sizes[..rank].to_vec(),
@@ -143,7 +141,7 @@ mod tests {
         ]);
         let expected = Found {
             parameter_offset: 48,
-            address: Address(0x7f76_fe00_1230),
+            address: 0x7f76_fe00_1230,
             sizes: vec![2048, 512],
             strides: vec![4096],
             box_sizes: vec![64, 128],
@@ -234,7 +232,7 @@ mod tests {
             0x5f,
             0,
         ]);
-        let [found] = &find(&bytes, |address| address == Address(0x7f58_dcb0_0000))[..] else {
+        let [found] = &find(&bytes, |address| address == 0x7f58_dcb0_0000)[..] else {
             panic!("not found")
         };
         assert_eq!((&found.sizes[..], &found.strides[..]), (&[512, 1536, 1][..], &[1024, 0][..]));
