@@ -1,0 +1,31 @@
+//! Contents of pages have the hashes that stand beside them. Read batch by batch: they are most of a capture.
+
+use super::{Found, Rule};
+use crate::capture::reader::CaptureReader;
+use crate::hash;
+use crate::table::Row;
+use crate::tables::replay::{BundleContent, PAGE_BYTES};
+
+pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+    // A table that cannot be read has been reported with its schema.
+    let batches = reader.read_table(BundleContent::TABLE.name).into_iter().flatten();
+    for batch in batches.map_while(Result::ok) {
+        let rows = (0..batch.num_rows()).filter_map(|row| BundleContent::read(&batch, row).ok());
+        for content in rows {
+            check_content(&content, found);
+        }
+    }
+}
+
+fn check_content(content: &BundleContent, found: &mut Found) {
+    let BundleContent { content_id, bytes, .. } = content;
+    if bytes.0.len() != PAGE_BYTES {
+        found.add(Rule::Content, || format!("content {content_id} has {} bytes, not {PAGE_BYTES}", bytes.0.len()));
+    }
+    let is = hash::content_hash(&bytes.0);
+    if is != content.hash {
+        found.add(Rule::Content, || {
+            format!("content {content_id} has the hash {is:#018x}, and {:#018x} is said", content.hash)
+        });
+    }
+}
