@@ -99,18 +99,18 @@ impl Profiler {
     }
 
     /// Measures one piece of work: for each pass, `before` puts memory (and caches) in order, then `launch` starts
-    /// the work, is told the pass, and returns when the work has ended.
+    /// the work and returns when it has ended.
     pub fn measure(
         &mut self,
         before: &mut dyn FnMut() -> Result<(), String>,
-        launch: &mut dyn FnMut(usize) -> Result<(), String>,
+        launch: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<Vec<Measured>, String> {
         self.empty_data()?;
         self.set_config()?;
         // One more than the passes that were announced would be a profiler that never ends.
-        for pass in 0..self.passes() {
+        for _pass in 0..self.passes() {
             before()?;
-            if self.pass(pass, launch)? {
+            if self.pass(launch)? {
                 self.decode()?;
                 return self.evaluate();
             }
@@ -119,15 +119,11 @@ impl Profiler {
     }
 
     /// One pass; whether it was the last.
-    fn pass(
-        &mut self,
-        pass: usize,
-        launch: &mut dyn FnMut(usize) -> Result<(), String>,
-    ) -> Result<bool, String> {
+    fn pass(&mut self, launch: &mut dyn FnMut() -> Result<(), String>) -> Result<bool, String> {
         let mut start = CUpti_RangeProfiler_Start_Params::new();
         start.pRangeProfilerObject = self.ranges;
         call(&self.api, self.api.start, &mut start, "start a pass")?;
-        let measured = self.range(pass, launch);
+        let measured = self.range(launch);
         let mut stop = CUpti_RangeProfiler_Stop_Params::new();
         stop.pRangeProfilerObject = self.ranges;
         // Also after a failure: a pass that stays open spoils the next measurement.
@@ -137,16 +133,12 @@ impl Profiler {
         Ok(stop.isAllPassSubmitted != 0)
     }
 
-    fn range(
-        &mut self,
-        pass: usize,
-        launch: &mut dyn FnMut(usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+    fn range(&mut self, launch: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
         let mut push = CUpti_RangeProfiler_PushRange_Params::new();
         push.pRangeProfilerObject = self.ranges;
         push.pRangeName = RANGE.as_ptr();
         call(&self.api, self.api.push_range, &mut push, "begin a range")?;
-        let launched = launch(pass);
+        let launched = launch();
         let mut pop = CUpti_RangeProfiler_PopRange_Params::new();
         pop.pRangeProfilerObject = self.ranges;
         let popped = call(&self.api, self.api.pop_range, &mut pop, "end a range");
@@ -262,7 +254,9 @@ impl Drop for Profiler {
 fn unfit(error: &LoadError) -> String {
     match error {
         LoadError::MissingSymbol { .. } => {
-            format!("{error}; hardware counters need the CUPTI of CUDA 12.6 or newer")
+            format!(
+                "{error}; hardware counters need the CUPTI of CUDA 12.6 or newer: name it in STALLMAP_CUPTI"
+            )
         }
         LoadError::NotFound { .. } => error.to_string(),
     }

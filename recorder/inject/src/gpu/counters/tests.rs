@@ -186,20 +186,20 @@ fn a_measurement_runs_the_work_once_a_pass() -> Result<(), String> {
             with(|cupti| cupti.log.push("before"));
             Ok(())
         },
-        &mut |pass| {
-            with(|cupti| cupti.log.push(if pass == 0 { "first" } else { "second" }));
+        &mut || {
+            with(|cupti| cupti.log.push("launch"));
             Ok(())
         },
     )?;
     let log = with(|cupti| cupti.log.join(" "));
-    let expected = "initialize_data set_config before start push_range first pop_range stop before start push_range \
-                    second pop_range stop decode data_info evaluate";
+    let expected = "initialize_data set_config before start push_range launch pop_range stop before start push_range \
+                    launch pop_range stop decode data_info evaluate";
     assert_eq!(log, expected);
     let value = |metric: &str, value| Measured { metric: metric.to_owned(), value, unit: "byte".to_owned() };
     let expected = [value("dram__bytes.sum", Some(4096.0)), value("l1tex__t_sector_hit_rate.pct", None)];
     assert_eq!(measured, expected);
     // And again, from the first pass.
-    profiler.measure(&mut || Ok(()), &mut |_| Ok(()))?;
+    profiler.measure(&mut || Ok(()), &mut || Ok(()))?;
     Ok(())
 }
 
@@ -216,7 +216,7 @@ fn metrics_that_the_chip_lacks_are_named_and_left_out() -> Result<(), String> {
 #[test]
 fn work_that_fails_ends_its_range_and_its_pass() -> Result<(), String> {
     let mut profiler = profiler(2)?;
-    let failed = profiler.measure(&mut || Ok(()), &mut |_| Err("the launch failed".to_owned()));
+    let failed = profiler.measure(&mut || Ok(()), &mut || Err("the launch failed".to_owned()));
     assert_eq!(failed, Err("the launch failed".to_owned()));
     let log = with(|cupti| cupti.log.join(" "));
     assert_eq!(log, "initialize_data set_config start push_range pop_range stop");
@@ -226,7 +226,7 @@ fn work_that_fails_ends_its_range_and_its_pass() -> Result<(), String> {
 #[test]
 fn what_is_dropped_or_missing_is_an_error() -> Result<(), String> {
     let mut profiler = profiler(1)?;
-    let mut measure = || profiler.measure(&mut || Ok(()), &mut |_| Ok(())).err().unwrap_or_default();
+    let mut measure = || profiler.measure(&mut || Ok(()), &mut || Ok(())).err().unwrap_or_default();
     with(|cupti| cupti.dropped = 3);
     assert_eq!(measure(), "CUPTI dropped 3 ranges");
     with(|cupti| (cupti.dropped, cupti.ranges) = (0, 0));
