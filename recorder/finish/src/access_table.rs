@@ -144,7 +144,7 @@ fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>
 }
 
 /// Fills a launch's counts with what really became rows, and counts the difference to what the GPU says it wrote.
-fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
+pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
     let kernel_id = Some(row.kernel_id);
     let mut lost = 0;
     for (reason, count) in &converted.lost {

@@ -13,13 +13,14 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::LossKind;
 
 use crate::access_table::{self, Surroundings};
+use crate::bundles;
 use crate::code::{CodeMap, Modules};
 use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
-use crate::summary::{Progress, Summary};
+use crate::summary::{BundleSummary, Progress, Summary};
 use crate::{launches, python, tensors};
 
 /// Rows of a batch of rows that are built one by one.
@@ -33,6 +34,7 @@ struct Assembly<'a> {
     modules: Modules,
     maps: BTreeMap<RunId, CodeMap>,
     used: BTreeSet<FunctionId>,
+    bundles: BundleSummary,
 }
 
 pub(crate) fn assemble(
@@ -43,9 +45,11 @@ pub(crate) fn assemble(
     let mut writer = CaptureWriter::create(output, Form::File)?;
     let mut assembly = Assembly::read(folder, progress);
     assembly.write_accesses(&mut writer, progress)?;
+    assembly.write_bundles(&mut writer, progress)?;
     progress(Progress { stage: "writing tables", done: 0, total: 1 });
-    let samples =
-        sampling::merge(&mut assembly.runs, &assembly.maps, &assembly.modules, &mut assembly.losses);
+    let launched = sampling::launched_functions(&assembly.runs);
+    let (maps, modules) = (&assembly.maps, &assembly.modules);
+    let samples = sampling::merge(&mut assembly.runs, maps, modules, &launched, &mut assembly.losses);
     assembly.write_tables(&samples, &mut writer)?;
     assembly.finish(writer, output)
 }
@@ -69,7 +73,8 @@ impl<'a> Assembly<'a> {
                 losses.add_row(loss);
             }
         }
-        Self { folder, runs, losses, modules, maps, used: BTreeSet::new() }
+        let (used, bundles) = (BTreeSet::new(), BundleSummary::default());
+        Self { folder, runs, losses, modules, maps, used, bundles }
     }
 
     fn write_accesses(
@@ -89,6 +94,22 @@ impl<'a> Assembly<'a> {
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let around = Surroundings { segment, code, scratch: &self.folder.path, progress: &report };
             self.used.extend(access_table::write(run, &around, writer, &mut self.losses)?);
+        }
+        Ok(())
+    }
+
+    fn write_bundles(
+        &mut self,
+        writer: &mut CaptureWriter,
+        progress: &dyn Fn(Progress),
+    ) -> Result<(), FinishError> {
+        let total = self.runs.len() as u64;
+        for (done, run) in (0..).zip(&mut self.runs) {
+            progress(Progress { stage: "writing bundles", done, total });
+            let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
+            if let Some(segment) = segment {
+                bundles::write(run, segment, writer, &mut self.losses, &mut self.bundles)?;
+            }
         }
         Ok(())
     }
@@ -139,7 +160,7 @@ impl<'a> Assembly<'a> {
         losses.sort_by(|a, b| order(a).cmp(&order(b)));
         writer.append_rows(losses.iter().cloned())?;
         let manifest: Manifest = writer.finish()?;
-        Ok(Summary::new(&self.runs, losses, manifest, output))
+        Ok(Summary { bundles: self.bundles, ..Summary::new(&self.runs, losses, manifest, output) })
     }
 }
 
@@ -201,11 +222,17 @@ fn tensor_maps(parameter: &LaunchParameter, memory: &DeviceMemory) -> Vec<Tensor
         element_type: found.element_type,
         element_bytes: found.element_bytes,
     };
-    tensor_map::find(&parameter.bytes.0, |address| memory.holds(Address(address))).into_iter().map(row).collect()
+    tensor_map::find(&parameter.bytes.0, |address| memory.holds(Address(address)))
+        .into_iter()
+        .map(row)
+        .collect()
 }
 
 /// Appends rows to their table in batches.
-fn append<R: Row>(writer: &mut CaptureWriter, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
+pub(crate) fn append<R: Row>(
+    writer: &mut CaptureWriter,
+    rows: impl IntoIterator<Item = R>,
+) -> Result<(), FinishError> {
     let mut rows = rows.into_iter().peekable();
     while rows.peek().is_some() {
         writer.append_rows(rows.by_ref().take(BATCH_ROWS))?;

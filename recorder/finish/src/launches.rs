@@ -17,13 +17,8 @@ pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     for launch in std::mem::take(&mut run.rows.launches) {
         launches.insert(launch.kernel_id, launch);
     }
-    let mut seen: BTreeMap<u64, LaunchRun> = BTreeMap::new();
-    for row in std::mem::take(&mut run.rows.launch_runs) {
-        match seen.remove(&row.ordinal) {
-            Some(older) => seen.insert(row.ordinal, later(&older, row)),
-            None => seen.insert(row.ordinal, row),
-        };
-    }
+    let states = last_states(std::mem::take(&mut run.rows.launch_runs));
+    let mut seen: BTreeMap<u64, LaunchRun> = states.into_iter().map(|row| (row.ordinal, row)).collect();
     let before = seen.len();
     seen.retain(|_, row| launches.contains_key(&row.kernel_id));
     let lost = (before - seen.len()) as u64;
@@ -36,6 +31,18 @@ pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     }
     run.rows.launches = launches.into_values().collect();
     run.rows.launch_runs = seen.into_values().collect();
+}
+
+/// Rows of `launch_run` by ordinal, each with everything that was said of it.
+pub(crate) fn last_states(rows: Vec<LaunchRun>) -> Vec<LaunchRun> {
+    let mut seen: BTreeMap<u64, LaunchRun> = BTreeMap::new();
+    for row in rows {
+        match seen.remove(&row.ordinal) {
+            Some(older) => seen.insert(row.ordinal, later(&older, row)),
+            None => seen.insert(row.ordinal, row),
+        };
+    }
+    seen.into_values().collect()
 }
 
 fn later(older: &LaunchRun, newer: LaunchRun) -> LaunchRun {

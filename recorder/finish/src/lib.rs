@@ -7,7 +7,11 @@
 //!   → matching  launches of the sampling run find their launch of the access run
 //!   → code      addresses become (function, pc); cubins lose the code that nothing used
 //!   → accesses, sampling    the GPU's records and CUPTI's become sorted rows
+//!   → bundles   launches that can be replayed, with the memory that they need
 //!   → assemble  everything is written, the losses last
+//!
+//! capture + recording of its replays
+//!   → append    the same steps for the new runs, merged into the old tables; launches are those of the capture
 //! ```
 //!
 //! The recording is only read. [`recover`] is [`finish`] of a recording that was cut off: whatever is complete in the
@@ -15,7 +19,9 @@
 
 mod access_table;
 mod accesses;
+mod append;
 mod assemble;
+mod bundles;
 mod code;
 pub mod error;
 mod launches;
@@ -39,6 +45,20 @@ use summary::{Progress, Summary};
 /// Makes a capture of a recording's folder.
 pub fn finish(partial: &Path, output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
     assemble::assemble(&Folder::open(partial)?, output, progress)
+}
+
+/// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.
+///
+/// Everything of the old capture is in the new one. Its runs are followed by those of the folder, whose rows name the
+/// launches that they replayed by the capture's `kernel_id`s; what was measured in a replay that did not do what the
+/// launch did is dropped and counted.
+pub fn append(
+    capture: &Path,
+    folder: &Path,
+    output: &Path,
+    progress: &dyn Fn(Progress),
+) -> Result<Summary, FinishError> {
+    append::append(capture, &Folder::open(folder)?, output, progress)
 }
 
 /// Makes a capture of whatever is complete in a recording that was cut off.

@@ -1,6 +1,7 @@
 //! The rows of one run as its segment holds them, with identifiers that are unique in the capture.
 
 mod global;
+pub(crate) mod pages;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -18,22 +19,27 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
+use stallmap_schema::tables::replay::{Bundle, BundlePage, BundleSymbol, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
 
+use self::pages::PageFrames;
 use crate::loss::Losses;
+
+pub(crate) use global::{LAST_RUN, global, local, ordinal};
 pub(crate) use samples::RawSamples;
 
 macro_rules! run_rows {
     ($($field:ident: $row:ident,)+) => {
-        /// All rows of a run but its accesses.
+        /// All rows of a run but its accesses and its bundles' pages.
         #[derive(Debug, Default)]
         pub(crate) struct RunRows {
             $(pub(crate) $field: Vec<$row>,)+
             pub(crate) samples: RawSamples,
             /// Frames of accesses, by launch ordinal.
             pub(crate) requests: BTreeMap<u64, Vec<FrameRef>>,
+            pub(crate) pages: PageFrames,
         }
 
         impl RunRows {
@@ -73,28 +79,19 @@ run_rows! {
     copies: Memcpy,
     fills: Memset,
     code_ranges: CodeRange,
+    bundles: Bundle,
+    symbols: BundleSymbol,
+    replays: Replay,
+    counters: Counter,
     losses: Loss,
 }
 
 impl RunRows {
-    /// Reads a run's rows, makes their identifiers unique, and counts what cannot be read.
+    /// Reads a run's rows, and counts what cannot be read. Their identifiers are the run's own.
     pub(crate) fn read(segment: &SegmentReader, run_id: RunId, losses: &mut Losses) -> Self {
         let mut rows = Self::default();
         for frame in segment.frames() {
-            if frame.kind == Some(Kind::Requests) {
-                rows.requests.entry(frame.aux).or_default().push(*frame);
-                continue;
-            }
-            let read = match segment.read(frame) {
-                Ok(Frame::Rows { table, batch }) => match rows.add(&table, &batch) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => Err(("rows of an unknown table", table)),
-                    Err(error) => Err(("damaged frame", error.to_string())),
-                },
-                Ok(Frame::Requests { .. } | Frame::Pages { .. }) => Ok(()),
-                Err(error) => Err(("damaged frame", error.to_string())),
-            };
-            if let Err((reason, detail)) = read {
+            if let Err((reason, detail)) = rows.add_frame(segment, frame) {
                 losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
             }
         }
@@ -103,7 +100,27 @@ impl RunRows {
             let detail = format!("{} bytes from byte {}", damage.bytes, damage.offset);
             losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
         }
-        rows.globalize(run_id);
         rows
+    }
+
+    /// Adds what a frame holds, or notes where it is; the reason and its detail where neither can be done.
+    fn add_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), (&'static str, String)> {
+        match frame.kind {
+            Some(Kind::Requests) => self.requests.entry(frame.aux).or_default().push(*frame),
+            Some(Kind::Pages) => self.pages.add_contents(frame),
+            Some(Kind::Rows) | None => {
+                let read = segment.read(frame).map_err(|error| ("damaged frame", error.to_string()))?;
+                let Frame::Rows { table, batch } = read else { return Ok(()) };
+                let added = if table == BundlePage::TABLE.name {
+                    self.pages.add(frame, &batch).map(|()| true)
+                } else {
+                    self.add(&table, &batch)
+                };
+                if !added.map_err(|error| ("damaged frame", error.to_string()))? {
+                    return Err(("rows of an unknown table", table));
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! The rows of `run`: what each process wrote about itself, what it said later, and what `stallmap-record` saw.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_config::Instrument as Pass;
 use stallmap_schema::capture::recording::RunFact;
-use stallmap_schema::id::RunId;
+use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
@@ -21,6 +21,10 @@ pub(crate) struct RunState {
     pub(crate) clean_end: bool,
     /// Where among the folder's runs it is.
     pub(crate) folder_index: usize,
+    /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
+    pub(crate) crcs: BTreeMap<u64, ModuleId>,
+    /// Ordinals of its launches whose measurements do not count, with the reason; none but in replays.
+    pub(crate) unusable: BTreeMap<u64, &'static str>,
 }
 
 impl RunState {
@@ -40,7 +44,23 @@ pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
         .zip(folder.runs.iter().enumerate())
         .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
         .collect();
+    for run in &mut runs {
+        run.rows.globalize(run.row.run_id);
+    }
     refer(&mut runs);
+    runs
+}
+
+/// Reads the runs of a folder that replayed launches of a capture, under these numbers.
+pub(crate) fn read_replays(folder: &Folder, ids: Vec<RunId>, losses: &mut Losses) -> Vec<RunState> {
+    let mut runs: Vec<RunState> = ids
+        .into_iter()
+        .zip(folder.runs.iter().enumerate())
+        .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
+        .collect();
+    for run in &mut runs {
+        run.rows.name_run(run.row.run_id);
+    }
     runs
 }
 
@@ -60,6 +80,7 @@ fn read_run(
         }
     };
     let mut row = rows.run.first().cloned().unwrap_or_else(|| unseen_run(run_id, run, folder));
+    row.run_id = run_id;
     let clean_end = apply_facts(&mut row, &rows.facts);
     if let Some(pass) = folder.pass(run) {
         row.program.clone_from(&folder.recording.program);
@@ -72,7 +93,8 @@ fn read_run(
         losses.add(run_id, LossKind::Segment, "the process ended before it had written everything", 1);
     }
     rows.options = options(run_id, &rows.options, folder);
-    RunState { row, rows, clean_end, folder_index }
+    let crcs = rows.modules.iter().filter_map(|row| Some((row.cupti_crc?, row.module_id))).collect();
+    RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
 }
 
 /// A sampling run refers to the access run of the same process: the n-th with the same command line, or else the n-th

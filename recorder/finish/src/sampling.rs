@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::hash;
-use stallmap_schema::id::{FunctionId, KernelId, Pc, RunId};
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::LossKind;
 
@@ -72,18 +72,19 @@ pub(crate) fn merge(
     runs: &mut [RunState],
     maps: &BTreeMap<RunId, CodeMap>,
     modules: &Modules,
+    launched: &BTreeMap<KernelId, FunctionId>,
     losses: &mut Losses,
 ) -> Samples {
     let names = runs.iter().flat_map(|run| run.rows.samples.names());
     let reasons: BTreeSet<&str> = names.filter_map(|name| reason(name)).map(|(reason, _)| reason).collect();
     let mut samples = Samples { reasons: reasons.into_iter().map(str::to_owned).collect(), rows: Vec::new() };
-    let launched = launched_functions(runs);
     for run in runs.iter_mut() {
         let raw = std::mem::take(&mut run.rows.samples);
         if let Some(map) = maps.get(&run.run_id()) {
             let counters = counters(&raw, &samples.reasons);
             let functions = BTreeMap::new();
-            let merger = Merger { raw: &raw, counters, map, modules, launched: &launched, functions };
+            let crcs = run.crcs.clone();
+            let merger = Merger { raw: &raw, counters, map, crcs, modules, launched, functions };
             samples.rows.extend(merger.merge(run, losses));
         }
     }
@@ -104,6 +105,8 @@ struct Merger<'a> {
     raw: &'a RawSamples,
     counters: Vec<Counter>,
     map: &'a CodeMap,
+    /// The run's own: a replay loads cubins that are not as the program loaded them.
+    crcs: BTreeMap<u64, ModuleId>,
     modules: &'a Modules,
     launched: &'a BTreeMap<KernelId, FunctionId>,
     functions: BTreeMap<(u64, u32), Option<FunctionId>>,
@@ -116,6 +119,8 @@ struct Totals {
     taken: Option<u64>,
     dropped: Option<u64>,
     unknown_function: u64,
+    /// Samples of a replay that did not do what the launch did.
+    unusable: u64,
 }
 
 /// What each name of a run's raw samples counts, by the name's number.
@@ -136,24 +141,21 @@ fn counters(raw: &RawSamples, reasons: &[String]) -> Vec<Counter> {
 impl Merger<'_> {
     fn merge(mut self, run: &mut RunState, losses: &mut Losses) -> Vec<Merged> {
         let run_id = run.run_id();
-        let by_correlation: BTreeMap<u64, KernelId> = run
-            .rows
-            .launch_runs
-            .iter()
-            .filter_map(|row| Some((row.correlation_id?, row.kernel_id)))
-            .collect();
-        let mut totals: BTreeMap<KernelId, Totals> = BTreeMap::new();
+        let launches = run.rows.launch_runs.iter();
+        let by_correlation: BTreeMap<u64, (u64, KernelId)> =
+            launches.filter_map(|row| Some((row.correlation_id?, (row.ordinal, row.kernel_id)))).collect();
+        let mut totals: BTreeMap<u64, Totals> = BTreeMap::new();
         let mut rows = Vec::new();
         let mut unknown_launch = 0;
         for sample in &self.raw.samples {
             let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
-            let Some(kernel_id) = by_correlation.get(&sample.correlation_id).copied() else {
+            let Some((ordinal, kernel_id)) = by_correlation.get(&sample.correlation_id).copied() else {
                 if matches!(counter, Counter::Samples(_)) {
                     unknown_launch += sample.samples;
                 }
                 continue;
             };
-            let total = totals.entry(kernel_id).or_default();
+            let total = totals.entry(ordinal).or_default();
             let (number, samples, samples_not_issued) = match counter {
                 Counter::Taken => {
                     *total.taken.get_or_insert(0) += sample.samples;
@@ -167,6 +169,10 @@ impl Merger<'_> {
                 Counter::NotIssued(number) => (number, 0, sample.samples),
             };
             total.delivered += samples;
+            if run.unusable.contains_key(&ordinal) {
+                total.unusable += samples;
+                continue;
+            }
             let launch = self.launched.get(&kernel_id).copied();
             let Some(function_id) = self.function(sample.cubin_crc, sample.function, launch) else {
                 total.unknown_function += samples;
@@ -189,7 +195,7 @@ impl Merger<'_> {
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
         let (raw, modules) = (self.raw, self.modules);
         let by_name = *self.functions.entry((crc, name)).or_insert_with(|| {
-            let function_id = hash::function_id(modules.by_crc(crc)?, raw.name(name));
+            let function_id = hash::function_id(*self.crcs.get(&crc)?, raw.name(name));
             modules.knows(function_id).then_some(function_id)
         });
         by_name.or_else(|| launched.filter(|function_id| modules.name(*function_id) == raw.name(name)))
@@ -197,19 +203,19 @@ impl Merger<'_> {
 }
 
 /// The kernel of every launch in the capture.
-fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, FunctionId> {
+pub(crate) fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, FunctionId> {
     let launches = runs.iter().flat_map(|run| &run.rows.launches);
     launches.map(|launch| (launch.kernel_id, launch.function_id)).collect()
 }
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
 /// belong to another. What the run says it took in all and what arrived is compared over the whole run.
-fn count(run: &mut RunState, totals: &BTreeMap<KernelId, Totals>, unknown_launch: u64, losses: &mut Losses) {
+fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64, losses: &mut Losses) {
     let run_id = run.run_id();
     let nothing = Totals::default();
     let (mut said, mut arrived) = (0, unknown_launch);
     for row in &mut run.rows.launch_runs {
-        let total = totals.get(&row.kernel_id).unwrap_or(&nothing);
+        let total = totals.get(&row.ordinal).unwrap_or(&nothing);
         if !row.recorded && total.delivered == 0 {
             continue;
         }
@@ -218,10 +224,15 @@ fn count(run: &mut RunState, totals: &BTreeMap<KernelId, Totals>, unknown_launch
         arrived += total.delivered + dropped.unwrap_or(0);
         row.sample_count = Some(total.delivered + dropped.unwrap_or(0));
         row.lost_sample_count = dropped;
-        if total.unknown_function > 0 {
-            row.lost_sample_count = Some(dropped.unwrap_or(0) + total.unknown_function);
-            let reason = "function of the sample is not known";
-            losses.add_at(run_id, LossKind::Sample, reason, total.unknown_function, Some(row.kernel_id));
+        let not_kept = total.unknown_function + total.unusable;
+        if not_kept > 0 {
+            row.lost_sample_count = Some(dropped.unwrap_or(0) + not_kept);
+        }
+        let kernel_id = Some(row.kernel_id);
+        let reason = "function of the sample is not known";
+        losses.add_at(run_id, LossKind::Sample, reason, total.unknown_function, kernel_id);
+        if let Some(reason) = run.unusable.get(&row.ordinal) {
+            losses.add_at(run_id, LossKind::Replay, reason, total.unusable, kernel_id);
         }
     }
     let missing = said.saturating_sub(arrived);

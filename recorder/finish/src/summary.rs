@@ -1,12 +1,14 @@
 //! What finishing says while it runs, and what it did.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::replay::Bundle;
 use stallmap_schema::tables::run::Run;
-use stallmap_schema::word::Match;
+use stallmap_schema::word::{Match, ReplayResult};
 
 use crate::runs::RunState;
 
@@ -32,8 +34,23 @@ pub struct Summary {
     pub manifest: Manifest,
     /// Its runs.
     pub runs: Vec<RunSummary>,
+    /// The bundles that were recorded; none where replays were appended.
+    pub bundles: BundleSummary,
     /// Everything that was not recorded, as in the capture's table.
     pub losses: Vec<Loss>,
+}
+
+/// Launches that were selected for replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BundleSummary {
+    /// All of them.
+    pub selected_count: u64,
+    /// Those that can be replayed.
+    pub bundle_count: u64,
+    /// Bytes of the contents of their pages, each counted once.
+    pub content_bytes: u64,
+    /// How many cannot be replayed, by reason.
+    pub refusals: BTreeMap<String, u64>,
 }
 
 /// One run of a finished recording.
@@ -53,13 +70,29 @@ pub struct RunSummary {
     pub lane_access_count: u64,
     /// Samples taken, the dropped ones too.
     pub sample_count: u64,
+    /// Replays, by their result.
+    pub replays: BTreeMap<ReplayResult, u64>,
+    /// Values of hardware counters.
+    pub counter_count: u64,
 }
 
 impl Summary {
     pub(crate) fn new(runs: &[RunState], losses: Vec<Loss>, manifest: Manifest, output: &Path) -> Self {
         let runs = runs.iter().map(RunSummary::new).collect();
         let bytes = output.metadata().map_or(0, |metadata| metadata.len());
-        Self { output: output.to_owned(), bytes, manifest, runs, losses }
+        let bundles = BundleSummary::default();
+        Self { output: output.to_owned(), bytes, manifest, runs, bundles, losses }
+    }
+}
+
+impl BundleSummary {
+    /// Counts a selected launch.
+    pub(crate) fn count(&mut self, bundle: &Bundle) {
+        self.selected_count += 1;
+        match &bundle.refusal {
+            None => self.bundle_count += 1,
+            Some(reason) => *self.refusals.entry(reason.clone()).or_default() += 1,
+        }
     }
 }
 
@@ -68,6 +101,10 @@ impl RunSummary {
         let launches = &run.rows.launch_runs;
         let sum = |count: fn(&LaunchRun) -> Option<u64>| launches.iter().filter_map(count).sum();
         let unmatched = launches.iter().filter(|row| row.matched == Match::Unmatched).count();
+        let mut replays = BTreeMap::new();
+        for replay in &run.rows.replays {
+            *replays.entry(replay.result).or_default() += 1;
+        }
         Self {
             run: run.row.clone(),
             clean_end: run.clean_end,
@@ -76,6 +113,8 @@ impl RunSummary {
             request_count: sum(|row| row.request_count),
             lane_access_count: sum(|row| row.lane_access_count),
             sample_count: sum(|row| row.sample_count),
+            replays,
+            counter_count: run.rows.counters.len() as u64,
         }
     }
 }

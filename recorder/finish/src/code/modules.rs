@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use stallmap_sass::cubin::{Cubin, Function as Code, Section};
 use stallmap_sass::{demangle, observable};
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
@@ -24,8 +26,19 @@ pub(crate) struct Modules {
 #[derive(Debug)]
 struct Known {
     row: Module,
-    path: Option<PathBuf>,
+    source: Source,
     cubin: Result<Cubin, String>,
+}
+
+/// Where a cubin is. Its bytes are read again when they are needed, because all of them together are many.
+#[derive(Debug)]
+enum Source {
+    /// Nowhere, or not as it should be.
+    None,
+    /// A file of the recording, as the program loaded it.
+    File(PathBuf),
+    /// An entry of a capture, where the code of unused kernels is zeroed.
+    Capture(Arc<CaptureReader>),
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +66,17 @@ impl Modules {
             let path = files.get(&module_id).map(|(_, path)| path.clone());
             (module_id, Known::read(row, path))
         };
-        let modules: BTreeMap<_, _> = merged.into_par_iter().map(read).collect();
+        Self::of(merged.into_par_iter().map(read).collect())
+    }
+
+    /// Modules as a capture has them.
+    pub(crate) fn of_capture(reader: &Arc<CaptureReader>, rows: impl IntoIterator<Item = Module>) -> Self {
+        let read = |row: Module| (row.module_id, Known::of_capture(row, Arc::clone(reader)));
+        Self::of(rows.into_iter().map(read).collect())
+    }
+
+    /// Modules, with the functions that their cubins name.
+    fn of(modules: BTreeMap<ModuleId, Known>) -> Self {
         let mut functions = BTreeMap::new();
         for (module_id, known) in &modules {
             for (_, code) in known.functions() {
@@ -81,11 +104,6 @@ impl Modules {
     /// Whether anything is known of a function.
     pub(crate) fn knows(&self, function_id: FunctionId) -> bool {
         self.functions.contains_key(&function_id)
-    }
-
-    /// The module that PC samples name by a CRC.
-    pub(crate) fn by_crc(&self, crc: u64) -> Option<ModuleId> {
-        self.modules.values().find(|known| known.row.cupti_crc == Some(crc)).map(|known| known.row.module_id)
     }
 
     /// A function's name; empty where it is not known.
@@ -172,7 +190,18 @@ impl Known {
             }
         };
         let path = path.filter(|_| cubin.is_ok() || row.cubin_bytes > 0);
-        Self { row, path, cubin }
+        Self { row, source: path.map_or(Source::None, Source::File), cubin }
+    }
+
+    fn of_capture(row: Module, reader: Arc<CaptureReader>) -> Self {
+        let cubin = match &row.file {
+            None => Err("the capture does not hold it".to_owned()),
+            Some(_) => reader
+                .cubin(&row.content_hash)
+                .map_err(|cause| cause.to_string())
+                .and_then(|bytes| Cubin::read(&bytes).map_err(|cause| cause.to_string())),
+        };
+        Self { row, source: Source::Capture(reader), cubin }
     }
 
     /// What is wrong with its cubin, if anything is.
@@ -195,8 +224,14 @@ impl Known {
 
     /// The cubin's bytes, where they are what the row says.
     fn bytes(&self) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.path.as_ref()?).ok()?;
-        (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
+        match &self.source {
+            Source::None => None,
+            Source::File(path) => {
+                let bytes = fs::read(path).ok()?;
+                (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
+            }
+            Source::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),
+        }
     }
 }
 
@@ -238,7 +273,7 @@ fn function_row(
         is_kernel: code.map_or(named.is_kernel, |code| code.is_kernel),
         code_bytes: code.map(|code| u64::from(code.symbol_bytes)),
         memory_instruction_count: counts.map(|counts| counts.all),
-        uncovered_instruction_count: counts.map(|counts| counts.uncovered()),
+        uncovered_instruction_count: counts.map(observable::MemoryInstructions::uncovered),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Identifiers that are local to a run become unique in the capture.
+//! Identifiers that are local to a run become unique in the capture: the run's number stands above them.
 
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 
@@ -6,14 +6,26 @@ use super::RunRows;
 
 /// Bits of an identifier that stay the run's own.
 const LOCAL_BITS: u32 = 40;
+/// The last run whose identifiers can be made unique.
+pub(crate) const LAST_RUN: RunId = RunId((1 << (u64::BITS - LOCAL_BITS)) - 1);
 
 /// An identifier of a run as the capture has it.
-fn global(run_id: RunId, local: u64) -> u64 {
+pub(crate) fn global(run_id: RunId, local: u64) -> u64 {
     u64::from(run_id.0) << LOCAL_BITS | local & ((1 << LOCAL_BITS) - 1)
 }
 
+/// The run's own form of an identifier that is unique in the capture.
+pub(crate) fn local(global: u64) -> u64 {
+    global & ((1 << LOCAL_BITS) - 1)
+}
+
+/// A launch's ordinal in its run.
+pub(crate) fn ordinal(kernel_id: KernelId) -> u64 {
+    local(kernel_id.0)
+}
+
 /// An identifier that can be made unique in the capture.
-trait Local {
+pub(super) trait Local {
     fn globalize(&mut self, run_id: RunId);
 }
 
@@ -48,7 +60,7 @@ macro_rules! globalize {
 
 impl RunRows {
     /// Gives every row the run's id, and every identifier its unique form. Hashes are the same everywhere.
-    pub(super) fn globalize(&mut self, run_id: RunId) {
+    pub(crate) fn globalize(&mut self, run_id: RunId) {
         globalize! { self, run_id,
             run: [] run_id;
             options: [] run_id;
@@ -68,7 +80,25 @@ impl RunRows {
             allocations: [allocation_id] run_id;
             copies: [op_id] run_id;
             fills: [op_id] run_id;
+            bundles: [kernel_id] run_id;
+            symbols: [kernel_id];
             losses: [kernel_id] run_id;
+        }
+        for symbol in &mut self.symbols {
+            symbol.content_id = global(run_id, symbol.content_id);
+        }
+    }
+
+    /// Gives every row of a replay the run's id. Its launches are those of the capture, and have their identifiers.
+    pub(crate) fn name_run(&mut self, run_id: RunId) {
+        globalize! { self, run_id,
+            run: [] run_id;
+            options: [] run_id;
+            devices: [] run_id;
+            launch_runs: [] run_id;
+            replays: [] run_id;
+            counters: [] run_id;
+            losses: [] run_id;
         }
     }
 }

@@ -6,6 +6,7 @@ use stallmap_finish::finish;
 use stallmap_finish::summary::Summary;
 use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::Row;
@@ -24,29 +25,34 @@ use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 pub(crate) struct Finished {
     pub(crate) summary: Summary,
     pub(crate) reader: CaptureReader,
-    _folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Finished {
-    fn rows<R: Row>(&self) -> Vec<R> {
+    pub(crate) fn rows<R: Row>(&self) -> Vec<R> {
         self.reader.read_rows().unwrap()
     }
 }
 
 /// Finishes the example recording after a change to its folder.
 pub(crate) fn finished(change: impl FnOnce(&Path)) -> Finished {
+    finished_with(|_| (), change)
+}
+
+/// Finishes the example recording with more in its access run, after a change to its folder.
+pub(crate) fn finished_with(more: impl FnOnce(&mut SegmentWriter), change: impl FnOnce(&Path)) -> Finished {
     let folder = tempfile::tempdir().unwrap();
-    let partial = recording::write(folder.path());
+    let partial = recording::write_with(folder.path(), more);
     change(&partial);
     let output = folder.path().join("program.stallmap");
     let summary = finish(&partial, &output, &|_| ()).unwrap();
     let reader = CaptureReader::open(&output).unwrap();
     let violations = check(&reader);
     assert_eq!(violations, [], "{:#?}", summary.losses);
-    Finished { summary, reader, _folder: folder }
+    Finished { summary, reader, folder }
 }
 
-fn kernel_id(run: u64, ordinal: u64) -> KernelId {
+pub(crate) fn kernel_id(run: u64, ordinal: u64) -> KernelId {
     KernelId(run << 40 | ordinal)
 }
 

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod append;
+mod bundles;
 mod code;
 mod finish;
 mod recording;
 mod recover;
+mod replays;
 mod size;

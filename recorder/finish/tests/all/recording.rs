@@ -46,6 +46,11 @@ pub(crate) fn kernel() -> FunctionId {
 
 /// Writes the recording; returns its folder.
 pub(crate) fn write(folder: &Path) -> PathBuf {
+    write_with(folder, |_| ())
+}
+
+/// Writes the recording, with more at the end of its access run.
+pub(crate) fn write_with(folder: &Path, more: impl FnOnce(&mut SegmentWriter)) -> PathBuf {
     let partial = folder.join("program.stallmap.partial");
     fs::create_dir_all(partial.join("cubins")).unwrap();
     let name = format!("{}.cubin", blake3::hash(CUBIN).to_hex());
@@ -54,13 +59,18 @@ pub(crate) fn write(folder: &Path) -> PathBuf {
         "passes": [{"instrument": "accesses", "process_id": 10, "started_ns": 5, "exit_code": 0},
                    {"instrument": "pc_samples", "process_id": 20, "started_ns": 6, "exit_code": 0}]}"#;
     fs::write(partial.join("recording.json"), recording).unwrap();
-    accesses(&partial);
+    accesses(&partial, more);
     samples(&partial);
     partial
 }
 
 /// Replaces the access run by one with a single launch of these requests.
 pub(crate) fn with_requests(partial: &Path, records: &[u8]) {
+    with_requests_and(partial, records, |_| ());
+}
+
+/// Replaces the access run by one with a single launch of these requests, and more at its end.
+pub(crate) fn with_requests_and(partial: &Path, records: &[u8], more: impl FnOnce(&mut SegmentWriter)) {
     fs::remove_dir_all(partial.join("run-accesses-10")).unwrap();
     let mut segment = segment(partial, "run-accesses-10");
     describe_run(&mut segment, Instrument::Accesses, 10);
@@ -68,6 +78,7 @@ pub(crate) fn with_requests(partial: &Path, records: &[u8]) {
     before_launch(&mut segment, 0);
     segment.append_requests(0, records).unwrap();
     put(&mut segment, [launch_run(0)]);
+    more(&mut segment);
     put(&mut segment, [fact("clean_end", "true")]);
 }
 
@@ -78,16 +89,16 @@ pub(crate) fn add_child(partial: &Path, instrument: Instrument, process_id: u32,
     put(&mut segment, [fact("clean_end", "true")]);
 }
 
-fn segment(partial: &Path, name: &str) -> SegmentWriter {
+pub(crate) fn segment(partial: &Path, name: &str) -> SegmentWriter {
     fs::create_dir_all(partial.join(name)).unwrap();
     SegmentWriter::create(&partial.join(name).join("rows.seg")).unwrap()
 }
 
-fn put<R: Row>(segment: &mut SegmentWriter, rows: impl IntoIterator<Item = R>) {
+pub(crate) fn put<R: Row>(segment: &mut SegmentWriter, rows: impl IntoIterator<Item = R>) {
     segment.append_batch(R::TABLE.name, &R::batch(rows).unwrap()).unwrap();
 }
 
-fn accesses(partial: &Path) {
+fn accesses(partial: &Path, more: impl FnOnce(&mut SegmentWriter)) {
     let mut segment = segment(partial, "run-accesses-10");
     describe_run(&mut segment, Instrument::Accesses, 10);
     python(&mut segment);
@@ -101,6 +112,7 @@ fn accesses(partial: &Path) {
         );
         put(&mut segment, [OpEnd { op_id: OpId(ordinal + 1), end_ns: 20 + ordinal.cast_signed() * 10 }]);
     }
+    more(&mut segment);
     put(&mut segment, [fact("ended_ns", "99"), fact("clean_end", "true"), fact("torch_version", "2.11.0")]);
 }
 
@@ -128,7 +140,7 @@ fn samples(partial: &Path) {
     put(&mut segment, [fact("clean_end", "true"), fact("sampling_period_cycles", "256")]);
 }
 
-fn run(instrument: Instrument, process_id: u32) -> Run {
+pub(crate) fn run(instrument: Instrument, process_id: u32) -> Run {
     Run {
         run_id: RunId(0),
         instrument,
@@ -153,7 +165,7 @@ fn run(instrument: Instrument, process_id: u32) -> Run {
     }
 }
 
-fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, process_id: u32) {
+pub(crate) fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, process_id: u32) {
     put(segment, [run(instrument, process_id)]);
     put(segment, [RunOption { run_id: RunId(0), name: "spaces".into(), value: "[]".into() }]);
     put(
@@ -352,7 +364,7 @@ fn launch(ordinal: u64) -> Launch {
     }
 }
 
-fn launch_run(ordinal: u64) -> LaunchRun {
+pub(crate) fn launch_run(ordinal: u64) -> LaunchRun {
     LaunchRun {
         run_id: RunId(0),
         ordinal,
@@ -373,7 +385,7 @@ fn launch_run(ordinal: u64) -> LaunchRun {
     }
 }
 
-fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, samples: u64) -> RawSample {
+pub(crate) fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, samples: u64) -> RawSample {
     RawSample {
         correlation_id: 100 + ordinal,
         cubin_crc: CRC,
@@ -384,12 +396,12 @@ fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, samples: u64) -> 
     }
 }
 
-fn fact(name: &str, value: &str) -> RunFact {
+pub(crate) fn fact(name: &str, value: &str) -> RunFact {
     RunFact { name: name.into(), value: value.into() }
 }
 
 /// A launch's records: two blocks, each with a regular load, an irregular store, and a load in the callee.
-fn requests(ordinal: u64) -> Vec<u8> {
+pub(crate) fn requests(ordinal: u64) -> Vec<u8> {
     let mut records = Vec::new();
     for block in [1, 0] {
         let request = Request {

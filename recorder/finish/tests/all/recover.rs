@@ -17,6 +17,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::run::Run;
 
+use crate::bundles;
 use crate::recording::{self, REQUESTS};
 
 /// Ordinals of launches whose row is complete in a segment, and of launches of which requests are.
@@ -29,7 +30,7 @@ fn complete(segment: &Path) -> (BTreeSet<u64>, BTreeSet<u64>) {
                 launches.extend(Launch::read_all(&batch).unwrap().iter().map(|launch| launch.ordinal));
             }
             Frame::Requests { launch_ordinal, .. } => drop(requests.insert(launch_ordinal)),
-            Frame::Rows { .. } => {}
+            Frame::Rows { .. } | Frame::Pages { .. } => {}
         }
     }
     (launches, requests)
@@ -41,7 +42,7 @@ proptest! {
     #[test]
     fn nothing_complete_is_lost(cut in any::<Index>(), flip in any::<Index>(), damage in any::<bool>()) {
         let folder = tempfile::tempdir().unwrap();
-        let partial = recording::write(folder.path());
+        let partial = recording::write_with(folder.path(), bundles::record);
         let segment = partial.join("run-accesses-10/rows.seg");
         let mut bytes = fs::read(&segment).unwrap();
         if damage {

@@ -1,0 +1,265 @@
+//! A capture and the replays of its launches, written as one capture.
+//!
+//! Tables to which nothing comes are copied byte for byte, and so are the cubins. Into the others the new rows are
+//! merged batch by batch, so that what is in memory does not grow with the old capture.
+
+mod before;
+mod merge;
+mod replays;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::reader::{CaptureReader, TableFile};
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::replay::{Counter, Replay};
+use stallmap_schema::tables::run::{Device, Run, RunOption};
+use stallmap_schema::word::{Instrument, LossKind};
+
+use self::before::Before;
+use self::merge::Merge;
+use crate::access_table;
+use crate::accesses::{self, Source};
+use crate::code::{CodeMap, Modules};
+use crate::error::FinishError;
+use crate::loss::Losses;
+use crate::recording::Folder;
+use crate::runs::{self, RunState};
+use crate::sampling;
+use crate::summary::{Progress, Summary};
+
+/// Rows of a batch of rows that are built one by one.
+const BATCH_ROWS: usize = 64 << 10;
+
+const HAS_ACCESSES: &str = "the capture has the launch's accesses already";
+
+/// A capture while replays are appended to it.
+struct Appending<'a> {
+    reader: Arc<CaptureReader>,
+    folder: &'a Folder,
+    before: Before,
+    runs: Vec<RunState>,
+    losses: Losses,
+    modules: Modules,
+    maps: BTreeMap<RunId, CodeMap>,
+    used: BTreeSet<FunctionId>,
+    writer: CaptureWriter,
+    /// Tables that are in the new capture.
+    written: BTreeSet<&'static str>,
+}
+
+pub(crate) fn append(
+    capture: &Path,
+    folder: &Folder,
+    output: &Path,
+    progress: &dyn Fn(Progress),
+) -> Result<Summary, FinishError> {
+    let mut appending = Appending::read(capture, folder, output, progress)?;
+    appending.write_accesses(progress)?;
+    progress(Progress { stage: "writing tables", done: 0, total: 1 });
+    appending.write_tables()?;
+    let losses = appending.write_losses()?;
+    progress(Progress { stage: "copying the capture", done: 0, total: 1 });
+    appending.copy_rest()?;
+    let manifest = appending.writer.finish()?;
+    Ok(Summary::new(&appending.runs, losses, manifest, output))
+}
+
+impl<'a> Appending<'a> {
+    fn read(
+        capture: &Path,
+        folder: &'a Folder,
+        output: &Path,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Self, FinishError> {
+        progress(Progress { stage: "reading the capture", done: 0, total: 1 });
+        let reader = Arc::new(CaptureReader::open(capture)?);
+        let writer = CaptureWriter::create(output, Form::File)?;
+        let before = Before::read(&reader)?;
+        progress(Progress { stage: "reading segments", done: 0, total: folder.runs.len() as u64 });
+        let ids = before.run_ids(folder.runs.len(), &reader)?;
+        let mut losses = Losses::default();
+        let mut runs = runs::read_replays(folder, ids, &mut losses);
+        for run in &mut runs {
+            replays::settle(run, &before, &mut losses);
+        }
+        progress(Progress { stage: "reading cubins", done: 0, total: 1 });
+        let modules = modules(&reader, &before, &mut runs, &mut losses);
+        let maps =
+            runs.iter().map(|run| (run.run_id(), CodeMap::new(&run.rows.code_ranges, &modules))).collect();
+        let (used, written) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Self { reader, folder, before, runs, losses, modules, maps, used, writer, written })
+    }
+
+    /// Accesses of launches that have none in the capture, of each launch those of its first replay that counts.
+    fn write_accesses(&mut self, progress: &dyn Fn(Progress)) -> Result<(), FinishError> {
+        let chosen = self.choose_accesses();
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let mut merge = Merge::new(&self.reader, table::<MemoryAccess>())?;
+        let total = chosen.len() as u64;
+        for (done, (kernel_id, (run, launch))) in (0..).zip(chosen) {
+            progress(Progress { stage: "sorting accesses", done, total });
+            let Some(run) = self.runs.get_mut(run) else { continue };
+            let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
+            let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
+            let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
+            let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
+            let scratch = &self.folder.path;
+            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, code, scratch };
+            let writer = &mut self.writer;
+            let converted = accesses::convert(&source, &mut |batch| merge.push(&batch, writer))?;
+            access_table::count(row, &converted, &mut self.losses);
+            self.used.extend(&converted.functions);
+        }
+        merge.finish(&mut self.writer)?;
+        self.written.insert(MemoryAccess::TABLE.name);
+        Ok(())
+    }
+
+    /// Which launch of which run the accesses of each launch come from; those of all others are dropped and counted.
+    fn choose_accesses(&mut self) -> BTreeMap<KernelId, (usize, usize)> {
+        let mut chosen = BTreeMap::new();
+        for (index, run) in self.runs.iter_mut().enumerate() {
+            if run.row.instrument != Instrument::Accesses {
+                continue;
+            }
+            for (launch, row) in run.rows.launch_runs.iter_mut().enumerate() {
+                let has_some = self.before.bundles.get(&row.kernel_id).is_some_and(|row| row.has_accesses);
+                let reason = match run.unusable.get(&row.ordinal) {
+                    Some(reason) => Some((LossKind::Replay, *reason)),
+                    None if has_some || chosen.contains_key(&row.kernel_id) => {
+                        Some((LossKind::Access, HAS_ACCESSES))
+                    }
+                    None => None,
+                };
+                match reason {
+                    None => drop(chosen.insert(row.kernel_id, (index, launch))),
+                    Some((kind, reason)) => {
+                        let count = row.request_count.unwrap_or(0);
+                        self.losses.add_at(row.run_id, kind, reason, count, Some(row.kernel_id));
+                        (row.request_count, row.lane_access_count) = (None, None);
+                        row.lost_request_count = Some(row.lost_request_count.unwrap_or(0) + count);
+                        row.recorded = false;
+                    }
+                }
+            }
+        }
+        chosen
+    }
+
+    fn write_tables(&mut self) -> Result<(), FinishError> {
+        let bundles = self.before.bundles.iter();
+        let launched = bundles.map(|(kernel_id, bundled)| (*kernel_id, bundled.function_id)).collect();
+        let samples = sampling::merge(&mut self.runs, &self.maps, &self.modules, &launched, &mut self.losses);
+        self.used.extend(samples.functions());
+        self.merge(samples.rows())?;
+        for function in &self.before.functions {
+            self.used.remove(&function.function_id);
+        }
+        let functions = self.modules.function_rows(&self.used);
+        self.merge(functions)?;
+        let (mut options, mut devices) = (Vec::new(), Vec::new());
+        for run in &mut self.runs {
+            options.append(&mut run.rows.options);
+            run.rows.devices.sort_by_key(|row| row.device_id);
+            devices.append(&mut run.rows.devices);
+        }
+        self.merge::<RunOption>(options)?;
+        self.merge::<Device>(devices)?;
+        let rows: Vec<Run> = self.runs.iter().map(|run| run.row.clone()).collect();
+        self.merge(rows)?;
+        let rows: Vec<LaunchRun> = self.of_runs(|run| &run.rows.launch_runs);
+        self.merge(rows)?;
+        let rows: Vec<Replay> = self.of_runs(|run| &run.rows.replays);
+        self.merge(rows)?;
+        let mut rows: Vec<Counter> = self.of_runs(|run| &run.rows.counters);
+        rows.sort_by(|a, b| counter_order(a).cmp(&counter_order(b)));
+        self.merge(rows)
+    }
+
+    /// Rows of all runs, one run after the other.
+    fn of_runs<R: Clone>(&self, rows: impl Fn(&RunState) -> &Vec<R>) -> Vec<R> {
+        self.runs.iter().flat_map(|run| rows(run).iter().cloned()).collect()
+    }
+
+    fn write_losses(&mut self) -> Result<Vec<Loss>, FinishError> {
+        let losses = std::mem::take(&mut self.losses).into_rows();
+        self.merge(losses.iter().cloned())?;
+        Ok(losses)
+    }
+
+    /// Merges sorted rows into their table.
+    fn merge<R: Row>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() {
+            return Ok(());
+        }
+        let mut merge = Merge::new(&self.reader, table::<R>())?;
+        while rows.peek().is_some() {
+            merge.push(&R::batch(rows.by_ref().take(BATCH_ROWS))?, &mut self.writer)?;
+        }
+        merge.finish(&mut self.writer)?;
+        self.written.insert(R::TABLE.name);
+        Ok(())
+    }
+
+    /// Copies what nothing came to, tables that this release does not know too.
+    fn copy_rest(&mut self) -> Result<(), FinishError> {
+        for table in self.reader.tables().iter().filter(|table| !self.written.contains(table.name.as_str())) {
+            let path = entry::table(&table.name);
+            let bytes = self.reader.verified_entry(&path)?;
+            let file = TableFile { name: table.name.clone(), path, rows: table.rows, bytes };
+            self.writer.copy_table(&file)?;
+        }
+        for file in &self.reader.manifest().files {
+            self.writer.add_file(&file.path, &self.reader.verified_entry(&file.path)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn table<R: Row>() -> &'static TableDef {
+    const { &R::TABLE }
+}
+
+fn counter_order(row: &Counter) -> (KernelId, &str, RunId, u32) {
+    (row.kernel_id, &row.metric, row.run_id, row.repeat)
+}
+
+/// The modules of the capture that the replays loaded. Modules of the replayer's own are none of the program's.
+fn modules(
+    reader: &Arc<CaptureReader>,
+    before: &Before,
+    runs: &mut [RunState],
+    losses: &mut Losses,
+) -> Modules {
+    let mut wanted: BTreeSet<ModuleId> = BTreeSet::new();
+    for run in runs.iter_mut() {
+        run.rows.code_ranges.retain(|range| before.modules.contains_key(&range.module_id));
+        wanted.extend(run.rows.code_ranges.iter().map(|range| range.module_id));
+        wanted.extend(std::mem::take(&mut run.rows.modules).iter().map(|row| row.module_id));
+    }
+    let rows = wanted.iter().filter_map(|module_id| before.modules.get(module_id).cloned());
+    let mut modules = Modules::of_capture(reader, rows);
+    for function in before.functions.iter().filter(|row| before.modules.contains_key(&row.module_id)) {
+        modules.add_function(function.function_id, function.module_id, &function.name, function.is_kernel);
+    }
+    for range in runs.iter().flat_map(|run| &run.rows.code_ranges) {
+        modules.add_function(range.function_id, range.module_id, &range.name, range.is_kernel);
+    }
+    let first = runs.first().map_or(before.next_run, RunState::run_id);
+    for (module, cause) in modules.damaged().filter(|(module, _)| wanted.contains(&module.module_id)) {
+        let detail = losses.add(first, LossKind::Code, "cubin cannot be read", 1);
+        detail.get_or_insert_with(|| format!("cubin {}: {cause}", module.content_hash));
+    }
+    modules
+}

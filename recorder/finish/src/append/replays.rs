@@ -1,0 +1,93 @@
+//! The rows of runs that replayed launches: which launch each row is of, and which replays' results count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_schema::id::KernelId;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::replay::{Counter, Replay};
+use stallmap_schema::word::{LossKind, Match, ReplayResult};
+
+use super::before::Before;
+use crate::launches;
+use crate::loss::Losses;
+use crate::runs::RunState;
+
+const NO_BUNDLE: &str = "the capture holds no bundle of the launch";
+pub(super) const NOT_VERIFIED: &str = "replay did not verify";
+const NOT_CHECKED: &str = "replay was not checked";
+
+/// Brings a run's rows together, and drops and counts what belongs to no bundle of the capture.
+pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
+    let run_id = run.run_id();
+    let rows = &mut run.rows;
+    let named = rows.replays.iter().map(|row| row.kernel_id);
+    run.row.reference_run_id =
+        before.reference(named.chain(rows.launch_runs.iter().map(|row| row.kernel_id)));
+    let mut unknown = BTreeSet::new();
+    let mut is_known = |kernel_id: KernelId, ordinal: u64| {
+        let is_known = before.bundles.contains_key(&kernel_id);
+        if !is_known {
+            unknown.insert(ordinal);
+        }
+        is_known
+    };
+    rows.replays.retain(|row| is_known(row.kernel_id, row.ordinal));
+    rows.launch_runs.retain(|row| is_known(row.kernel_id, row.ordinal));
+    losses.add(run_id, LossKind::Replay, NO_BUNDLE, unknown.len() as u64);
+    rows.replays = once(std::mem::take(&mut rows.replays), |row: &Replay| row.ordinal);
+    rows.launch_runs = launches::last_states(std::mem::take(&mut rows.launch_runs));
+    for row in &mut rows.launch_runs {
+        row.matched = Match::Replayed;
+        row.match_reason = None;
+    }
+    run.unusable = unusable(&rows.replays, &rows.launch_runs);
+    let kernels: BTreeMap<u64, KernelId> =
+        rows.launch_runs.iter().map(|row| (row.ordinal, row.kernel_id)).collect();
+    for mut loss in std::mem::take(&mut rows.losses) {
+        // An instrument that knows nothing of replays names a launch by its ordinal.
+        let named = loss.kernel_id.map(|id| kernels.get(&id.0).copied().unwrap_or(id));
+        loss.kernel_id = named.filter(|kernel_id| before.bundles.contains_key(kernel_id));
+        losses.add_row(loss);
+    }
+    settle_counters(run, before, losses);
+}
+
+/// Launches of a run whose measurements do not count, by ordinal, with the reason.
+fn unusable(replays: &[Replay], launches: &[LaunchRun]) -> BTreeMap<u64, &'static str> {
+    let results: BTreeMap<u64, ReplayResult> = replays.iter().map(|row| (row.ordinal, row.result)).collect();
+    let reason = |row: &LaunchRun| match results.get(&row.ordinal) {
+        Some(ReplayResult::Verified | ReplayResult::Unstable) => None,
+        Some(ReplayResult::Different | ReplayResult::Failed) => Some((row.ordinal, NOT_VERIFIED)),
+        None => Some((row.ordinal, NOT_CHECKED)),
+    };
+    launches.iter().filter_map(reason).collect()
+}
+
+/// A counter takes several replays, so all of the launch's in the run must have verified.
+fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
+    let run_id = run.run_id();
+    let mut verdicts: BTreeMap<KernelId, bool> = BTreeMap::new();
+    for replay in &run.rows.replays {
+        let verified = matches!(replay.result, ReplayResult::Verified | ReplayResult::Unstable);
+        let all = verdicts.entry(replay.kernel_id).or_insert(true);
+        *all &= verified;
+    }
+    let counters = std::mem::take(&mut run.rows.counters);
+    let kept = counters.into_iter().filter(|counter: &Counter| {
+        let reason = match verdicts.get(&counter.kernel_id) {
+            _ if !before.bundles.contains_key(&counter.kernel_id) => NO_BUNDLE,
+            Some(true) => return true,
+            Some(false) => NOT_VERIFIED,
+            None => NOT_CHECKED,
+        };
+        let known = Some(counter.kernel_id).filter(|kernel_id| before.bundles.contains_key(kernel_id));
+        losses.add_at(run_id, LossKind::Replay, reason, 1, known);
+        false
+    });
+    run.rows.counters = once(kept.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
+}
+
+/// Rows sorted by their key; of rows with one key the last.
+fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
+}
