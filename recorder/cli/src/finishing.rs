@@ -1,14 +1,15 @@
 //! From the recording's folder to the capture, with progress for who watches and a summary for who reads.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use stallmap_finish::error::FinishError;
-use stallmap_finish::summary::{Progress, RunSummary, Summary};
+use stallmap_finish::summary::{BundleSummary, Progress, RunSummary, Summary};
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::word::Instrument;
+use stallmap_schema::word::{Instrument, ReplayResult};
 
 use crate::exit::Failure;
 use crate::folder;
@@ -39,6 +40,25 @@ pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messa
     Ok(())
 }
 
+/// Writes a capture with the replays in `folder` added to those of `capture`; it may replace it.
+pub(crate) fn append(
+    capture: &Path,
+    folder: &Path,
+    output: &Path,
+    messages: Messages,
+) -> Result<(), Failure> {
+    let bar = progress_bar(messages);
+    let place = beside(output);
+    let appended = stallmap_finish::append(capture, folder, &place, &|progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let summary = appended.map_err(failure)?;
+    let renamed = fs::rename(&place, output).with_context(|| format!("replace `{}`", output.display()));
+    renamed.map_err(Failure::not_written)?;
+    messages.result(written(&summary, output));
+    warnings(&summary).into_iter().for_each(message::warning);
+    Ok(())
+}
+
 /// A name in the same folder that nobody else uses.
 fn beside(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
@@ -55,7 +75,7 @@ fn failure(error: FinishError) -> Failure {
     }
 }
 
-fn progress_bar(messages: Messages) -> ProgressBar {
+pub(crate) fn progress_bar(messages: Messages) -> ProgressBar {
     if messages.0.quiet {
         return ProgressBar::hidden();
     }
@@ -88,8 +108,43 @@ fn written(summary: &Summary, output: &Path) -> String {
         let samples = sum(Instrument::PcSamples, |run| run.sample_count);
         parts.push(format!("{} samples of {} launches", grouped(samples), grouped(launches)));
     }
+    parts.extend(bundles(&summary.bundles));
+    parts.extend(replays(&summary.runs));
     let bytes = grouped(summary.bytes);
     format!("wrote `{}`, {bytes} bytes: {}", output.display(), parts.join("; "))
+}
+
+/// How many of the launches that were selected for replay can be replayed.
+fn bundles(bundles: &BundleSummary) -> Option<String> {
+    let [bundled, selected] = [bundles.bundle_count, bundles.selected_count].map(grouped);
+    let bytes = grouped(bundles.content_bytes);
+    (bundles.selected_count > 0)
+        .then(|| format!("{bundled} bundles of {selected} selected launches, {bytes} bytes of memory"))
+}
+
+/// What came of replays.
+fn replays(runs: &[RunSummary]) -> Option<String> {
+    let mut results: BTreeMap<ReplayResult, u64> = BTreeMap::new();
+    for (result, count) in runs.iter().flat_map(|run| &run.replays) {
+        *results.entry(*result).or_default() += count;
+    }
+    let of_result = |(result, count): (&ReplayResult, &u64)| format!("{} {}", grouped(*count), result.word());
+    let named: Vec<String> = results.iter().map(of_result).collect();
+    let all = grouped(results.values().sum());
+    let counters = grouped(runs.iter().map(|run| run.counter_count).sum());
+    let counted = if counters == "0" { String::new() } else { format!("; {counters} counters") };
+    (!named.is_empty()).then(|| format!("{all} replays: {}{counted}", named.join(", ")))
+}
+
+/// Launches that were selected for replay and cannot be replayed, by reason.
+fn refusals(bundles: &BundleSummary) -> Vec<String> {
+    let mut refusals: Vec<(&String, &u64)> = bundles.refusals.iter().collect();
+    refusals.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), *reason));
+    let selected = grouped(bundles.selected_count);
+    let line = |(reason, count): (&String, &u64)| {
+        format!("{} of {selected} selected launches cannot be replayed: {reason}", grouped(*count))
+    };
+    refusals.into_iter().map(line).collect()
 }
 
 /// What the reader of the capture must know.
@@ -97,7 +152,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
     let mut warnings = Vec::new();
     for run in &summary.runs {
         let (word, process) = (run.run.instrument.word(), run.run.process_id);
-        if run.launch_count == 0 {
+        if run.launch_count == 0 && run.replays.is_empty() {
             warnings.push(format!("no launches seen in the {word} run of process {process}"));
         }
         if run.unmatched_launch_count > 0 {
@@ -107,6 +162,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(refusals(&summary.bundles));
     warnings.extend(lost(&summary.losses));
     warnings
 }
@@ -162,6 +218,29 @@ mod tests {
     #[test]
     fn numbers_are_grouped() {
         assert_eq!([0, 999, 1000, 35_651_584].map(grouped), ["0", "999", "1,000", "35,651,584"]);
+    }
+
+    #[test]
+    fn bundles_and_refusals_are_counted() {
+        let refusals_of = |pairs: &[(&str, u64)]| {
+            pairs.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect::<BTreeMap<_, _>>()
+        };
+        let summary = BundleSummary {
+            selected_count: 1200,
+            bundle_count: 1197,
+            content_bytes: 4_096_000,
+            refusals: refusals_of(&[("device-side launch", 1), ("peer memory", 2)]),
+        };
+        let line = "1,197 bundles of 1,200 selected launches, 4,096,000 bytes of memory";
+        assert_eq!(bundles(&summary).as_deref(), Some(line));
+        assert_eq!(
+            refusals(&summary),
+            [
+                "2 of 1,200 selected launches cannot be replayed: peer memory",
+                "1 of 1,200 selected launches cannot be replayed: device-side launch",
+            ]
+        );
+        assert_eq!(bundles(&BundleSummary::default()), None);
     }
 
     #[test]
