@@ -38,6 +38,8 @@ pub struct Config {
     pub python: bool,
     /// Which launches are recorded as bundles, for replay; none where null.
     pub bundles: Option<Bundles>,
+    /// Whether the process replays launches of a capture: only those that it announces are recorded, as runs of them.
+    pub replays: bool,
 }
 
 /// Which launches of an access pass become bundles, among those that the selection lets through.
@@ -137,6 +139,7 @@ impl Default for Config {
             sampling_buffer_bytes: 64 << 20,
             python: true,
             bundles: None,
+            replays: false,
         }
     }
 }

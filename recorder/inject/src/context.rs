@@ -15,6 +15,8 @@ pub struct Context {
     pub op_id: OpId,
     /// The Python stack of its call.
     pub pystates_hash: Option<PystatesHash>,
+    /// What the shapes of its arguments are, as a hash that holds in this process; 0 for regions.
+    pub shapes_hash: u64,
 }
 
 thread_local! {
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_op_that_never_ended_does_not_survive_its_parent() {
-        let op = |id| Context { op_id: OpId(id), pystates_hash: None };
+        let op = |id| Context { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
         push(op(1));
         push(op(2));
         push(op(3));

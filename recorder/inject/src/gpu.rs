@@ -11,6 +11,7 @@ use stallmap_schema::word::LossKind;
 use crate::guard::say;
 use crate::session;
 
+pub mod bundle;
 pub mod call;
 pub mod code;
 pub mod counters;

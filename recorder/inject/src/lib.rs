@@ -12,5 +12,6 @@ pub mod context;
 pub mod entry;
 pub mod gpu;
 pub mod guard;
+pub mod replayed;
 pub mod session;
 pub mod torch;

@@ -16,7 +16,7 @@ use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
 
 use crate::guard::say;
-use compress::{Compressed, Compressors};
+use compress::{Compressed, Compressors, Raw};
 use tables::{Batch, Tables};
 
 mod compress;
@@ -32,8 +32,8 @@ const QUEUE: usize = 64;
 enum Message {
     /// Rows of one table.
     Rows(Batch),
-    /// Records of one launch, which a compressing thread will deliver.
-    Requests(Receiver<Compressed>),
+    /// Records of one launch, or contents of pages, which a compressing thread will deliver.
+    Frame(Receiver<Compressed>),
     /// Write everything, then answer.
     Flush(SyncSender<()>),
 }
@@ -208,7 +208,14 @@ where
 /// Records the requests of a launch, as the GPU wrote them.
 pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
     if let Some(session) = session() {
-        session.send(Message::Requests(session.compressors.compress(ordinal, records)));
+        session.send(Message::Frame(session.compressors.compress(Raw::Requests { ordinal, records })));
+    }
+}
+
+/// Records contents of pages, whose content_ids count on from the first one's.
+pub fn emit_pages(first_content_id: u64, bytes: Vec<u8>) {
+    if let Some(session) = session() {
+        session.send(Message::Frame(session.compressors.compress(Raw::Pages { first_content_id, bytes })));
     }
 }
 
@@ -304,7 +311,7 @@ fn write(mut file: SegmentWriter, messages: &Receiver<Message>) {
             Ok(_) if failed => Ok(()),
             Ok(Message::Rows(batch)) => file.append_batch(batch.table, &batch.rows),
             // A compressing thread that is gone has said why.
-            Ok(Message::Requests(frame)) => frame.recv().map_or(Ok(()), |frame| file.append_frame(&frame?)),
+            Ok(Message::Frame(frame)) => frame.recv().map_or(Ok(()), |frame| file.append_frame(&frame?)),
             Ok(Message::Flush(answer)) => {
                 let flushed = file.flush();
                 answer.send(()).unwrap_or_default();

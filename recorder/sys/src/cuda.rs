@@ -25,6 +25,11 @@ pub const ATTRIBUTE_LOCAL_BYTES: c_int = 3;
 /// cuFuncGetAttribute: registers of a thread.
 pub const ATTRIBUTE_REGISTERS: c_int = 4;
 
+/// cuFuncGetAttribute: most dynamic shared memory that a launch may ask for, in bytes.
+pub const ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
+/// cuFuncGetAttribute: preferred shared memory carveout in percent, -1 for the driver's choice.
+pub const ATTRIBUTE_SHARED_CARVEOUT: c_int = 9;
+
 /// cuDeviceGetAttribute: SM clock in kHz.
 pub const DEVICE_CLOCK_KHZ: c_int = 13;
 /// cuDeviceGetAttribute: multiprocessors.
@@ -62,6 +67,8 @@ crate::functions! {
         kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
         /// (function of a kernel, kernel)
         kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
+        /// (address, bytes, module, name) of a variable
+        module_get_global: cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char) -> c_int;
         /// (device) of the current context
         context_get_device: cuCtxGetDevice(*mut c_int) -> c_int;
     }
@@ -84,7 +91,12 @@ pub struct LaunchKernel {
     pub extra: *const *const c_void,
 }
 
-/// The head of CUlaunchConfig.
+/// Bytes of a CUlaunchAttribute: its id as i32, four bytes of padding, 64 bytes of value.
+pub const LAUNCH_ATTRIBUTE_BYTES: usize = 72;
+/// The id of a launch attribute whose value's first word says whether the launch is cooperative.
+pub const LAUNCH_ATTRIBUTE_COOPERATIVE: c_int = 2;
+
+/// CUlaunchConfig.
 #[repr(C)]
 pub struct LaunchConfig {
     /// Grid x, y, z, block x, y, z.
@@ -93,6 +105,10 @@ pub struct LaunchConfig {
     pub shared_bytes: c_uint,
     /// The stream.
     pub stream: Handle,
+    /// Attributes, or null.
+    pub attributes: *const [u8; LAUNCH_ATTRIBUTE_BYTES],
+    /// How many there are.
+    pub attribute_count: c_uint,
 }
 
 /// Parameters of cuLaunchKernelEx.

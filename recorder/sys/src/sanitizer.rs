@@ -35,6 +35,8 @@ crate::functions! {
         alloc: sanitizerAlloc(Handle, *mut *mut c_void, usize) -> Code;
         /// (context, pointer, bytes): pinned, mapped at one address for host and device
         alloc_host: sanitizerAllocHost(Handle, *mut *mut c_void, usize) -> Code;
+        /// (context, pointer)
+        free_host: sanitizerFreeHost(Handle, *mut c_void) -> Code;
         /// (destination, source, bytes, stream)
         copy_to_device: sanitizerMemcpyHostToDeviceAsync(*mut c_void, *const c_void, usize, Handle) -> Code;
         /// (destination, source, bytes, stream)
@@ -84,6 +86,22 @@ pub mod resource {
     pub const MEMORY_ALLOC_ASYNC: u32 = 15;
     /// [`super::MemoryData`].
     pub const MEMORY_FREE_ASYNC: u32 = 16;
+}
+
+/// Flags of an allocation, SANITIZER_MEMORY_FLAG_*.
+pub mod memory_flag {
+    /// A module's variables.
+    pub const MODULE: u32 = 0x1;
+    /// Managed memory.
+    pub const MANAGED: u32 = 0x2;
+    /// Host memory that the device can access.
+    pub const HOST: u32 = 0x4 | 0x8;
+    /// Memory of another GPU.
+    pub const PEER: u32 = 0x10 | 0x20;
+    /// What cooperative groups need at run time.
+    pub const COOPERATIVE_GROUPS: u32 = 0x40;
+    /// What launches from the device need.
+    pub const DEVICE_LAUNCHES: u32 = 0x80;
 }
 
 /// Callback ids of the launch domain.

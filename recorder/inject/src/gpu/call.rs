@@ -4,7 +4,9 @@
 use std::ffi::c_void;
 use std::ptr::null;
 
-use stallmap_sys::cuda::{Handle, LaunchKernel, LaunchKernelEx, launch_id};
+use stallmap_sys::cuda::{
+    Handle, LAUNCH_ATTRIBUTE_BYTES, LAUNCH_ATTRIBUTE_COOPERATIVE, LaunchKernel, LaunchKernelEx, launch_id,
+};
 
 /// A launch call.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,39 @@ pub struct Call {
     pub pointers: *const *const c_void,
     /// cuLaunchKernel's `extra`, or null.
     pub extra: *const *const c_void,
+    /// cuLaunchKernelEx's attributes, or null, and how many there are.
+    pub attributes: (*const [u8; LAUNCH_ATTRIBUTE_BYTES], u32),
+    /// Whether the function called makes the launch cooperative; an attribute may do it too.
+    pub is_cooperative: bool,
+}
+
+/// Attributes that are read of a launch.
+const MOST_ATTRIBUTES: u32 = 32;
+
+impl Call {
+    /// The launch's attributes, 72 bytes each.
+    ///
+    /// # Safety
+    /// The launch call is running.
+    pub unsafe fn attributes(&self) -> Vec<u8> {
+        let (attributes, count) = self.attributes;
+        if attributes.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: the driver's own caller passed so many attributes, which live while the call runs.
+        let attributes =
+            unsafe { std::slice::from_raw_parts(attributes, count.min(MOST_ATTRIBUTES) as usize) };
+        attributes.as_flattened().to_vec()
+    }
+}
+
+/// Whether attributes make a launch cooperative.
+pub fn are_cooperative(attributes: &[u8]) -> bool {
+    attributes.as_chunks::<LAUNCH_ATTRIBUTE_BYTES>().0.iter().any(|attribute| {
+        let word =
+            |start: usize| attribute.get(start..)?.first_chunk().map(|bytes| i32::from_le_bytes(*bytes));
+        word(0) == Some(LAUNCH_ATTRIBUTE_COOPERATIVE) && word(8).is_some_and(|value| value != 0)
+    })
 }
 
 /// Reads the parameters of a launch function; `None` where they are not there.
@@ -38,7 +73,18 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
         // SAFETY: the driver's own caller passed the configuration, which lives while the call runs.
         let config = unsafe { config.as_ref() }?;
         let (shape, shared_bytes, stream) = (config.shape, config.shared_bytes, config.stream);
-        return Some(Call { function, shape, shared_bytes, stream, pointers, extra });
+        let attributes = (config.attributes, config.attribute_count);
+        let is_cooperative = false;
+        return Some(Call {
+            function,
+            shape,
+            shared_bytes,
+            stream,
+            pointers,
+            extra,
+            attributes,
+            is_cooperative,
+        });
     }
     let call = parameters.cast::<LaunchKernel>();
     let has_extra = !launch_id::COOPERATIVE.contains(&id);
@@ -51,6 +97,37 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
             stream: (&raw const (*call).stream).read(),
             pointers: (&raw const (*call).parameters).read(),
             extra: if has_extra { (&raw const (*call).extra).read() } else { null() },
+            attributes: (null(), 0),
+            is_cooperative: !has_extra,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_makes_a_launch_cooperative() {
+        let attribute = |id: i32, value: i32| {
+            let mut bytes = [0; LAUNCH_ATTRIBUTE_BYTES];
+            bytes[..4].copy_from_slice(&id.to_le_bytes());
+            bytes[8..12].copy_from_slice(&value.to_le_bytes());
+            bytes
+        };
+        let lists = [[attribute(4, 2), attribute(2, 1)], [attribute(4, 2), attribute(2, 0)]];
+        let call = |list: &[[u8; LAUNCH_ATTRIBUTE_BYTES]; 2]| Call {
+            function: Handle::NULL,
+            shape: [1; 6],
+            shared_bytes: 0,
+            stream: Handle::NULL,
+            pointers: null(),
+            extra: null(),
+            attributes: (list.as_ptr(), 2),
+            is_cooperative: false,
+        };
+        // SAFETY: the lists live longer than the calls.
+        let read = lists.each_ref().map(|list| are_cooperative(&unsafe { call(list).attributes() }));
+        assert_eq!(read, [true, false]);
     }
 }

@@ -1,7 +1,7 @@
 //! Modules and the functions in them: cubins to the recording's folder, names and identities to rows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use goblin::elf::Elf;
@@ -12,6 +12,8 @@ use stallmap_schema::word::LossKind;
 
 use crate::session;
 
+/// Symbol type of variables in ELF.
+const STT_OBJECT: u8 = 1;
 /// Symbol type of functions in ELF.
 const STT_FUNC: u8 = 2;
 /// Bit of a cubin symbol's `st_other` that marks a kernel.
@@ -26,6 +28,10 @@ pub struct Code {
     pub kernels: BTreeSet<String>,
     /// Mangled names of functions with code of their own that are no kernels.
     pub functions: Vec<String>,
+    /// Mangled names of its variables, and their bytes.
+    pub variables: Vec<(String, u64)>,
+    /// Where its cubin is stored.
+    pub path: Option<PathBuf>,
 }
 
 impl Code {
@@ -35,20 +41,39 @@ impl Code {
     }
 }
 
+/// Stored cubins that stand for others, by their own content: which module, and its content's hash.
+static ALIASES: Mutex<BTreeMap<[u8; 32], (ModuleId, String)>> = Mutex::new(BTreeMap::new());
+
+/// Says that a cubin, when it is loaded, is to be recorded as another one: a capture stores cubins without the code that
+/// nothing used, and replays are to name the module that the program loaded.
+pub fn alias(cubin: &[u8], module_id: ModuleId, content_hash: &str) {
+    let mut aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
+    aliases.insert(*blake3::hash(cubin).as_bytes(), (module_id, content_hash.to_owned()));
+}
+
+/// The module that a cubin is recorded as, with its content's hash; the last says whether it stands for another.
+fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
+    let content = blake3::hash(cubin);
+    let aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
+    match aliases.get(content.as_bytes()) {
+        Some((module_id, content_hash)) => (*module_id, content_hash.clone(), true),
+        None => (hash::module_id(cubin), content.to_hex().to_string(), false),
+    }
+}
+
 /// Every cubin seen in this process, by content.
 static SEEN: Mutex<BTreeMap<ModuleId, Arc<Code>>> = Mutex::new(BTreeMap::new());
 
 /// Records a cubin and gives what is in it; one that was seen before costs its hash only.
 pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
-    let content = blake3::hash(cubin);
-    let module_id = hash::module_id(cubin);
+    let (module_id, content_hash, is_alias) = identify(cubin);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(code) = seen.get(&module_id) {
         return Arc::clone(code);
     }
-    let content_hash = content.to_hex().to_string();
     let name = format!("{content_hash}.cubin");
-    let stored = session::directory().map(|directory| store(&directory.join("cubins"), &name, cubin));
+    let directory = session::directory().filter(|_| !is_alias).map(|directory| directory.join("cubins"));
+    let stored = directory.as_deref().map(|directory| store(directory, &name, cubin));
     let file = match stored {
         Some(Ok(())) => Some(format!("cubins/{name}")),
         Some(Err(error)) => {
@@ -57,6 +82,7 @@ pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
         }
         None => None,
     };
+    let is_stored = file.is_some();
     session::emit(Module {
         module_id,
         content_hash,
@@ -66,7 +92,9 @@ pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
         file,
         zeroed_bytes: 0,
     });
-    let code = Arc::new(parse(module_id, cubin));
+    let mut code = parse(module_id, cubin);
+    code.path = directory.filter(|_| is_stored).map(|directory| directory.join(name));
+    let code = Arc::new(code);
     seen.insert(module_id, Arc::clone(&code));
     code
 }
@@ -83,7 +111,13 @@ fn store(folder: &Path, name: &str, cubin: &[u8]) -> std::io::Result<()> {
 }
 
 fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
-    let mut code = Code { module_id, kernels: BTreeSet::new(), functions: Vec::new() };
+    let mut code = Code {
+        module_id,
+        kernels: BTreeSet::new(),
+        functions: Vec::new(),
+        variables: Vec::new(),
+        path: None,
+    };
     let elf = match Elf::parse(cubin) {
         Ok(elf) => elf,
         Err(error) => {
@@ -91,6 +125,7 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
             return code;
         }
     };
+    code.variables = variables(&elf);
     for symbol in elf.syms.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0) {
         let Some(name) = elf.strtab.get_at(symbol.st_name) else { continue };
         if symbol.st_other & ENTRY != 0 {
@@ -101,4 +136,22 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
         }
     }
     code
+}
+
+/// Variables in device memory and in the constant bank that programs fill.
+fn variables(elf: &Elf) -> Vec<(String, u64)> {
+    let section = |index: usize| {
+        elf.section_headers.get(index).and_then(|section| elf.shdr_strtab.get_at(section.sh_name))
+    };
+    let holds_variables = |name: &str| {
+        name == ".nv.global" || name.starts_with(".nv.global.") || name.starts_with(".nv.constant3")
+    };
+    let objects = elf.syms.iter().filter(|symbol| {
+        symbol.st_type() == STT_OBJECT
+            && symbol.st_size > 0
+            && section(symbol.st_shndx).is_some_and(holds_variables)
+    });
+    objects
+        .filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?.to_owned(), symbol.st_size)))
+        .collect()
 }

@@ -67,15 +67,19 @@ pub struct Resources {
 
 /// What a function needs; `function` must be loaded.
 pub fn resources(function: Handle) -> Resources {
-    let attribute = |attribute: c_int| {
-        let mut value = 0;
-        // SAFETY: the callback that names the function says that it is loaded; `value` outlives the call.
-        let code = unsafe { (driver()?.function_get_attribute)(&raw mut value, attribute, function) };
-        (code == 0).then(|| u32::try_from(value).ok()).flatten()
-    };
+    let attribute =
+        |attribute| function_attribute(function, attribute).and_then(|value| u32::try_from(value).ok());
     Resources {
         register_count: attribute(cuda::ATTRIBUTE_REGISTERS),
         static_shared_bytes: attribute(cuda::ATTRIBUTE_SHARED_BYTES),
         local_bytes: attribute(cuda::ATTRIBUTE_LOCAL_BYTES),
     }
+}
+
+/// An attribute of a function, by cuFuncGetAttribute's number; `function` must be loaded.
+pub fn function_attribute(function: Handle, attribute: c_int) -> Option<c_int> {
+    let mut value = 0;
+    // SAFETY: the callback that names the function says that it is loaded; `value` outlives the call.
+    let code = unsafe { (driver()?.function_get_attribute)(&raw mut value, attribute, function) };
+    (code == 0).then_some(value)
 }

@@ -30,8 +30,10 @@ use super::device;
 use super::name::text;
 use super::selection::Selector;
 use crate::guard::guard;
-use crate::{context, session};
-use buffer::{Buffer, Taken};
+use crate::{context, replayed, session};
+use buffer::Buffer;
+
+pub use buffer::Taken;
 
 mod buffer;
 
@@ -72,6 +74,8 @@ struct Pending {
     begin_ns: i64,
     correlation_id: u64,
     recorded: bool,
+    /// The launch of the capture that it replays.
+    replayed: Option<KernelId>,
 }
 
 thread_local! {
@@ -92,6 +96,14 @@ struct Sampler {
 unsafe impl Send for Sampler {}
 
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+
+/// What the launch that ended last gave; only where launches are replayed.
+static LAST: Mutex<Taken> = Mutex::new(Taken::EMPTY);
+
+/// The samples of the launch that ended last, in a session that replays.
+pub fn samples_of_last_launch() -> Taken {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 /// Subscribes to CUPTI.
 pub fn attach() -> Result<(), String> {
@@ -220,6 +232,9 @@ impl Instrument {
             return;
         }
         if data.site == ENTER {
+            if replayed::is_silent() {
+                return;
+            }
             // SAFETY: by this function's contract.
             if let Some(call) = unsafe { call::read(id, data.parameters) } {
                 self.launch_begins(data, call);
@@ -227,6 +242,9 @@ impl Instrument {
             return;
         }
         let taken = self.collect(data.context);
+        if replayed::is_session() {
+            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = taken.clone();
+        }
         if let Some(pending) = PENDING.with_borrow_mut(Option::take) {
             self.launch_ends(&pending, taken);
         }
@@ -245,6 +263,7 @@ impl Instrument {
             begin_ns: session::now_ns(),
             correlation_id: data.correlation_id.into(),
             recorded: decision.is_ok(),
+            replayed: replayed::current(),
         };
         PENDING.with_borrow_mut(|slot| *slot = Some(Box::new(pending)));
     }
@@ -262,7 +281,9 @@ impl Instrument {
         }
         if let Some(code) = state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
             let function_id = code.function_id(&launch.name);
-            emit_launch(launch, function_id, device_id);
+            if launch.replayed.is_none() {
+                emit_launch(launch, function_id, device_id);
+            }
             if !state.named.contains(&function_id) {
                 emit_name(launch, function_id, code);
                 state.named.insert(function_id);
@@ -274,8 +295,8 @@ impl Instrument {
         session::emit(LaunchRun {
             run_id: RunId(0),
             ordinal: launch.ordinal,
-            kernel_id: KernelId(launch.ordinal),
-            matched: Match::Reference,
+            kernel_id: launch.replayed.unwrap_or(KernelId(launch.ordinal)),
+            matched: if launch.replayed.is_some() { Match::Replayed } else { Match::Reference },
             match_reason: None,
             thread_id: session::thread_id(),
             stream_id,
@@ -391,9 +412,7 @@ impl Instrument {
                 session::lose(LossKind::Sample, "samples could not be read", 1, detail);
                 return taken;
             }
-            let more = answer.record(reasons);
-            taken.delivered += more.delivered;
-            taken.dropped += more.dropped;
+            taken.add(answer.record(reasons));
             if answer.data.remainingNumPcs == 0 {
                 return taken;
             }

@@ -22,6 +22,7 @@ use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
+use super::bundle::pages::PageSet;
 use crate::session;
 
 const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
@@ -86,6 +87,10 @@ struct Work {
     ended: VecDeque<(u64, LaunchRun)>,
     /// The launch that runs.
     running: Option<u64>,
+    /// A launch whose pages are gathered.
+    gathering: Option<u64>,
+    /// The pages of a launch that has ended.
+    gathered: Option<(u64, PageSet)>,
     /// Whether the reader is at work on something that is no longer in `ended`.
     busy: bool,
 }
@@ -148,24 +153,31 @@ impl Ring {
     }
 
     /// Says that a launch begins, of which one block in `block_stride` is recorded.
+    /// With `gathers` the reader collects the pages that it touches.
     pub fn begin(
         &self,
         api: &Sanitizer,
         stream: Handle,
         ordinal: u64,
         block_stride: u32,
+        gathers: bool,
     ) -> Result<(), String> {
         let field = self.control as usize + std::mem::offset_of!(Control, block_stride);
         // SAFETY: the field lies in the control block; the call copies the value before it returns.
         check(unsafe {
             (api.copy_to_device)(field as *mut c_void, (&raw const block_stride).cast(), 4, stream)
         })?;
-        self.shared.change(|work| work.running = Some(ordinal));
+        self.shared.change(|work| {
+            work.running = Some(ordinal);
+            work.gathering = gathers.then_some(ordinal);
+            work.gathered = None;
+        });
         Ok(())
     }
 
-    /// Says that a launch has ended: reads how far it wrote, and hands its row to the reader, which completes it.
-    pub fn end(&mut self, api: &Sanitizer, stream: Handle, mut row: LaunchRun) -> Result<(), String> {
+    /// Says that a launch has ended: reads how far it wrote, and hands its row to the reader, which completes it. How many
+    /// requests it lost.
+    pub fn end(&mut self, api: &Sanitizer, stream: Handle, mut row: LaunchRun) -> Result<u64, String> {
         let mut control = Control::default();
         let target = (&raw mut control).cast();
         // SAFETY: both sides have the size of a Control; the kernel has ended, so nothing changes it.
@@ -178,21 +190,35 @@ impl Ring {
             session::emit(row);
             return Err(error);
         }
-        row.lost_request_count = Some(control.lost_requests - self.lost_requests);
+        let lost = control.lost_requests - self.lost_requests;
+        row.lost_request_count = Some(lost);
         self.lost_requests = control.lost_requests;
         self.shared.change(|work| {
             work.running = None;
             work.ended.push_back((control.head, row));
         });
-        Ok(())
+        Ok(lost)
     }
 
     /// Waits until everything that was handed over is on its way to the disk.
     pub fn drain(&self) {
-        let mut work = self.shared.lock();
-        while work.busy || !work.ended.is_empty() {
-            work = self.shared.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
-        }
+        drop(self.shared.drained());
+    }
+
+    /// Where the pages of launches are gathered.
+    pub fn gathering(&self) -> Gathering {
+        Gathering(Arc::clone(&self.shared))
+    }
+}
+
+/// Where the reader of a ring leaves the pages of a launch.
+pub struct Gathering(Arc<Shared>);
+
+impl Gathering {
+    /// Waits until all records of a launch are read, and takes the pages that they touch.
+    pub fn take(&self, ordinal: u64) -> Option<PageSet> {
+        let gathered = self.0.drained().gathered.take();
+        gathered.filter(|gathered| gathered.0 == ordinal).map(|gathered| gathered.1)
     }
 }
 
@@ -209,6 +235,16 @@ enum Next {
 struct Count {
     requests: u64,
     lanes: u64,
+    pages: Option<PageSet>,
+}
+
+impl Count {
+    /// Collects pages from now on, where they are wanted.
+    fn gather(&mut self, is_wanted: bool) {
+        if is_wanted {
+            self.pages.get_or_insert_default();
+        }
+    }
 }
 
 impl Shared {
@@ -221,6 +257,15 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Waits until the reader has nothing left to do.
+    fn drained(&self) -> std::sync::MutexGuard<'_, Work> {
+        let mut work = self.lock();
+        while work.busy || !work.ended.is_empty() {
+            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        work
+    }
+
     /// The reader thread.
     fn run(&self) {
         let mut position = 0;
@@ -228,14 +273,20 @@ impl Shared {
         loop {
             match self.next() {
                 Next::Ended(end, mut row) => {
+                    count.gather(self.gathers(row.ordinal));
                     position = self.read(position, end, row.ordinal, &mut count);
                     let count = std::mem::take(&mut count);
+                    let gathered = count.pages.map(|pages| (row.ordinal, pages));
                     row.request_count = Some(count.requests);
                     row.lane_access_count = Some(count.lanes);
                     session::emit(*row);
-                    self.change(|work| work.busy = false);
+                    self.change(|work| {
+                        work.busy = false;
+                        work.gathered = gathered.or(work.gathered.take());
+                    });
                 }
                 Next::Running(ordinal) => {
+                    count.gather(self.gathers(ordinal));
                     let before = position;
                     position = self.read(position, self.complete(position), ordinal, &mut count);
                     if position == before {
@@ -244,6 +295,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Whether the pages of a launch are wanted.
+    fn gathers(&self, ordinal: u64) -> bool {
+        self.lock().gathering == Some(ordinal)
     }
 
     fn next(&self) -> Next {
@@ -302,6 +358,9 @@ impl Shared {
             }
             count.requests += 1;
             count.lanes += u64::from(request.lane_mask.count_ones());
+            if let Some(pages) = &mut count.pages {
+                pages.add(&request, (position + 1..next).map(|position| self.slot(position)));
+            }
             position = next;
         }
         position

@@ -25,7 +25,9 @@ use super::ring::Ring;
 use super::selection::Selector;
 use crate::guard::guard;
 use crate::session;
+use bundle::Bundles;
 
+mod bundle;
 mod launch;
 mod memory;
 
@@ -36,6 +38,8 @@ struct Instrument {
     api: Sanitizer,
     config: &'static Config,
     selector: Selector,
+    /// What is recorded for replay; `None` where nothing is.
+    bundles: Option<Bundles>,
     state: Mutex<State>,
     /// One launch at a time: its records are told from the next one's by the ring's position alone.
     launching: Mutex<bool>,
@@ -86,6 +90,7 @@ pub fn attach() -> Result<(), String> {
         api,
         config,
         selector,
+        bundles: Bundles::new(config)?,
         state: Mutex::default(),
         launching: Mutex::new(false),
         launched: Condvar::new(),
@@ -151,7 +156,7 @@ impl Instrument {
                 (
                     domain::RESOURCE,
                     resource::MEMORY_ALLOC | resource::HOST_MEMORY_ALLOC | resource::MEMORY_ALLOC_ASYNC,
-                ) => self.allocated(&*data.cast()),
+                ) => self.allocated(&*data.cast(), id == resource::HOST_MEMORY_ALLOC),
                 (
                     domain::RESOURCE,
                     resource::MEMORY_FREE | resource::HOST_MEMORY_FREE | resource::MEMORY_FREE_ASYNC,
@@ -209,6 +214,9 @@ impl Instrument {
         if let Some(ring) = self.lock().rings.remove(&data.context.key()) {
             ring.drain();
         }
+        if let Some(bundles) = &self.bundles {
+            bundles.ended(data.context.key());
+        }
     }
 
     fn module_loaded(&self, data: &ModuleData) {
@@ -260,6 +268,9 @@ impl Instrument {
         let mut state = self.lock();
         state.modules.remove(&data.module.key());
         state.placed.remove(&data.module.key());
+        if let Some(bundles) = &self.bundles {
+            bundles.ended(data.module.key());
+        }
     }
 }
 

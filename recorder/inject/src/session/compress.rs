@@ -1,4 +1,4 @@
-//! Threads that compress records, so that the disk's pace and not one core's bounds a recording.
+//! Threads that compress records and pages, so that the disk's pace and not one core's bounds a recording.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,9 +15,26 @@ const QUEUE: usize = 16;
 /// Most threads: beyond, memory is the bound.
 const MOST: usize = 8;
 
+/// What becomes a frame.
+pub(super) enum Raw {
+    /// Records of one launch.
+    Requests {
+        /// The launch.
+        ordinal: u64,
+        /// Whole records.
+        records: Vec<u8>,
+    },
+    /// Contents of pages.
+    Pages {
+        /// The first page's content_id.
+        first_content_id: u64,
+        /// Whole pages.
+        bytes: Vec<u8>,
+    },
+}
+
 struct Job {
-    ordinal: u64,
-    records: Vec<u8>,
+    raw: Raw,
     answer: SyncSender<Compressed>,
 }
 
@@ -41,11 +58,11 @@ impl Compressors {
         Ok(Self(sender))
     }
 
-    /// Hands over records; the answer keeps their place among what the writer writes.
-    pub(super) fn compress(&self, ordinal: u64, records: Vec<u8>) -> Receiver<Compressed> {
+    /// Hands over a frame's contents; the answer keeps their place among what the writer writes.
+    pub(super) fn compress(&self, raw: Raw) -> Receiver<Compressed> {
         let (answer, frame) = sync_channel(1);
         // The threads live as long as the process; were they gone, the answer's end would say so.
-        self.0.send(Job { ordinal, records, answer }).unwrap_or_default();
+        self.0.send(Job { raw, answer }).unwrap_or_default();
         frame
     }
 }
@@ -53,7 +70,11 @@ impl Compressors {
 fn work(jobs: &Mutex<Receiver<Job>>, mut encoder: FrameEncoder) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { ordinal, records, answer }) = job else { return };
-        answer.send(encoder.requests(ordinal, &records)).unwrap_or_default();
+        let Ok(Job { raw, answer }) = job else { return };
+        let frame = match raw {
+            Raw::Requests { ordinal, records } => encoder.requests(ordinal, &records),
+            Raw::Pages { first_content_id, bytes } => encoder.pages(first_content_id, &bytes),
+        };
+        answer.send(frame).unwrap_or_default();
     }
 }

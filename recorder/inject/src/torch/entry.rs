@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,7 @@ use stallmap_schema::id::{Address, OpId};
 use stallmap_schema::word::{LossKind, OpKind};
 
 use super::allocator_hook;
-use super::message::{Begin, End, Name};
+use super::message::{Begin, End, Name, Seen};
 use super::ops::{self, Running};
 use super::recorded::{Moment, send};
 use super::states::States;
@@ -135,6 +136,11 @@ pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
     send(rows);
 }
 
+/// The storage that lives at an address: its first address and bytes.
+pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
+    lock(&STORAGES).as_ref()?.block_at(address)
+}
+
 fn mode(start: bool) -> u32 {
     if start {
         session::start();
@@ -175,9 +181,19 @@ fn op_begin(words: &[i64]) -> i64 {
     if let Some(region) = region {
         context::region_enter(region);
     }
-    context::push(Context { op_id, pystates_hash: message.pystates_hash });
+    let shapes_hash = if region.is_some() { 0 } else { shapes_hash(&message.tensors) };
+    context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
     RUNNING.with_borrow_mut(|stack| stack.push((running, region)));
     op_id.0.cast_signed()
+}
+
+/// What the arguments' tensors look like, wherever they lie.
+fn shapes_hash(tensors: &[Seen]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Seen { dtype, sizes, strides, .. } in tensors {
+        (dtype, sizes, strides).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 fn op_end(words: &[i64]) {

@@ -67,6 +67,12 @@ impl Storages {
         self.is_reported = true;
     }
 
+    /// The live storage that holds an address: its first address and bytes.
+    pub fn block_at(&self, address: u64) -> Option<(u64, u64)> {
+        let (&start, live) = self.live.range(..=address).next_back()?;
+        (address - start < live.size_bytes).then_some((start, live.size_bytes))
+    }
+
     /// The allocator gave out a block.
     pub fn allocated(
         &mut self,

@@ -15,24 +15,39 @@ use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
+use super::bundle::Prepared;
 use super::{Instrument, PATIENCE, State, check, own};
+use crate::gpu::bundle::refusal::Refusal;
 use crate::gpu::call;
 use crate::gpu::code::Code;
 use crate::gpu::device::{self, Resources};
 use crate::gpu::name::text;
 use crate::gpu::parameters::{self, Parameters};
-use crate::gpu::ring::Ring;
-use crate::{context, session};
+use crate::gpu::ring::{Gathering, Ring};
+use crate::{context, replayed, session};
 
 /// What the launch call on this thread was given.
-struct Given {
-    dynamic_shared_bytes: u32,
-    parameters: Parameters,
+pub(super) struct Given {
+    /// Dynamic shared memory of a block.
+    pub(super) dynamic_shared_bytes: u32,
+    /// The kernel's parameters.
+    pub(super) parameters: Parameters,
+    /// Attributes, as CUlaunchAttribute has them.
+    pub(super) attributes: Vec<u8>,
+    /// Whether the launch is cooperative.
+    pub(super) is_cooperative: bool,
+}
+
+/// A launch that runs on this thread.
+struct Running {
+    row: LaunchRun,
+    /// Where it is to become a bundle.
+    bundle: Option<Box<Prepared>>,
 }
 
 thread_local! {
     static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
-    static RUNNING: RefCell<Option<Box<LaunchRun>>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
 }
 
 impl Instrument {
@@ -56,11 +71,18 @@ impl Instrument {
         });
         // SAFETY: they are the launch call's own, which is running.
         let parameters = unsafe { parameters::read(call.pointers, call.extra, &layout) };
-        let given = Given { dynamic_shared_bytes: call.shared_bytes, parameters };
+        // SAFETY: as above.
+        let attributes = unsafe { call.attributes() };
+        let is_cooperative = call.is_cooperative || call::are_cooperative(&attributes);
+        let given = Given { dynamic_shared_bytes: call.shared_bytes, parameters, attributes, is_cooperative };
         GIVEN.with_borrow_mut(|slot| *slot = Some(given));
     }
 
     pub(super) fn launch_begins(&self, data: &LaunchData) {
+        if replayed::is_silent() {
+            self.leave_out(data);
+            return;
+        }
         self.wait_for_turn();
         let begin_ns = session::now_ns();
         let ordinal = session::take_ordinal();
@@ -70,6 +92,7 @@ impl Instrument {
             session::lose(LossKind::Launch, reason, 1, None);
         }
         let given = GIVEN.with_borrow_mut(Option::take);
+        let replayed = replayed::current();
         let mut state = self.lock();
         let code = self.code_of(&mut state, data, &name, ordinal);
         let stream_id = state.stream(data.stream_handle);
@@ -77,16 +100,23 @@ impl Instrument {
             .resources
             .entry(data.function.key())
             .or_insert_with(|| own(|| device::resources(data.function)));
-        if let Some(code) = code {
-            emit_launch(data, &code, &name, ordinal, given, resources);
-        } else {
-            session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
+        drop(state);
+        let bundle = match decision {
+            Ok(()) => self.bundle_begins(data, &name, code.as_deref(), given.as_ref()),
+            Err(_) => None,
+        };
+        match &code {
+            Some(_) if replayed.is_some() => {}
+            Some(code) => emit_launch(data, code, &name, ordinal, given, resources),
+            None => {
+                session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
+            }
         }
         let mut row = LaunchRun {
             run_id: RunId(0),
             ordinal,
-            kernel_id: KernelId(ordinal),
-            matched: Match::Reference,
+            kernel_id: replayed.unwrap_or(KernelId(ordinal)),
+            matched: if replayed.is_some() { Match::Replayed } else { Match::Reference },
             match_reason: None,
             thread_id: session::thread_id(),
             stream_id,
@@ -101,18 +131,24 @@ impl Instrument {
             lost_sample_count: None,
         };
         if row.recorded
-            && let Err(error) = self.arm(&mut state, data, ordinal)
+            && let Err(error) =
+                self.arm(data, ordinal, bundle.as_ref().is_some_and(|bundle| bundle.gathers()))
         {
             session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
             row.recorded = false;
         }
         if !row.recorded {
-            // SAFETY: the launch is this callback's; null userdata makes the patches return at once.
-            unsafe {
-                (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, null());
-            }
+            self.leave_out(data);
         }
-        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(row)));
+        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { row, bundle })));
+    }
+
+    /// Makes the patches of a launch return at once.
+    fn leave_out(&self, data: &LaunchData) {
+        // SAFETY: the launch is this callback's; the patches know null userdata.
+        unsafe {
+            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, null());
+        }
     }
 
     /// The code that a launch runs, with the place of its functions in memory recorded.
@@ -162,7 +198,8 @@ impl Instrument {
     }
 
     /// Makes the launch write records.
-    fn arm(&self, state: &mut State, data: &LaunchData, ordinal: u64) -> Result<(), String> {
+    fn arm(&self, data: &LaunchData, ordinal: u64, gathers: bool) -> Result<(), String> {
+        let state = &mut *self.lock();
         let key = data.context.key();
         if !state.patched.contains(&key) {
             return Err("no patches in this context".to_owned());
@@ -176,7 +213,13 @@ impl Instrument {
         };
         let blocks: u64 = data.grid.iter().map(|&blocks| u64::from(blocks)).product();
         let stride = self.config.blocks.map_or(1, |wanted| blocks.div_ceil(wanted.max(1)).max(1));
-        ring.begin(&self.api, data.stream_handle, ordinal, u32::try_from(stride).unwrap_or(u32::MAX))?;
+        ring.begin(
+            &self.api,
+            data.stream_handle,
+            ordinal,
+            u32::try_from(stride).unwrap_or(u32::MAX),
+            gathers,
+        )?;
         // SAFETY: the launch is this callback's; the ring's control block lives as long as its context.
         let code = unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, ring.userdata())
@@ -185,39 +228,53 @@ impl Instrument {
     }
 
     pub(super) fn launch_ends(&self, data: &LaunchData) {
-        let Some(mut row) = RUNNING.with_borrow_mut(Option::take) else { return };
-        if row.recorded {
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Running { mut row, bundle } = *running;
+        let ordinal = row.ordinal;
+        let completed = if row.recorded {
             // SAFETY: the stream is the launch's own.
             let code = unsafe { (self.api.synchronize)(data.stream_handle) };
             row.end_ns = Some(session::now_ns());
-            if code != 0 {
-                let detail = Some(format!("sanitizer error {code}"));
-                session::lose(LossKind::Launch, "kernel did not complete", 1, detail);
+            let handed_over = self.hand_over(data, row);
+            if code == 0 {
+                handed_over
+            } else {
+                let detail = format!("sanitizer error {code}");
+                session::lose(LossKind::Launch, "kernel did not complete", 1, Some(detail.clone()));
+                Err(Refusal::with("kernel did not complete", detail))
             }
-            self.hand_over(data, *row);
         } else {
             row.end_ns = Some(session::now_ns());
-            session::emit(*row);
+            session::emit(row);
+            Err(Refusal::of("launch could not be instrumented"))
+        };
+        if let Some(bundle) = bundle {
+            self.bundle_ends(data, ordinal, bundle, completed);
         }
         self.end_turn();
     }
 
-    fn hand_over(&self, data: &LaunchData, row: LaunchRun) {
-        match self.lock().rings.get_mut(&data.context.key()) {
-            Some(ring) => {
-                if let Err(error) = ring.end(&self.api, data.stream_handle, row) {
-                    session::lose(LossKind::Launch, "records could not be read", 1, Some(error));
-                }
+    /// Gives a launch's row to the reader of its records; says where that leaves its pages, if none is missing.
+    fn hand_over(&self, data: &LaunchData, row: LaunchRun) -> Result<Gathering, Refusal> {
+        let mut state = self.lock();
+        let Some(ring) = state.rings.get_mut(&data.context.key()) else {
+            session::emit(row);
+            return Err(Refusal::of("its records could not be read"));
+        };
+        match ring.end(&self.api, data.stream_handle, row) {
+            Ok(0) => Ok(ring.gathering()),
+            Ok(lost) => Err(Refusal::with("some of its records were lost", lost)),
+            Err(error) => {
+                session::lose(LossKind::Launch, "records could not be read", 1, Some(error.clone()));
+                Err(Refusal::with("its records could not be read", error))
             }
-            None => session::emit(row),
         }
     }
 
     /// A launch that began on this thread and never ended was refused by the driver.
     fn abandon_launch(&self) {
-        if let Some(mut row) = RUNNING.with_borrow_mut(Option::take) {
-            row.recorded = false;
-            session::emit(*row);
+        if let Some(running) = RUNNING.with_borrow_mut(Option::take) {
+            session::emit(LaunchRun { recorded: false, ..running.row });
             session::lose(LossKind::Launch, "refused by the driver", 1, None);
             self.end_turn();
         }

@@ -7,10 +7,22 @@ use stallmap_schema::word::{CopyKind, LossKind};
 use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
 
 use super::Instrument;
-use crate::{context, session};
+use crate::gpu::bundle::memory::{Allocation, Kind};
+use crate::{context, replayed, session};
 
 impl Instrument {
-    pub(super) fn allocated(&self, data: &MemoryData) {
+    pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().allocated(Allocation {
+                address: data.address,
+                bytes: data.size_bytes,
+                device: data.device,
+                kind: Kind::of(data.flags, is_host),
+            });
+        }
         let mut state = self.lock();
         state.next_allocation += 1;
         let id = AllocationId(state.next_allocation);
@@ -19,6 +31,12 @@ impl Instrument {
     }
 
     pub(super) fn freed(&self, data: &MemoryData) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().freed(data.address);
+        }
         match self.lock().allocations.remove(&data.address) {
             Some(id) => session::emit(allocation_event(data, id, true)),
             None => session::lose(LossKind::Memory, "free of memory whose allocation was not seen", 1, None),
@@ -26,6 +44,9 @@ impl Instrument {
     }
 
     pub(super) fn copied(&self, data: &MemcpyData) {
+        if replayed::is_session() {
+            return;
+        }
         let stream_id = self.lock().stream(data.streams[1]);
         session::emit(Memcpy {
             run_id: RunId(0),
@@ -46,6 +67,9 @@ impl Instrument {
     }
 
     pub(super) fn filled(&self, data: &MemsetData) {
+        if replayed::is_session() {
+            return;
+        }
         let stream_id = self.lock().stream(data.stream_handle);
         session::emit(Memset {
             run_id: RunId(0),

@@ -1,0 +1,132 @@
+//! What a launch did to memory: from the pages that it touched to contents before and hashes after.
+
+use std::collections::BTreeMap;
+
+use super::PAGE_SHIFT;
+use super::buffer::{Buffer, Read, windows};
+use super::candidates::Candidates;
+use super::contents::{self, Contents, Stored};
+use super::memory::Map;
+use super::place::{Place, place};
+use super::ranges::{Numbered, Ranges};
+use super::refusal::{Refusal, reason};
+use super::uses::Uses;
+
+/// The pages of a bundle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Read or written.
+    pub all: Ranges,
+    /// Written by accesses that were seen.
+    pub written: Ranges,
+    /// Pages in which writes that were not seen are to be searched.
+    pub searched: Ranges,
+}
+
+/// The pages of a launch, from those that its accesses `read` and `wrote`, what its code uses, and what was saved
+/// before it.
+pub fn touched(
+    (read, wrote): (&[u64], &[u64]),
+    uses: Uses,
+    candidates: &Candidates,
+    memory: &Map,
+    variables: &Ranges,
+    device: i32,
+) -> Result<Touched, Refusal> {
+    let keep = |pages: &[u64], is_written| {
+        let placed = pages.iter().map(|&page| (page, place(page, is_written, memory, variables, device)));
+        let kept = placed.filter_map(|(page, place)| match place {
+            Ok(Place::Page) => Some(Ok(page)),
+            Ok(Place::Elsewhere) => None,
+            Err(refusal) => Some(Err(refusal)),
+        });
+        kept.collect::<Result<Ranges, Refusal>>()
+    };
+    let mut touched =
+        Touched { all: keep(read, false)?, written: keep(wrote, true)?, searched: Ranges::default() };
+    let outside = touched.written.iter().flatten().find(|&page| !candidates.saved.holds(page));
+    if let Some(page) = outside {
+        let address = page << PAGE_SHIFT;
+        return Err(Refusal::with(reason::OUTSIDE, format_args!("address {address:#x}")));
+    }
+    for pages in touched.written.iter() {
+        touched.all.add(pages);
+    }
+    if uses.is_observed() {
+        touched.searched = touched.written.clone();
+        return Ok(touched);
+    }
+    touched.searched = candidates.saved.clone();
+    let whole = if uses.others || candidates.map_count == 0 { Some(&candidates.pointed) } else { None };
+    for pages in whole.into_iter().chain([&candidates.mapped]).flat_map(Ranges::iter) {
+        touched.all.add(pages);
+    }
+    Ok(touched)
+}
+
+/// What was saved before a launch.
+pub struct Saved<'a> {
+    /// Where each page is in the buffer.
+    pub numbered: &'a Numbered,
+    /// The pages.
+    pub buffer: &'a Buffer,
+}
+
+/// The pages that are written or that changed, with the hash of what they hold now. `window` has room for a chunk.
+pub fn changes(
+    touched: &Touched,
+    saved: &Saved,
+    window: &mut Buffer,
+    read: &mut Read,
+) -> Result<BTreeMap<u64, u64>, String> {
+    let mut changed = BTreeMap::new();
+    for (pages, first) in windows(&touched.searched) {
+        let count = usize::try_from(pages.end - pages.start).unwrap_or(usize::MAX);
+        let now = window.pages(first % super::buffer::CHUNK_PAGES, count);
+        read(pages.clone(), now)?;
+        for (page, now) in pages.zip(now.iter()) {
+            let before = saved.numbered.number(page).and_then(|number| saved.buffer.page(number));
+            if touched.written.holds(page) || before.is_some_and(|before| before != now) {
+                changed.insert(page, contents::short_hash(now));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// The contents that pages had before the launch: saved, or, where it wrote nothing, what they hold now.
+pub fn contents_before(
+    all: &Ranges,
+    saved: &Saved,
+    window: &mut Buffer,
+    read: &mut Read,
+    add: &mut dyn FnMut(&super::Page) -> Result<Stored, Refusal>,
+) -> Result<Vec<(u64, Stored)>, Refusal> {
+    let mut stored = Vec::new();
+    let is_saved = |page| saved.numbered.number(page);
+    let others: Ranges = all.iter().flatten().filter(|&page| is_saved(page).is_none()).collect();
+    for (pages, first) in windows(&others) {
+        let count = usize::try_from(pages.end - pages.start).unwrap_or(usize::MAX);
+        let now = window.pages(first % super::buffer::CHUNK_PAGES, count);
+        read(pages.clone(), now).map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        for (page, now) in pages.zip(now.iter()) {
+            stored.push((page, add(now)?));
+        }
+    }
+    for page in all.iter().flatten() {
+        if let Some(before) = is_saved(page).and_then(|number| saved.buffer.page(number)) {
+            stored.push((page, add(before)?));
+        }
+    }
+    stored.sort_unstable_by_key(|(page, _)| *page);
+    Ok(stored)
+}
+
+/// Adds a content, or says that the budget is used up.
+pub fn add(
+    contents: &mut Contents,
+    page: &super::Page,
+    emit: impl FnOnce(u64, Vec<u8>),
+) -> Result<Stored, Refusal> {
+    contents.add(page, emit).map_err(|contents::Spent| Refusal::of(reason::BUDGET))
+}

@@ -1,0 +1,34 @@
+//! Why a launch is no bundle.
+
+use std::fmt;
+
+/// A reason, and an example of what led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, the same for all launches that share it.
+    pub reason: &'static str,
+    /// What exactly; empty where the reason says all.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// A reason that says all.
+    pub fn of(reason: &'static str) -> Self {
+        Self { reason, detail: String::new() }
+    }
+
+    /// A reason with an example.
+    pub fn with(reason: &'static str, detail: impl fmt::Display) -> Self {
+        Self { reason, detail: detail.to_string() }
+    }
+}
+
+/// Reasons that more than one place gives.
+pub mod reason {
+    /// Contents may take no more bytes.
+    pub const BUDGET: &str = "budget is used up";
+    /// The launch wrote where nothing was saved.
+    pub const OUTSIDE: &str = "wrote memory that its parameters do not point to";
+    /// Memory could not be copied.
+    pub const UNREADABLE: &str = "memory could not be read";
+}

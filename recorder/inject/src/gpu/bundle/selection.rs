@@ -1,0 +1,115 @@
+//! Which launches become bundles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::Regex;
+use stallmap_config::{Bundles, KernelShape};
+use stallmap_sass::demangle;
+
+/// What makes launches so alike that one bundle stands for all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LaunchKind {
+    /// The kernel and its shape.
+    pub kernel: KernelShape,
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// The shapes of the op's arguments.
+    pub shapes_hash: u64,
+}
+
+/// The selection of a session.
+pub struct Selection {
+    per_kind: Option<u64>,
+    kernels: Option<Regex>,
+    only: Option<BTreeSet<KernelShape>>,
+    /// Whether the expression finds a kernel's name.
+    found: BTreeMap<String, bool>,
+    /// Bundles of each kind.
+    recorded: BTreeMap<LaunchKind, u64>,
+}
+
+impl Selection {
+    /// The selection that the options ask for; an error is a bad regular expression.
+    pub fn new(bundles: &Bundles) -> Result<Self, String> {
+        let kernels = bundles.kernels.as_deref().map(Regex::new).transpose();
+        Ok(Self {
+            per_kind: bundles.per_kind,
+            kernels: kernels.map_err(|error| format!("bad regular expression for replay: {error}"))?,
+            only: bundles.only.clone().map(BTreeSet::from_iter),
+            found: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+        })
+    }
+
+    /// Whether a launch is to become a bundle, and if not, why.
+    pub fn decide(&mut self, kind: &LaunchKind) -> Result<(), &'static str> {
+        if !self.finds(&kind.kernel.name)
+            || self.only.as_ref().is_some_and(|only| !only.contains(&kind.kernel))
+        {
+            return Err("not selected: its kernel");
+        }
+        match self.per_kind {
+            Some(most) if self.recorded.get(kind).copied().unwrap_or(0) >= most => {
+                Err("not selected: its kind has a bundle")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A launch of this kind became a bundle.
+    pub fn succeeded(&mut self, kind: LaunchKind) {
+        *self.recorded.entry(kind).or_default() += 1;
+    }
+
+    fn finds(&mut self, name: &str) -> bool {
+        let Some(kernels) = &self.kernels else { return true };
+        if let Some(&found) = self.found.get(name) {
+            return found;
+        }
+        let found = kernels.is_match(name) || kernels.is_match(&demangle(name));
+        self.found.insert(name.to_owned(), found);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str, blocks: u32, shapes_hash: u64) -> LaunchKind {
+        let kernel = KernelShape { name: name.into(), shape: [blocks, 1, 1, 32, 1, 1] };
+        LaunchKind { kernel, shared_bytes: 0, shapes_hash }
+    }
+
+    #[test]
+    fn a_kind_is_full_when_enough_of_it_succeeded() {
+        let mut selection = Selection::new(&Bundles { per_kind: Some(2), ..Bundles::default() }).unwrap();
+        let one = kind("k", 1, 7);
+        for _ in 0..2 {
+            assert_eq!(selection.decide(&one), Ok(()));
+            assert_eq!(selection.decide(&one), Ok(()), "a launch that failed does not count");
+            selection.succeeded(one.clone());
+        }
+        assert!(selection.decide(&one).is_err());
+        assert_eq!(selection.decide(&kind("k", 2, 7)), Ok(()));
+        assert_eq!(selection.decide(&kind("k", 1, 8)), Ok(()));
+    }
+
+    #[test]
+    fn names_are_searched_mangled_and_demangled() {
+        let bundles =
+            Bundles { kernels: Some(r"^scale\(|^_Z3add".into()), per_kind: None, ..Bundles::default() };
+        let mut selection = Selection::new(&bundles).unwrap();
+        let taken =
+            ["_Z5scalePf", "_Z3addPf", "_Z3subPf"].map(|name| selection.decide(&kind(name, 1, 0)).is_ok());
+        assert_eq!(taken, [true, true, false]);
+    }
+
+    #[test]
+    fn only_listed_shapes() {
+        let only = Some(vec![kind("k", 4, 0).kernel]);
+        let mut selection = Selection::new(&Bundles { only, ..Bundles::default() }).unwrap();
+        assert_eq!(selection.decide(&kind("k", 4, 9)), Ok(()));
+        assert!(selection.decide(&kind("k", 5, 9)).is_err());
+    }
+}

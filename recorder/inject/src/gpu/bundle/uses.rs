@@ -1,0 +1,92 @@
+//! What a kernel's code does to memory that no patch sees, from its cubin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::observable::{self, MemoryInstructions};
+
+/// What a kernel and the functions that it calls use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uses {
+    /// Copies by tensor maps.
+    pub tensor_maps: bool,
+    /// Other accesses that no patch sees; also where the code cannot be read.
+    pub others: bool,
+    /// Textures or surfaces.
+    pub textures: bool,
+    /// Memory allocated on the device.
+    pub heap: bool,
+    /// Kernels launched from the device.
+    pub device_launches: bool,
+}
+
+impl Uses {
+    /// Of code that cannot be read: anything may happen.
+    pub const UNKNOWN: Self =
+        Self { tensor_maps: false, others: true, textures: false, heap: false, device_launches: false };
+
+    /// Whether every access to device memory is seen.
+    pub fn is_observed(self) -> bool {
+        !self.tensor_maps && !self.others
+    }
+}
+
+/// What a kernel of a cubin uses.
+pub fn of_kernel(bytes: &[u8], kernel: &str) -> Uses {
+    let Some((cubin, section)) = Cubin::read(bytes).ok().and_then(|cubin| {
+        let at = cubin.sections.iter().position(|section| holds(section, kernel))?;
+        Some((cubin, at))
+    }) else {
+        return Uses::UNKNOWN;
+    };
+    if !cubin.sm.is_known() {
+        return Uses::UNKNOWN;
+    }
+    let (sections, called) = reached(&cubin, section);
+    let mut counts = MemoryInstructions::default();
+    for section in sections {
+        let Some(code) = bytes.get(section.bytes.clone()) else { return Uses::UNKNOWN };
+        counts = counts.and(observable::count_memory(code, cubin.sm));
+    }
+    Uses {
+        tensor_maps: counts.tensor_map > 0,
+        others: counts.other_uncovered > 0,
+        textures: counts.texture > 0,
+        heap: called.contains("malloc"),
+        device_launches: called
+            .iter()
+            .any(|name| name.starts_with("cnp") || name.starts_with("cudaLaunchDevice")),
+    }
+}
+
+fn holds(section: &Section, function: &str) -> bool {
+    section.functions.iter().any(|known| known.name == function)
+}
+
+/// The sections of the functions that a kernel may call, its own first, and the names of all that it refers to.
+fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&Section>, BTreeSet<&str>) {
+    let by_name: BTreeMap<&str, usize> = (0..)
+        .zip(&cubin.sections)
+        .flat_map(|(at, section)| section.functions.iter().map(move |function| (function.name.as_str(), at)))
+        .collect();
+    let (mut seen, mut waiting, mut called) = (BTreeSet::new(), vec![kernel], BTreeSet::new());
+    while let Some(at) = waiting.pop() {
+        let Some(section) = cubin.sections.get(at).filter(|_| seen.insert(at)) else { continue };
+        for name in section.references.values() {
+            called.insert(name.as_str());
+            waiting.extend(by_name.get(name.as_str()));
+        }
+    }
+    (seen.into_iter().filter_map(|at| cubin.sections.get(at)).collect(), called)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_cannot_be_read_may_do_anything() {
+        assert_eq!(of_kernel(b"no cubin", "kernel"), Uses::UNKNOWN);
+        assert!(!Uses::UNKNOWN.is_observed());
+    }
+}

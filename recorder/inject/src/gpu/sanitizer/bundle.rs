@@ -1,0 +1,476 @@
+//! Bundles under the sanitizer API: memory copied before and after a launch, and the rows that come of it.
+#![expect(unsafe_code, reason = "calls of the sanitizer API")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stallmap_config::{Config, KernelShape, Space, WhenFull};
+use stallmap_schema::cell::Blob;
+use stallmap_schema::id::{Address, KernelId, ModuleId, RunId};
+use stallmap_schema::tables::replay::{Bundle, BundlePage, BundleSymbol};
+use stallmap_schema::word::{BundleMethod, LossKind};
+use stallmap_sys::cuda::{self, Handle};
+use stallmap_sys::sanitizer::LaunchData;
+
+use super::launch::Given;
+use super::{Instrument, Key, own};
+use crate::gpu::bundle::buffer::{self, Buffer};
+use crate::gpu::bundle::candidates::{self, Candidates};
+use crate::gpu::bundle::contents::{Contents, short_hash};
+use crate::gpu::bundle::memory::Map;
+use crate::gpu::bundle::ranges::Numbered;
+use crate::gpu::bundle::recorded::{self, Saved};
+use crate::gpu::bundle::refusal::{Refusal, reason};
+use crate::gpu::bundle::selection::{LaunchKind, Selection};
+use crate::gpu::bundle::symbols::{self, Symbol};
+use crate::gpu::bundle::uses::{self, Uses};
+use crate::gpu::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, Page};
+use crate::gpu::code::Code;
+use crate::gpu::device;
+use crate::gpu::ring::Gathering;
+use crate::{context, session, torch};
+
+/// Most memory that is saved before a launch.
+const MOST_SAVED_BYTES: u64 = 16 << 30;
+/// Most bytes of variables of a module.
+const MOST_VARIABLE_BYTES: usize = 16 << 20;
+
+/// The bundles of a session.
+pub(super) struct Bundles {
+    /// The driver's allocations. Locked for moments only: other threads allocate while a launch is saved.
+    pub(super) memory: Mutex<Map>,
+    /// Handles of modules and contexts that are gone.
+    ended: Mutex<Vec<Key>>,
+    /// Only the thread whose launch it is uses it.
+    recorder: Mutex<Recorder>,
+    budget_bytes: u64,
+}
+
+struct Recorder {
+    selection: Selection,
+    contents: Contents,
+    /// Whether a bundle was refused for lack of budget.
+    is_spent: bool,
+    /// Saved memory, and memory to look at afterwards, by context.
+    buffers: BTreeMap<Key, Buffers>,
+    /// Variables, by module.
+    symbols: BTreeMap<Key, Arc<Vec<Symbol>>>,
+    uses: BTreeMap<(ModuleId, String), Uses>,
+    /// Functions that wrote where their parameters do not point to.
+    wanderers: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Buffers {
+    saved: Buffer,
+    window: Buffer,
+}
+
+/// A launch that is to become a bundle.
+pub(super) struct Prepared {
+    kind: LaunchKind,
+    uses: Uses,
+    candidates: Candidates,
+    numbered: Numbered,
+    symbols: Arc<Vec<Symbol>>,
+    /// What the variables held.
+    variables: Vec<Vec<u8>>,
+    refusal: Option<Refusal>,
+    attributes: Vec<u8>,
+    is_cooperative: bool,
+    max_dynamic_shared_bytes: Option<i32>,
+    shared_carveout: Option<i32>,
+    record_ns: i64,
+}
+
+/// What was found of a launch's memory.
+struct Rows {
+    pages: Vec<BundlePage>,
+    symbols: Vec<BundleSymbol>,
+    new_page_count: u64,
+}
+
+impl Bundles {
+    /// The bundles that the options ask for; `None` where they ask for none.
+    pub(super) fn new(config: &Config) -> Result<Option<Self>, String> {
+        let Some(bundles) = &config.bundles else { return Ok(None) };
+        let recorder = Recorder {
+            selection: Selection::new(bundles)?,
+            contents: Contents::new(bundles.budget_bytes),
+            is_spent: false,
+            buffers: BTreeMap::new(),
+            symbols: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            wanderers: BTreeSet::new(),
+        };
+        Ok(Some(Self {
+            memory: Mutex::default(),
+            ended: Mutex::default(),
+            recorder: Mutex::new(recorder),
+            budget_bytes: bundles.budget_bytes,
+        }))
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Map> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A module or context is gone; its handle may come back as another's.
+    pub(super) fn ended(&self, key: Key) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in ended {
+            // A context's pinned memory went with it.
+            recorder.buffers.remove(&key);
+            recorder.symbols.remove(&key);
+        }
+        recorder
+    }
+}
+
+impl Prepared {
+    /// Whether the pages of its accesses are needed.
+    pub(super) fn gathers(&self) -> bool {
+        self.refusal.is_none()
+    }
+}
+
+impl Instrument {
+    /// Saves the memory that a launch may write, where it is to become a bundle.
+    pub(super) fn bundle_begins(
+        &self,
+        data: &LaunchData,
+        name: &str,
+        code: Option<&Code>,
+        given: Option<&Given>,
+    ) -> Option<Box<Prepared>> {
+        let bundles = self.bundles.as_ref()?;
+        let kind = kind_of(data, name, given);
+        let mut recorder = bundles.recorder();
+        if let Err(reason) = recorder.selection.decide(&kind) {
+            session::lose(LossKind::Bundle, reason, 1, Some(name.to_owned()));
+            return None;
+        }
+        if !is_whole(self.config) {
+            session::lose(LossKind::Bundle, "accesses are not recorded whole", 1, Some(name.to_owned()));
+            return None;
+        }
+        let begin_ns = session::now_ns();
+        let mut prepared = Box::new(Prepared::new(kind, data, given));
+        if let Err(refusal) = self.prepare(&mut prepared, bundles, &mut recorder, data, code, given) {
+            prepared.refusal = Some(refusal);
+        }
+        prepared.record_ns = session::now_ns() - begin_ns;
+        Some(prepared)
+    }
+
+    fn prepare(
+        &self,
+        prepared: &mut Prepared,
+        bundles: &Bundles,
+        recorder: &mut Recorder,
+        data: &LaunchData,
+        code: Option<&Code>,
+        given: Option<&Given>,
+    ) -> Result<(), Refusal> {
+        if recorder.is_spent {
+            return Err(Refusal::of(reason::BUDGET));
+        }
+        let code = code.ok_or_else(|| Refusal::of("its module was not seen"))?;
+        let given = given.ok_or_else(|| Refusal::of("its launch call was not seen"))?;
+        let name = prepared.kind.kernel.name.clone();
+        prepared.uses = recorder.uses(code, &name);
+        check_uses(prepared.uses)?;
+        prepared.symbols = recorder.symbols(code, data.module);
+        if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MOST_VARIABLE_BYTES {
+            return Err(Refusal::of("its module's variables have more than 16 MiB"));
+        }
+        let all = recorder.wanderers.contains(&name);
+        let block_at = |address| torch::entry::storage_at(address).map(|(start, bytes)| start..start + bytes);
+        // A copy: what it takes to look blocks up must not run under this lock.
+        let memory = bundles.memory().clone();
+        prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
+        if prepared.candidates.saved.count() > MOST_SAVED_BYTES / PAGE_BYTES_U64 {
+            return Err(Refusal::of("what it may write has more than 16 GiB"));
+        }
+        prepared.numbered = Numbered::new(&prepared.candidates.saved);
+        self.save(prepared, recorder, data, &memory).map_err(|error| Refusal::with(reason::UNREADABLE, error))
+    }
+
+    /// Copies candidates and variables to the host.
+    fn save(
+        &self,
+        prepared: &mut Prepared,
+        recorder: &mut Recorder,
+        data: &LaunchData,
+        memory: &Map,
+    ) -> Result<(), String> {
+        let pages = usize::try_from(prepared.candidates.saved.count()).unwrap_or(usize::MAX);
+        let buffers = recorder.buffers.entry(data.context.key()).or_default();
+        for (buffer, pages) in [(&mut buffers.saved, pages), (&mut buffers.window, buffer::CHUNK_PAGES)] {
+            // SAFETY: pinned memory of the context, which nobody else knows and which is dropped with the context.
+            unsafe { buffer.reserve(pages, |bytes| self.allocate_host(data.context, bytes)) }?;
+        }
+        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
+        buffers.saved.load(&prepared.candidates.saved, &mut read)?;
+        prepared.variables = self.read_variables(data, &prepared.symbols)?;
+        Ok(())
+    }
+
+    /// Records what a launch did to memory; `completed` says why that is not known, where it is not.
+    pub(super) fn bundle_ends(
+        &self,
+        data: &LaunchData,
+        ordinal: u64,
+        mut prepared: Box<Prepared>,
+        completed: Result<Gathering, Refusal>,
+    ) {
+        let Some(bundles) = &self.bundles else { return };
+        let begin_ns = session::now_ns();
+        let mut recorder = bundles.recorder();
+        let rows = match prepared.refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => completed.and_then(|gathering| {
+                self.record_memory(bundles, &mut recorder, data, ordinal, &prepared, &gathering)
+            }),
+        };
+        match &rows {
+            Ok(_) => recorder.selection.succeeded(prepared.kind.clone()),
+            Err(refusal) => recorder.refused(&prepared, refusal),
+        }
+        recorder.contents.flush(session::emit_pages);
+        prepared.record_ns += session::now_ns() - begin_ns;
+        emit(ordinal, *prepared, rows, bundles.budget_bytes);
+    }
+
+    fn record_memory(
+        &self,
+        bundles: &Bundles,
+        recorder: &mut Recorder,
+        data: &LaunchData,
+        ordinal: u64,
+        prepared: &Prepared,
+        gathering: &Gathering,
+    ) -> Result<Rows, Refusal> {
+        let gathered = gathering.take(ordinal);
+        let pages = gathered.ok_or_else(|| Refusal::of("its accesses could not be read"))?.pages();
+        let memory = bundles.memory().clone();
+        let variables = symbols::pages(&prepared.symbols);
+        let touched = recorded::touched(
+            (&pages.0, &pages.1),
+            prepared.uses,
+            &prepared.candidates,
+            &memory,
+            &variables,
+            data.device,
+        )?;
+        let Recorder { contents, buffers, .. } = recorder;
+        let buffers = buffers.entry(data.context.key()).or_default();
+        let saved = Saved { numbered: &prepared.numbered, buffer: &buffers.saved };
+        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, &memory, pages, target);
+        let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read)
+            .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        let mut all = touched.all;
+        changed.keys().for_each(|&page| all.add(page..page + 1));
+        let mut new_page_count = 0;
+        let mut add = |page: &Page| {
+            let stored = recorded::add(contents, page, session::emit_pages)?;
+            new_page_count += u64::from(stored.is_new);
+            Ok(stored)
+        };
+        let stored = recorded::contents_before(&all, &saved, &mut buffers.window, &mut read, &mut add)?;
+        let kernel_id = KernelId(ordinal);
+        let row = |(page, stored): (u64, crate::gpu::bundle::contents::Stored)| BundlePage {
+            kernel_id,
+            address: Address(page << PAGE_SHIFT),
+            content_id: stored.content_id,
+            hash_after: changed.get(&page).copied(),
+        };
+        let pages = stored.into_iter().map(row).collect();
+        let symbols = self.record_variables(data, kernel_id, prepared, &mut add)?;
+        Ok(Rows { pages, symbols, new_page_count })
+    }
+
+    fn record_variables(
+        &self,
+        data: &LaunchData,
+        kernel_id: KernelId,
+        prepared: &Prepared,
+        add: &mut dyn FnMut(&Page) -> Result<crate::gpu::bundle::contents::Stored, Refusal>,
+    ) -> Result<Vec<BundleSymbol>, Refusal> {
+        let after = self
+            .read_variables(data, &prepared.symbols)
+            .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        let mut rows = Vec::new();
+        for ((symbol, before), after) in prepared.symbols.iter().zip(&prepared.variables).zip(&after) {
+            for part in symbols::parts(before, after) {
+                rows.push(BundleSymbol {
+                    kernel_id,
+                    symbol: symbol.name.clone(),
+                    offset_bytes: part.offset as u64,
+                    size_bytes: u32::try_from(part.bytes).unwrap_or(u32::MAX),
+                    content_id: add(&part.before)?.content_id,
+                    hash_after: part.after.as_ref().map(short_hash),
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    // Copies.
+
+    fn read_pages(
+        &self,
+        data: &LaunchData,
+        memory: &Map,
+        pages: Range<u64>,
+        target: &mut [Page],
+    ) -> Result<(), String> {
+        let pieces = memory.pieces(pages.clone(), data.device);
+        buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(data, address, part))
+    }
+
+    fn read_variables(&self, data: &LaunchData, symbols: &[Symbol]) -> Result<Vec<Vec<u8>>, String> {
+        let read = |symbol: &Symbol| {
+            let mut bytes = vec![0; symbol.bytes];
+            self.read_bytes(data, symbol.address, &mut bytes)
+                .map_err(|error| format!("{error}: variable `{}`", symbol.name))?;
+            Ok(bytes)
+        };
+        symbols.iter().map(read).collect()
+    }
+
+    fn read_bytes(&self, data: &LaunchData, address: u64, target: &mut [u8]) -> Result<(), String> {
+        let (to, from) = (target.as_mut_ptr().cast(), address as *const std::ffi::c_void);
+        // SAFETY: the target has that many bytes; the call returns when it is filled, or with an error.
+        let code = own(|| unsafe { (self.api.copy_to_host)(to, from, target.len(), data.stream_handle) });
+        super::check(code, "copy memory").map_err(|error| format!("{error} at {address:#x}"))
+    }
+
+    fn allocate_host(&self, context: Handle, bytes: usize) -> Result<*mut std::ffi::c_void, String> {
+        let mut pointer = null_mut();
+        // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
+        let code = own(|| unsafe { (self.api.alloc_host)(context, &raw mut pointer, bytes) });
+        super::check(code, "allocate host memory")?;
+        Ok(pointer)
+    }
+}
+
+impl Prepared {
+    fn new(kind: LaunchKind, data: &LaunchData, given: Option<&Given>) -> Self {
+        let attribute = |attribute| own(|| device::function_attribute(data.function, attribute));
+        Self {
+            kind,
+            uses: Uses::UNKNOWN,
+            candidates: Candidates::default(),
+            numbered: Numbered::default(),
+            symbols: Arc::default(),
+            variables: Vec::new(),
+            refusal: None,
+            attributes: given.map(|given| given.attributes.clone()).unwrap_or_default(),
+            is_cooperative: given.is_some_and(|given| given.is_cooperative),
+            max_dynamic_shared_bytes: attribute(cuda::ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES),
+            shared_carveout: attribute(cuda::ATTRIBUTE_SHARED_CARVEOUT),
+            record_ns: 0,
+        }
+    }
+}
+
+impl Recorder {
+    /// What a kernel uses that patches do not see; its cubin is read once.
+    fn uses(&mut self, code: &Code, name: &str) -> Uses {
+        let read = || match code.path.as_deref().map(std::fs::read) {
+            Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
+            _ => Uses::UNKNOWN,
+        };
+        *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
+    }
+
+    /// The variables of a module, whose places the driver is asked for once.
+    fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
+        let find = || {
+            let (symbols, missing) = own(|| symbols::find(module, &code.variables));
+            if missing > 0 {
+                session::lose(LossKind::Bundle, "variable of a module was not found", missing, None);
+            }
+            Arc::new(symbols)
+        };
+        Arc::clone(self.symbols.entry(module.key()).or_insert_with(find))
+    }
+
+    fn refused(&mut self, prepared: &Prepared, refusal: &Refusal) {
+        let name = &prepared.kind.kernel.name;
+        match refusal.reason {
+            reason::BUDGET => self.is_spent = true,
+            reason::OUTSIDE => {
+                self.wanderers.insert(name.clone());
+            }
+            _ => {}
+        }
+        let detail = [name.as_str(), &refusal.detail].join(" ");
+        session::lose(LossKind::Bundle, refusal.reason, 1, Some(detail.trim_end().to_owned()));
+    }
+}
+
+fn kind_of(data: &LaunchData, name: &str, given: Option<&Given>) -> LaunchKind {
+    let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
+    let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
+    LaunchKind {
+        kernel: KernelShape { name: name.to_owned(), shape },
+        shared_bytes: given.map_or(0, |given| given.dynamic_shared_bytes),
+        shapes_hash: context::current().map_or(0, |context| context.shapes_hash),
+    }
+}
+
+/// Whether every access to device memory is recorded.
+fn is_whole(config: &Config) -> bool {
+    config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
+}
+
+fn check_uses(uses: Uses) -> Result<(), Refusal> {
+    let refusals = [
+        (uses.textures, "uses textures"),
+        (uses.heap, "allocates memory on the device"),
+        (uses.device_launches, "launches kernels from the device"),
+    ];
+    match refusals.into_iter().find(|refusal| refusal.0) {
+        Some((_, reason)) => Err(Refusal::of(reason)),
+        None => Ok(()),
+    }
+}
+
+fn emit(ordinal: u64, prepared: Prepared, rows: Result<Rows, Refusal>, budget_bytes: u64) {
+    let method = if prepared.uses.is_observed() { BundleMethod::Observed } else { BundleMethod::Derived };
+    let text = |refusal: &Refusal| match refusal.reason {
+        reason::BUDGET => format!("budget of {budget_bytes} bytes is used up"),
+        reason => reason.to_owned(),
+    };
+    let (refusal, rows) = match rows {
+        Ok(rows) => (None, rows),
+        Err(refusal) => {
+            (Some(text(&refusal)), Rows { pages: Vec::new(), symbols: Vec::new(), new_page_count: 0 })
+        }
+    };
+    session::emit(Bundle {
+        kernel_id: KernelId(ordinal),
+        run_id: RunId(0),
+        method: refusal.is_none().then_some(method),
+        refusal,
+        page_count: rows.pages.len() as u64,
+        written_page_count: rows.pages.iter().filter(|page| page.hash_after.is_some()).count() as u64,
+        new_page_count: rows.new_page_count,
+        is_cooperative: prepared.is_cooperative,
+        attributes: Blob(prepared.attributes),
+        max_dynamic_shared_bytes: prepared.max_dynamic_shared_bytes,
+        shared_carveout: prepared.shared_carveout,
+        record_ns: prepared.record_ns,
+    });
+    rows.pages.into_iter().for_each(session::emit);
+    rows.symbols.into_iter().for_each(session::emit);
+}
