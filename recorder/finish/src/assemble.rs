@@ -103,13 +103,17 @@ impl<'a> Assembly<'a> {
         writer: &mut CaptureWriter,
         progress: &dyn Fn(Progress),
     ) -> Result<(), FinishError> {
-        let total = self.runs.len() as u64;
-        for (done, run) in (0..).zip(&mut self.runs) {
-            progress(Progress { stage: "writing bundles", done, total });
+        let total = self.runs.iter().map(|run| run.rows.pages.content_bytes()).sum();
+        let done = std::cell::Cell::new(0);
+        let report = |bytes| {
+            done.set(done.get() + bytes);
+            progress(Progress { stage: "writing bundles", done: done.get(), total });
+        };
+        for run in &mut self.runs {
             let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
-            if let Some(segment) = segment {
-                bundles::write(run, segment, writer, &mut self.losses, &mut self.bundles)?;
-            }
+            let Some(segment) = segment else { continue };
+            let source = bundles::Source { segment, progress: &report };
+            bundles::write(run, source, writer, &mut self.losses, &mut self.bundles)?;
         }
         Ok(())
     }

@@ -20,17 +20,26 @@ use crate::summary::BundleSummary;
 
 const NOT_WHOLE: &str = "its memory is not whole on the disk";
 
+/// Where a run's bundles are.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) segment: &'a SegmentReader,
+    /// Told how many bytes of contents are done.
+    pub(crate) progress: &'a dyn Fn(u64),
+}
+
 /// Writes a run's bundles with their pages, symbols and contents.
 pub(crate) fn write(
     run: &mut RunState,
-    segment: &SegmentReader,
+    source: Source<'_>,
     writer: &mut CaptureWriter,
     losses: &mut Losses,
     summary: &mut BundleSummary,
 ) -> Result<(), FinishError> {
+    let segment = source.segment;
     let frames = std::mem::take(&mut run.rows.pages);
     let mut bundles = Bundles::of(run, &frames, losses);
-    let contents = Contents::new(segment, frames.contents());
+    let contents = Contents::new(source, frames.contents());
     let used = bundles.use_contents(&frames, segment, &contents);
     let written = contents.write(run.run_id(), &used, writer)?;
     summary.content_bytes += written.bytes;

@@ -18,6 +18,9 @@ const NOT_ISSUED: &str = "_not_issued";
 const TAKEN: &str = "smsp__pcsamp_sample_count";
 const DROPPED: &str = "smsp__pcsamp_samples_data_dropped";
 
+/// Rows that are added up at once, at least.
+const SUM_ROWS: usize = 1 << 20;
+
 /// A row of `pc_sample` while its run is merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Merged {
@@ -145,7 +148,8 @@ impl Merger<'_> {
         let by_correlation: BTreeMap<u64, (u64, KernelId)> =
             launches.filter_map(|row| Some((row.correlation_id?, (row.ordinal, row.kernel_id)))).collect();
         let mut totals: BTreeMap<u64, Totals> = BTreeMap::new();
-        let mut rows = Vec::new();
+        let mut rows: Vec<Merged> = Vec::new();
+        let mut summed = 0;
         let mut unknown_launch = 0;
         for sample in &self.raw.samples {
             let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
@@ -179,6 +183,11 @@ impl Merger<'_> {
                 continue;
             };
             let (function_id, pc) = self.map.refine(function_id, sample.pc);
+            // Many replays of a launch find the same few instructions: rows stay as many as those.
+            if rows.len() >= 2 * summed + SUM_ROWS {
+                rows = sum(rows);
+                summed = rows.len();
+            }
             rows.push(Merged {
                 key: (kernel_id, function_id, pc, number),
                 run_id,

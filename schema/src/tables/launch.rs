@@ -74,7 +74,7 @@ crate::tables! {
         end_ns: Option<i64>,
         /// Whether the run recorded this launch; a loss row says why not.
         recorded: bool,
-        /// Warp requests recorded; null in sampling runs.
+        /// Warp requests in the capture; null in sampling runs, and for replays whose accesses are not kept.
         request_count: Option<u64>,
         /// Lane accesses in those requests.
         lane_access_count: Option<u64>,
@@ -82,7 +82,8 @@ crate::tables! {
         lost_request_count: Option<u64>,
         /// Samples taken by the hardware in this launch, the dropped ones too; null in access runs.
         sample_count: Option<u64>,
-        /// Samples that the hardware dropped; null where only the run's total is known.
+        /// Samples that are not in the capture: those that the hardware dropped, those of functions that are not known,
+        /// and those of replays that did not verify; null where only the run's total is known.
         lost_sample_count: Option<u64>,
     }
     /// The raw parameter bytes of a launch.

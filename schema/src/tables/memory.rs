@@ -74,6 +74,7 @@ crate::tables! {
     /// The address of an active lane: where `offsets` is null, `address + stride_bytes * (lane - first)`, with
     /// `first` the lowest active lane, or the highest where the stride is negative; otherwise
     /// `address + (offsets[k] << offset_shift)` for the k-th active lane, counted from the lowest.
+    /// All rows of a launch are of one run: the program's, or where that recorded none, one that replayed the launch.
     MemoryAccess "memory_access" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",

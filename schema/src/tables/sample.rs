@@ -3,7 +3,8 @@
 use crate::id::{FunctionId, KernelId, Pc, RunId};
 
 crate::tables! {
-    /// Samples of one launch that found warps at one instruction for one reason.
+    /// Samples of one launch that found warps at one instruction for one reason. A run that replayed the launch has the
+    /// sum of its replays that verified or were unstable.
     PcSample "pc_sample" key [run_id, kernel_id, function_id, pc, stall_reason] sort [kernel_id, function_id, pc, stall_reason] {
         /// The run.
         run_id: RunId => "run"."run_id",

@@ -2,6 +2,7 @@
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::row::{Row, RowConverter, Rows, SortField};
+use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::{Batches, CaptureReader};
 use stallmap_schema::capture::writer::CaptureWriter;
@@ -31,8 +32,11 @@ impl<'a> Merge<'a> {
         let column = |name: &&str| table.columns.iter().find(|column| column.name == *name);
         let fields = table.sort.iter().filter_map(column).map(|column| SortField::new((column.data_type)()));
         let converter = RowConverter::new(fields.collect())?;
-        let has_table = reader.tables().iter().any(|entry| entry.name == table.name);
-        let old = if has_table { Some(reader.read_table(table.name)?) } else { None };
+        let mut old = None;
+        if reader.tables().iter().any(|entry| entry.name == table.name) {
+            reader.verified_entry(&entry::table(table.name))?;
+            old = Some(reader.read_table(table.name)?);
+        }
         Ok(Self { table, reader, old, converter, current: None })
     }
 

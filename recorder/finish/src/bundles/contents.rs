@@ -6,19 +6,20 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryBuilder, RecordBatch, UInt64Array};
 use arrow::error::ArrowError;
 use rayon::prelude::*;
-use stallmap_schema::capture::segment::{Frame, FrameRef, SegmentReader};
+use stallmap_schema::capture::segment::{Frame, FrameRef};
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 
+use super::Source;
 use crate::error::FinishError;
 use crate::rows;
 
 /// A run's contents on the disk.
 pub(super) struct Contents<'a> {
-    segment: &'a SegmentReader,
+    source: Source<'a>,
     /// Frames, each with its first content_id and how many contents it holds, in the order of the ids.
     frames: Vec<(FrameRef, u64, u64)>,
 }
@@ -33,8 +34,8 @@ pub(super) struct Written {
 }
 
 impl<'a> Contents<'a> {
-    pub(super) fn new(segment: &'a SegmentReader, frames: Vec<(FrameRef, u64, u64)>) -> Self {
-        Self { segment, frames }
+    pub(super) fn new(source: Source<'a>, frames: Vec<(FrameRef, u64, u64)>) -> Self {
+        Self { source, frames }
     }
 
     /// Whether a frame says that it holds a content.
@@ -55,11 +56,12 @@ impl<'a> Contents<'a> {
         // Ids only grow, whatever the frames say: an id that came before is not written again.
         let mut next = 0;
         for (frame, first, count) in &self.frames {
+            (self.source.progress)(frame.raw_bytes.into());
             let ids: Vec<u64> =
                 (*first.max(&next)..first.saturating_add(*count)).filter(|id| used.contains(id)).collect();
             let Some(last) = ids.last() else { continue };
             next = last + 1;
-            match self.segment.read(frame) {
+            match self.source.segment.read(frame) {
                 Ok(Frame::Pages { bytes, .. }) => {
                     let batch = batch(run_id, *first, &ids, &bytes)?;
                     written.bytes += (batch.num_rows() * PAGE_BYTES) as u64;

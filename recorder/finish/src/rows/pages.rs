@@ -40,6 +40,11 @@ impl PageFrames {
         self.by_launch.keys().copied()
     }
 
+    /// Bytes of all contents.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.contents.iter().map(|frame| u64::from(frame.raw_bytes)).sum()
+    }
+
     /// Frames of contents, each with its first content_id and how many contents it holds, in the order of the ids.
     /// Identifiers are the run's own.
     pub(crate) fn contents(&self) -> Vec<(FrameRef, u64, u64)> {

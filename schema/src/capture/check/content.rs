@@ -20,7 +20,9 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
 fn check_content(content: &BundleContent, found: &mut Found) {
     let BundleContent { content_id, bytes, .. } = content;
     if bytes.0.len() != PAGE_BYTES {
-        found.add(Rule::Content, || format!("content {content_id} has {} bytes, not {PAGE_BYTES}", bytes.0.len()));
+        found.add(Rule::Content, || {
+            format!("content {content_id} has {} bytes, not {PAGE_BYTES}", bytes.0.len())
+        });
     }
     let is = hash::content_hash(&bytes.0);
     if is != content.hash {
