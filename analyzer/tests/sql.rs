@@ -1,6 +1,6 @@
 //! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, `blame`, or a path under `testdata/` without `.stallmap`), then has
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, or a path under `testdata/` without `.stallmap`), then has
 //! records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
 //! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
 
@@ -8,6 +8,8 @@
 
 #[path = "sql/blame.rs"]
 mod blame;
+#[path = "sql/counters.rs"]
+mod counters;
 #[path = "sql/session.rs"]
 mod session;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
@@ -30,10 +32,14 @@ fn sql_folder() -> PathBuf {
 fn open(name: &str, folder: &Path) -> Session {
     let made = folder.join(format!("{name}.stallmap"));
     let path = match name {
-        "tiny" | "blame" if made.exists() => made,
+        "tiny" | "blame" | "counters" if made.exists() => made,
         "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
+            made
+        }
+        "counters" => {
+            counters::write(&made);
             made
         }
         recorded => {
@@ -149,7 +155,7 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 5] = ["base", "tensor", "stall", "cost", "coverage"];
+const PACKAGES: [&str; 6] = ["base", "tensor", "stall", "cost", "counter", "coverage"];
 
 #[test]
 fn packages_build_on_each_other_in_one_direction() {

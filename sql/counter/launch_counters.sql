@@ -1,0 +1,106 @@
+-- The hardware counters of one launch, side by side; see `launch_work` for sums and `kernel_counter` for all others.
+--
+-- Shares are parts of 1, where ncu says percent. Null where a counter was not measured.
+CREATE VIEW launch_counters (
+  -- The launch.
+  kernel_id,
+  -- The kernel.
+  function_id,
+  -- Its name as the programmer wrote it.
+  kernel,
+  -- The innermost op or region around the launch.
+  op_id,
+  -- Its name.
+  op,
+  -- Its time on the GPU while it was measured, nanoseconds.
+  duration_ns,
+  -- Difference between its longest and its shortest time as a part of their mean; null with one repeat.
+  duration_spread,
+  -- Its time in replays without an instrument, nanoseconds.
+  native_duration_ns,
+  -- Bytes read from DRAM.
+  dram_read_bytes,
+  -- Bytes written to DRAM.
+  dram_write_bytes,
+  -- Both, a second.
+  dram_bytes_per_second,
+  -- Part of DRAM's peak: of bytes or of its commands, whichever is nearer to its own.
+  dram_throughput_share,
+  -- Part of the peak of the busiest part of the memory system: caches, their wires, DRAM.
+  memory_throughput_share,
+  -- Part of the peak of the busiest part of the multiprocessors: issue and pipes.
+  sm_throughput_share,
+  -- Part of the sectors looked up in L2 that it had.
+  l2_hit_share,
+  -- Part of the sectors looked up in L1 that it had.
+  l1_hit_share,
+  -- Sectors of 32 bytes of a global load of a warp: 4 where 32 lanes read 4 bytes each side by side.
+  sectors_per_load,
+  -- The same of a global store.
+  sectors_per_store,
+  -- Bank conflicts of shared memory.
+  shared_conflicts,
+  -- Wavefronts of local memory: spilled registers, and arrays of threads.
+  local_wavefronts,
+  -- Warps on a multiprocessor, of those that it can hold, while it had any.
+  occupancy_share,
+  -- Cycles in which tensor cores worked, of those in which their schedulers had a warp.
+  tensor_active_share,
+  -- Cycles in which a scheduler issued an instruction, of those in which it had a warp.
+  issue_active_share,
+  -- Instructions executed, of whole warps.
+  instructions,
+  -- The same for each cycle in which a multiprocessor had a warp.
+  instructions_per_cycle,
+  -- Threads of an executed instruction, of 32.
+  threads_per_instruction,
+  -- Cycles that a warp spent on the multiprocessor for each instruction that it issued.
+  warp_cycles_per_instruction,
+  -- Repeats that gave its time.
+  repeat_count
+) AS
+WITH share AS (
+  SELECT
+    kernel_id,
+    max(CASE WHEN metric = 'lts__t_sector_hit_rate.pct' THEN value END) / 100 AS l2_hit_share,
+    max(CASE WHEN metric = 'l1tex__t_sector_hit_rate.pct' THEN value END) / 100 AS l1_hit_share,
+    max(CASE WHEN metric = 'sm__warps_active.avg.pct_of_peak_sustained_active' THEN value END) / 100
+      AS occupancy_share,
+    max(CASE WHEN metric = 'smsp__issue_active.avg.pct_of_peak_sustained_active' THEN value END) / 100
+      AS issue_active_share,
+    max(CASE WHEN metric = 'smsp__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active' THEN value END) / 100
+      AS tensor_active_share,
+    max(CASE WHEN metric = 'sm__throughput.avg.pct_of_peak_sustained_elapsed' THEN value END) / 100
+      AS sm_throughput_share,
+    max(CASE WHEN metric = 'gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed' THEN value END) / 100
+      AS memory_throughput_share,
+    max(CASE WHEN metric = 'dram__throughput.avg.pct_of_peak_sustained_elapsed' THEN value END) / 100
+      AS dram_throughput_share,
+    max(CASE WHEN metric = 'gpu__time_duration.sum' THEN spread END) AS spread,
+    max(CASE WHEN metric = 'gpu__time_duration.sum' THEN repeat_count END) AS repeat_count
+  FROM kernel_counter
+  GROUP BY kernel_id
+)
+SELECT
+  w.kernel_id, l.function_id, l.kernel, l.op_id, l.op,
+  w.duration_ns, s.spread, d.native_ns,
+  w.dram_read_bytes, w.dram_write_bytes,
+  (w.dram_read_bytes + w.dram_write_bytes) * 1e9 / nullif(w.duration_ns, 0.0),
+  s.dram_throughput_share, s.memory_throughput_share, s.sm_throughput_share,
+  coalesce(w.l2_hit_sectors / nullif(w.l2_hit_sectors + w.l2_miss_sectors, 0.0), s.l2_hit_share),
+  coalesce(w.l1_hit_sectors / nullif(w.l1_sectors, 0.0), s.l1_hit_share),
+  w.load_sectors / nullif(w.load_requests, 0.0),
+  w.store_sectors / nullif(w.store_requests, 0.0),
+  w.shared_conflicts, w.local_wavefronts,
+  coalesce(w.active_warp_cycles / nullif(w.warp_slot_cycles, 0.0), s.occupancy_share),
+  coalesce(w.tensor_active_cycles / nullif(w.scheduler_active_cycles, 0.0), s.tensor_active_share),
+  coalesce(w.issue_active_cycles / nullif(w.scheduler_active_cycles, 0.0), s.issue_active_share),
+  w.instructions,
+  w.instructions / nullif(w.sm_active_cycles, 0.0),
+  w.thread_instructions / nullif(w.instructions, 0.0),
+  w.active_warp_cycles / nullif(w.issued_instructions, 0.0),
+  s.repeat_count
+FROM launch_work w
+JOIN share s ON s.kernel_id = w.kernel_id
+JOIN launch_context l ON l.kernel_id = w.kernel_id
+LEFT JOIN launch_duration d ON d.kernel_id = w.kernel_id

@@ -1,0 +1,91 @@
+-- What one launch did, as hardware counters that add up over launches; see `kernel_counter`.
+--
+-- Null where a counter was not measured.
+CREATE VIEW launch_work (
+  -- The launch.
+  kernel_id,
+  -- Its time on the GPU while it was measured, nanoseconds.
+  duration_ns,
+  -- Bytes read from DRAM.
+  dram_read_bytes,
+  -- Bytes written to DRAM.
+  dram_write_bytes,
+  -- Bytes that DRAM could have moved in that time, at its clock then.
+  dram_peak_bytes,
+  -- Sectors of 32 bytes that L2 had.
+  l2_hit_sectors,
+  -- Sectors that L2 did not have.
+  l2_miss_sectors,
+  -- Sectors that L1 was asked for.
+  l1_sectors,
+  -- Those that it had.
+  l1_hit_sectors,
+  -- Sectors of global loads.
+  load_sectors,
+  -- Global loads of whole warps.
+  load_requests,
+  -- Sectors of global stores.
+  store_sectors,
+  -- Global stores of whole warps.
+  store_requests,
+  -- Bank conflicts of shared memory.
+  shared_conflicts,
+  -- Wavefronts of local memory: spilled registers, and arrays of threads.
+  local_wavefronts,
+  -- Cycles that warps spent on multiprocessors, summed over warps.
+  active_warp_cycles,
+  -- What that would be with every multiprocessor full while it had a warp.
+  warp_slot_cycles,
+  -- Cycles in which a multiprocessor had a warp, summed over multiprocessors.
+  sm_active_cycles,
+  -- Cycles of its whole time, summed over multiprocessors.
+  sm_elapsed_cycles,
+  -- Cycles in which a scheduler had a warp, summed over schedulers, of which a multiprocessor has four.
+  scheduler_active_cycles,
+  -- Those in which a scheduler's tensor core worked.
+  tensor_active_cycles,
+  -- Those in which a scheduler issued an instruction.
+  issue_active_cycles,
+  -- Instructions executed, of whole warps.
+  instructions,
+  -- Instructions issued, of whole warps: more, where one had to be issued again.
+  issued_instructions,
+  -- Instructions executed, of threads.
+  thread_instructions
+) AS
+SELECT
+  kernel_id,
+  max(CASE WHEN metric = 'gpu__time_duration.sum' THEN value END),
+  coalesce(
+    max(CASE WHEN metric = 'dram__bytes_read.sum' THEN value END),
+    max(CASE WHEN metric = 'dram__bytes_op_read.sum' THEN value END)
+  ),
+  coalesce(
+    max(CASE WHEN metric = 'dram__bytes_write.sum' THEN value END),
+    max(CASE WHEN metric = 'dram__bytes_op_write.sum' THEN value END)
+  ),
+  max(CASE WHEN metric = 'dram__bytes.sum.peak_sustained_elapsed.per_second' THEN value END)
+    * max(CASE WHEN metric = 'gpu__time_duration.sum' THEN value END) / 1e9,
+  max(CASE WHEN metric = 'lts__t_sectors_lookup_hit.sum' THEN value END),
+  max(CASE WHEN metric = 'lts__t_sectors_lookup_miss.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_sectors.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_sectors_lookup_hit.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_requests_pipe_lsu_mem_global_op_st.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum' THEN value END),
+  max(CASE WHEN metric = 'l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum' THEN value END),
+  max(CASE WHEN metric = 'sm__warps_active.sum' THEN value END),
+  max(CASE WHEN metric = 'sm__cycles_active.sum' THEN value END)
+    * max(CASE WHEN metric = 'sm__warps_active.avg.peak_sustained' THEN value END),
+  max(CASE WHEN metric = 'sm__cycles_active.sum' THEN value END),
+  max(CASE WHEN metric = 'sm__cycles_elapsed.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__cycles_active.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__pipe_tensor_cycles_active.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__issue_active.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__inst_executed.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__thread_inst_executed.sum' THEN value END)
+FROM kernel_counter
+GROUP BY kernel_id
