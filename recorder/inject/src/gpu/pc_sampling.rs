@@ -246,7 +246,7 @@ impl Instrument {
             *LAST.lock().unwrap_or_else(PoisonError::into_inner) = taken.clone();
         }
         if let Some(pending) = PENDING.with_borrow_mut(Option::take) {
-            self.launch_ends(&pending, taken);
+            self.launch_ends(&pending, &taken);
         }
     }
 
@@ -269,7 +269,7 @@ impl Instrument {
     }
 
     /// The kernel has run, and its module, which the launch itself may have loaded, is known.
-    fn launch_ends(&self, launch: &Pending, taken: Taken) {
+    fn launch_ends(&self, launch: &Pending, taken: &Taken) {
         let mut state = self.lock();
         let next = u32::try_from(state.streams.len()).unwrap_or(u32::MAX);
         let stream_id = *state.streams.entry(launch.call.stream.key()).or_insert(next);

@@ -13,6 +13,9 @@ pub const CHUNK_PAGES: usize = 16 << 10;
 /// Copies pages of the device's memory; there are as many as the target has room for.
 pub type Read<'a> = dyn FnMut(Range<u64>, &mut [Page]) -> Result<(), String> + 'a;
 
+/// Copies bytes from an address of the device's memory.
+pub type Copy<'a> = dyn FnMut(&mut [u8], u64) -> Result<(), String> + 'a;
+
 /// Memory for pages, numbered from 0.
 #[derive(Default)]
 pub struct Buffer {
@@ -89,7 +92,7 @@ pub fn fill(
     pages: Range<u64>,
     target: &mut [Page],
     pieces: &[Range<u64>],
-    copy: &mut dyn FnMut(&mut [u8], u64) -> Result<(), String>,
+    copy: &mut Copy,
 ) -> Result<(), String> {
     let (base, bytes) = (pages.start << PAGE_SHIFT, target.as_flattened_mut());
     let offset = |address: u64| usize::try_from(address.saturating_sub(base)).unwrap_or(usize::MAX);
@@ -117,11 +120,6 @@ fn count(pages: &Range<u64>) -> usize {
 mod tests {
     use super::*;
 
-    fn allocate(bytes: usize) -> Result<*mut c_void, String> {
-        // Leaked, as pinned memory is.
-        Ok(Box::leak(vec![0_u8; bytes].into_boxed_slice()).as_mut_ptr().cast())
-    }
-
     #[test]
     fn ranges_fill_chunks_in_order() {
         let mut ranges = Ranges::default();
@@ -129,7 +127,12 @@ mod tests {
         ranges.add(100..100 + CHUNK_PAGES as u64);
         let mut buffer = Buffer::default();
         // SAFETY: leaked memory lives for good.
-        unsafe { buffer.reserve(CHUNK_PAGES + 10, allocate) }.unwrap();
+        unsafe {
+            // Leaked, as pinned memory is.
+            let allocate = |bytes| Ok(Box::leak(vec![0_u8; bytes].into_boxed_slice()).as_mut_ptr().cast());
+            buffer.reserve(CHUNK_PAGES + 10, allocate)
+        }
+        .unwrap();
         let mut seen = Vec::new();
         let mut read = |pages: Range<u64>, target: &mut [Page]| {
             for (page, target) in pages.clone().zip(target) {
@@ -157,6 +160,6 @@ mod tests {
         let bytes = target.as_flattened();
         assert_eq!([bytes[0xff], bytes[0x100], bytes[0x7ff]], [0x10, 0, 0]);
         assert_eq!([bytes[0x800], bytes[0x100f], bytes[0x1010], bytes[0x1fff]], [0x18, 0x18, 0, 0]);
-        assert!(fill(1..2, &mut target[..1], &[0x1000..0x2001], &mut copy).is_err());
+        assert!(fill(1..2, &mut target[..1], &[0x1000..0x1800, 0x1800..0x2001], &mut copy).is_err());
     }
 }

@@ -167,7 +167,7 @@ mod tests {
         map.allocated(device(0x1800, 0x3000));
         assert_eq!(map.pieces(1..3, 0), [0x1000..0x1200, 0x1200..0x1300, 0x1800..0x3000]);
         assert_eq!(map.in_page(1).count(), 4);
-        assert_eq!(map.device_pages(0).iter().collect::<Vec<_>>(), [1..5]);
+        assert_eq!(map.device_pages(0).iter().flatten().collect::<Vec<_>>(), [1, 2, 3, 4]);
         map.freed(0x1800);
         assert_eq!(map.at(0x1fff), None);
         assert_eq!(map.at(0x11ff).map(|allocation| allocation.address), Some(0x1000));

@@ -12,7 +12,9 @@ use stallmap_schema::capture::request::{
 
 use super::PAGE_SHIFT;
 
-/// Pages in a region: 2 MiB.
+/// Words of 64 pages in a region: 2 MiB.
+const WORDS: usize = 8;
+/// Pages in a region.
 const REGION_PAGES: u64 = 512;
 /// Regions that are found without the map.
 const RECENT: usize = 256;
@@ -27,8 +29,8 @@ pub struct PageSet {
 
 struct Region {
     number: u64,
-    read: [u64; REGION_PAGES as usize / 64],
-    written: [u64; REGION_PAGES as usize / 64],
+    read: [u64; WORDS],
+    written: [u64; WORDS],
 }
 
 impl Default for PageSet {
@@ -67,7 +69,7 @@ impl PageSet {
     pub fn pages(&self) -> (Vec<u64>, Vec<u64>) {
         let mut regions: Vec<&Region> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);
-        let list = |bits: fn(&Region) -> &[u64; REGION_PAGES as usize / 64]| {
+        let list = |bits: fn(&Region) -> &[u64; WORDS]| {
             regions.iter().flat_map(|region| set_bits(region.number * REGION_PAGES, bits(region))).collect()
         };
         (list(|region| &region.read), list(|region| &region.written))
@@ -75,7 +77,7 @@ impl PageSet {
 
     fn add_regular(&mut self, request: &Request, access: Access) {
         let first_lane = request.lane_mask.trailing_zeros();
-        let last_lane = 31 - request.lane_mask.leading_zeros();
+        let last_lane = request.lane_mask.ilog2();
         let distance = i64::from(request.stride) * i64::from(last_lane - first_lane);
         let last = request.address.wrapping_add_signed(distance);
         let (low, high) = (request.address.min(last), request.address.max(last));

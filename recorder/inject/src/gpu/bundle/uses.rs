@@ -12,18 +12,13 @@ pub struct Uses {
     pub tensor_maps: bool,
     /// Other accesses that no patch sees; also where the code cannot be read.
     pub others: bool,
-    /// Textures or surfaces.
-    pub textures: bool,
-    /// Memory allocated on the device.
-    pub heap: bool,
-    /// Kernels launched from the device.
-    pub device_launches: bool,
+    /// What no bundle can hold.
+    pub refusal: Option<&'static str>,
 }
 
 impl Uses {
     /// Of code that cannot be read: anything may happen.
-    pub const UNKNOWN: Self =
-        Self { tensor_maps: false, others: true, textures: false, heap: false, device_launches: false };
+    pub const UNKNOWN: Self = Self { tensor_maps: false, others: true, refusal: None };
 
     /// Whether every access to device memory is seen.
     pub fn is_observed(self) -> bool {
@@ -51,11 +46,20 @@ pub fn of_kernel(bytes: &[u8], kernel: &str) -> Uses {
     Uses {
         tensor_maps: counts.tensor_map > 0,
         others: counts.other_uncovered > 0,
-        textures: counts.texture > 0,
-        heap: called.contains("malloc"),
-        device_launches: called
-            .iter()
-            .any(|name| name.starts_with("cnp") || name.starts_with("cudaLaunchDevice")),
+        refusal: refusal(counts, &called),
+    }
+}
+
+fn refusal(counts: MemoryInstructions, called: &BTreeSet<&str>) -> Option<&'static str> {
+    let launches = |name: &&str| name.starts_with("cnp") || name.starts_with("cudaLaunchDevice");
+    if counts.texture > 0 {
+        Some("uses textures")
+    } else if called.contains("malloc") {
+        Some("allocates memory on the device")
+    } else if called.iter().any(launches) {
+        Some("launches kernels from the device")
+    } else {
+        None
     }
 }
 

@@ -18,8 +18,9 @@ use super::launch::Given;
 use super::{Instrument, Key, own};
 use crate::gpu::bundle::buffer::{self, Buffer};
 use crate::gpu::bundle::candidates::{self, Candidates};
-use crate::gpu::bundle::contents::{Contents, short_hash};
+use crate::gpu::bundle::contents::{Contents, Stored, short_hash};
 use crate::gpu::bundle::memory::Map;
+use crate::gpu::bundle::pages::PageSet;
 use crate::gpu::bundle::ranges::Numbered;
 use crate::gpu::bundle::recorded::{self, Saved};
 use crate::gpu::bundle::refusal::{Refusal, reason};
@@ -68,8 +69,20 @@ struct Buffers {
     window: Buffer,
 }
 
+/// A launch that is beginning.
+#[derive(Clone, Copy)]
+pub(super) struct Beginning<'a> {
+    /// What the API says of it.
+    pub(super) data: &'a LaunchData,
+    /// Its kernel's module.
+    pub(super) code: Option<&'a Code>,
+    /// What the launch call was given.
+    pub(super) given: Option<&'a Given>,
+}
+
 /// A launch that is to become a bundle.
 pub(super) struct Prepared {
+    kernel_id: KernelId,
     kind: LaunchKind,
     uses: Uses,
     candidates: Candidates,
@@ -145,13 +158,17 @@ impl Instrument {
     /// Saves the memory that a launch may write, where it is to become a bundle.
     pub(super) fn bundle_begins(
         &self,
-        data: &LaunchData,
+        launch: Beginning,
         name: &str,
-        code: Option<&Code>,
-        given: Option<&Given>,
+        ordinal: u64,
+        is_recorded: bool,
     ) -> Option<Box<Prepared>> {
         let bundles = self.bundles.as_ref()?;
-        let kind = kind_of(data, name, given);
+        if !is_recorded {
+            session::lose(LossKind::Bundle, "not selected: its launch is not recorded", 1, None);
+            return None;
+        }
+        let kind = kind_of(launch, name);
         let mut recorder = bundles.recorder();
         if let Err(reason) = recorder.selection.decide(&kind) {
             session::lose(LossKind::Bundle, reason, 1, Some(name.to_owned()));
@@ -162,8 +179,8 @@ impl Instrument {
             return None;
         }
         let begin_ns = session::now_ns();
-        let mut prepared = Box::new(Prepared::new(kind, data, given));
-        if let Err(refusal) = self.prepare(&mut prepared, bundles, &mut recorder, data, code, given) {
+        let mut prepared = Box::new(Prepared::new(kind, ordinal, launch));
+        if let Err(refusal) = self.prepare(&mut prepared, bundles, &mut recorder, launch) {
             prepared.refusal = Some(refusal);
         }
         prepared.record_ns = session::now_ns() - begin_ns;
@@ -175,9 +192,7 @@ impl Instrument {
         prepared: &mut Prepared,
         bundles: &Bundles,
         recorder: &mut Recorder,
-        data: &LaunchData,
-        code: Option<&Code>,
-        given: Option<&Given>,
+        Beginning { data, code, given }: Beginning,
     ) -> Result<(), Refusal> {
         if recorder.is_spent {
             return Err(Refusal::of(reason::BUDGET));
@@ -186,7 +201,9 @@ impl Instrument {
         let given = given.ok_or_else(|| Refusal::of("its launch call was not seen"))?;
         let name = prepared.kind.kernel.name.clone();
         prepared.uses = recorder.uses(code, &name);
-        check_uses(prepared.uses)?;
+        if let Some(reason) = prepared.uses.refusal {
+            return Err(Refusal::of(reason));
+        }
         prepared.symbols = recorder.symbols(code, data.module);
         if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MOST_VARIABLE_BYTES {
             return Err(Refusal::of("its module's variables have more than 16 MiB"));
@@ -227,7 +244,6 @@ impl Instrument {
     pub(super) fn bundle_ends(
         &self,
         data: &LaunchData,
-        ordinal: u64,
         mut prepared: Box<Prepared>,
         completed: Result<Gathering, Refusal>,
     ) {
@@ -237,7 +253,11 @@ impl Instrument {
         let rows = match prepared.refusal.take() {
             Some(refusal) => Err(refusal),
             None => completed.and_then(|gathering| {
-                self.record_memory(bundles, &mut recorder, data, ordinal, &prepared, &gathering)
+                let gathered = gathering.take(prepared.kernel_id.0);
+                let touched = gathered.ok_or_else(|| Refusal::of("its accesses could not be read"))?;
+                // A copy, as before the launch.
+                let memory = bundles.memory().clone();
+                self.record_memory(&memory, &mut recorder, data, &prepared, &touched)
             }),
         };
         match &rows {
@@ -246,38 +266,37 @@ impl Instrument {
         }
         recorder.contents.flush(session::emit_pages);
         prepared.record_ns += session::now_ns() - begin_ns;
-        emit(ordinal, *prepared, rows, bundles.budget_bytes);
+        emit(*prepared, rows, bundles.budget_bytes);
     }
 
     fn record_memory(
         &self,
-        bundles: &Bundles,
+        memory: &Map,
         recorder: &mut Recorder,
         data: &LaunchData,
-        ordinal: u64,
         prepared: &Prepared,
-        gathering: &Gathering,
+        touched: &PageSet,
     ) -> Result<Rows, Refusal> {
-        let gathered = gathering.take(ordinal);
-        let pages = gathered.ok_or_else(|| Refusal::of("its accesses could not be read"))?.pages();
-        let memory = bundles.memory().clone();
+        let pages = touched.pages();
         let variables = symbols::pages(&prepared.symbols);
         let touched = recorded::touched(
             (&pages.0, &pages.1),
             prepared.uses,
             &prepared.candidates,
-            &memory,
+            memory,
             &variables,
             data.device,
         )?;
         let Recorder { contents, buffers, .. } = recorder;
         let buffers = buffers.entry(data.context.key()).or_default();
         let saved = Saved { numbered: &prepared.numbered, buffer: &buffers.saved };
-        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, &memory, pages, target);
+        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
         let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read)
             .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
         let mut all = touched.all;
-        changed.keys().for_each(|&page| all.add(page..page + 1));
+        for &page in changed.keys() {
+            all.add(page..page + 1);
+        }
         let mut new_page_count = 0;
         let mut add = |page: &Page| {
             let stored = recorded::add(contents, page, session::emit_pages)?;
@@ -285,24 +304,23 @@ impl Instrument {
             Ok(stored)
         };
         let stored = recorded::contents_before(&all, &saved, &mut buffers.window, &mut read, &mut add)?;
-        let kernel_id = KernelId(ordinal);
-        let row = |(page, stored): (u64, crate::gpu::bundle::contents::Stored)| BundlePage {
+        let kernel_id = prepared.kernel_id;
+        let row = |(page, stored): (u64, Stored)| BundlePage {
             kernel_id,
             address: Address(page << PAGE_SHIFT),
             content_id: stored.content_id,
             hash_after: changed.get(&page).copied(),
         };
         let pages = stored.into_iter().map(row).collect();
-        let symbols = self.record_variables(data, kernel_id, prepared, &mut add)?;
+        let symbols = self.record_variables(data, prepared, &mut add)?;
         Ok(Rows { pages, symbols, new_page_count })
     }
 
     fn record_variables(
         &self,
         data: &LaunchData,
-        kernel_id: KernelId,
         prepared: &Prepared,
-        add: &mut dyn FnMut(&Page) -> Result<crate::gpu::bundle::contents::Stored, Refusal>,
+        add: &mut dyn FnMut(&Page) -> Result<Stored, Refusal>,
     ) -> Result<Vec<BundleSymbol>, Refusal> {
         let after = self
             .read_variables(data, &prepared.symbols)
@@ -311,7 +329,7 @@ impl Instrument {
         for ((symbol, before), after) in prepared.symbols.iter().zip(&prepared.variables).zip(&after) {
             for part in symbols::parts(before, after) {
                 rows.push(BundleSymbol {
-                    kernel_id,
+                    kernel_id: prepared.kernel_id,
                     symbol: symbol.name.clone(),
                     offset_bytes: part.offset as u64,
                     size_bytes: u32::try_from(part.bytes).unwrap_or(u32::MAX),
@@ -363,9 +381,10 @@ impl Instrument {
 }
 
 impl Prepared {
-    fn new(kind: LaunchKind, data: &LaunchData, given: Option<&Given>) -> Self {
+    fn new(kind: LaunchKind, ordinal: u64, Beginning { data, given, .. }: Beginning) -> Self {
         let attribute = |attribute| own(|| device::function_attribute(data.function, attribute));
         Self {
+            kernel_id: KernelId(ordinal),
             kind,
             uses: Uses::UNKNOWN,
             candidates: Candidates::default(),
@@ -418,7 +437,7 @@ impl Recorder {
     }
 }
 
-fn kind_of(data: &LaunchData, name: &str, given: Option<&Given>) -> LaunchKind {
+fn kind_of(Beginning { data, given, .. }: Beginning, name: &str) -> LaunchKind {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
     let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
     LaunchKind {
@@ -433,19 +452,7 @@ fn is_whole(config: &Config) -> bool {
     config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
 }
 
-fn check_uses(uses: Uses) -> Result<(), Refusal> {
-    let refusals = [
-        (uses.textures, "uses textures"),
-        (uses.heap, "allocates memory on the device"),
-        (uses.device_launches, "launches kernels from the device"),
-    ];
-    match refusals.into_iter().find(|refusal| refusal.0) {
-        Some((_, reason)) => Err(Refusal::of(reason)),
-        None => Ok(()),
-    }
-}
-
-fn emit(ordinal: u64, prepared: Prepared, rows: Result<Rows, Refusal>, budget_bytes: u64) {
+fn emit(prepared: Prepared, rows: Result<Rows, Refusal>, budget_bytes: u64) {
     let method = if prepared.uses.is_observed() { BundleMethod::Observed } else { BundleMethod::Derived };
     let text = |refusal: &Refusal| match refusal.reason {
         reason::BUDGET => format!("budget of {budget_bytes} bytes is used up"),
@@ -458,7 +465,7 @@ fn emit(ordinal: u64, prepared: Prepared, rows: Result<Rows, Refusal>, budget_by
         }
     };
     session::emit(Bundle {
-        kernel_id: KernelId(ordinal),
+        kernel_id: prepared.kernel_id,
         run_id: RunId(0),
         method: refusal.is_none().then_some(method),
         refusal,

@@ -15,7 +15,7 @@ use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
-use super::bundle::Prepared;
+use super::bundle::{Beginning, Prepared};
 use super::{Instrument, PATIENCE, State, check, own};
 use crate::gpu::bundle::refusal::Refusal;
 use crate::gpu::call;
@@ -92,7 +92,6 @@ impl Instrument {
             session::lose(LossKind::Launch, reason, 1, None);
         }
         let given = GIVEN.with_borrow_mut(Option::take);
-        let replayed = replayed::current();
         let mut state = self.lock();
         let code = self.code_of(&mut state, data, &name, ordinal);
         let stream_id = state.stream(data.stream_handle);
@@ -101,35 +100,16 @@ impl Instrument {
             .entry(data.function.key())
             .or_insert_with(|| own(|| device::resources(data.function)));
         drop(state);
-        let bundle = match decision {
-            Ok(()) => self.bundle_begins(data, &name, code.as_deref(), given.as_ref()),
-            Err(_) => None,
-        };
+        let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };
+        let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
         match &code {
-            Some(_) if replayed.is_some() => {}
+            Some(_) if replayed::current().is_some() => {}
             Some(code) => emit_launch(data, code, &name, ordinal, given, resources),
             None => {
                 session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
             }
         }
-        let mut row = LaunchRun {
-            run_id: RunId(0),
-            ordinal,
-            kernel_id: replayed.unwrap_or(KernelId(ordinal)),
-            matched: if replayed.is_some() { Match::Replayed } else { Match::Reference },
-            match_reason: None,
-            thread_id: session::thread_id(),
-            stream_id,
-            correlation_id: None,
-            begin_ns,
-            end_ns: None,
-            recorded: decision.is_ok(),
-            request_count: None,
-            lane_access_count: None,
-            lost_request_count: None,
-            sample_count: None,
-            lost_sample_count: None,
-        };
+        let mut row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
         if row.recorded
             && let Err(error) =
                 self.arm(data, ordinal, bundle.as_ref().is_some_and(|bundle| bundle.gathers()))
@@ -230,7 +210,6 @@ impl Instrument {
     pub(super) fn launch_ends(&self, data: &LaunchData) {
         let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
         let Running { mut row, bundle } = *running;
-        let ordinal = row.ordinal;
         let completed = if row.recorded {
             // SAFETY: the stream is the launch's own.
             let code = unsafe { (self.api.synchronize)(data.stream_handle) };
@@ -249,7 +228,7 @@ impl Instrument {
             Err(Refusal::of("launch could not be instrumented"))
         };
         if let Some(bundle) = bundle {
-            self.bundle_ends(data, ordinal, bundle, completed);
+            self.bundle_ends(data, bundle, completed);
         }
         self.end_turn();
     }
@@ -293,6 +272,29 @@ impl Instrument {
     fn end_turn(&self) {
         *self.launching.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.launched.notify_one();
+    }
+}
+
+/// The row of a launch that has just begun.
+fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
+    let replayed = replayed::current();
+    LaunchRun {
+        run_id: RunId(0),
+        ordinal,
+        kernel_id: replayed.unwrap_or(KernelId(ordinal)),
+        matched: if replayed.is_some() { Match::Replayed } else { Match::Reference },
+        match_reason: None,
+        thread_id: session::thread_id(),
+        stream_id,
+        correlation_id: None,
+        begin_ns: 0,
+        end_ns: None,
+        recorded: false,
+        request_count: None,
+        lane_access_count: None,
+        lost_request_count: None,
+        sample_count: None,
+        lost_sample_count: None,
     }
 }
 
