@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bundles;
+
 const EXAMPLES: &str = "\
 Examples:
   stallmap-record -o step.stallmap -- python train.py --steps 2
@@ -105,6 +107,18 @@ pub(crate) struct Volume {
     /// The address spaces whose accesses are recorded
     #[arg(long, value_enum, value_name = "SPACE,...", value_delimiter = ',', default_value = "global")]
     pub spaces: Vec<Space>,
+    /// Record launches with their memory too, for `replay`: one of each kernel, grid and shapes (`distinct`, or
+    /// `distinct:N`), or `all`; with `share:PERCENT` only of kernels that together have so many percent of the samples,
+    /// which are then taken first
+    #[arg(long, value_name = "SELECTION", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "distinct", value_parser = str::parse::<bundles::Selection>)]
+    pub replay: Option<bundles::Selection>,
+    /// Of those, only kernels whose name, mangled or not, this regular expression finds
+    #[arg(long, value_name = "REGEX", value_parser = regular_expression, requires = "replay")]
+    pub replay_kernels: Option<String>,
+    /// Stop recording memory after so many bytes of it, each page once and before compression
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = budget)]
+    pub replay_budget: u64,
 }
 
 /// The method of a recording.
@@ -243,19 +257,31 @@ fn regular_expression(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Reads a size such as `64M`, in powers of 1024.
+/// Reads the size of a buffer.
 fn size(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text)?;
+    if (1 << 20..=64 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 64G".to_owned()) }
+}
+
+/// Reads the size of what may be kept on the disk.
+fn budget(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text)?;
+    if (1 << 20..=1 << 40).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 1T".to_owned()) }
+}
+
+/// Reads a size such as `64M`, in powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|symbol: char| !symbol.is_ascii_digit());
     let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
         "" => 0,
         "K" => 10,
         "M" => 20,
         "G" => 30,
-        other => return Err(format!("`{other}` is no unit: use K, M or G")),
+        "T" => 40,
+        other => return Err(format!("`{other}` is no unit: use K, M, G or T")),
     };
-    let number: u64 = digits.parse().map_err(|_| "a size is a number and K, M or G".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).ok_or("that is more than a machine can hold")?;
-    if (1 << 20..=64 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 64G".to_owned()) }
+    let number: u64 = digits.parse().map_err(|_| "a size is a number and K, M, G or T".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "that is more than a machine can hold".to_owned())
 }
 
 #[cfg(test)]
@@ -271,6 +297,7 @@ mod tests {
         for wrong in ["", "M", "12X", "1K", "99999999999G", "-1M", "é"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+        assert_eq!((budget("1T"), size("1T").is_err()), (Ok(1 << 40), true));
     }
 
     #[test]

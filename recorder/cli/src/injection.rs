@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, anyhow, bail};
-use stallmap_config::{Config, Instrument, VARIABLE};
+use stallmap_config::{Config, Instrument, KernelShape, VARIABLE};
 
 use crate::args::ProbedPart;
 use crate::{message, probe, python};
@@ -32,9 +32,17 @@ impl Injection {
         Ok(Self { library, python_path, config })
     }
 
+    /// Records bundles of these kernels only.
+    pub(crate) fn select(&mut self, kernels: Vec<KernelShape>) {
+        if let Some(bundles) = &mut self.config.bundles {
+            bundles.only = Some(kernels);
+        }
+    }
+
     /// The variables for a run of the program under `instrument`.
     pub(crate) fn variables(&self, instrument: Instrument) -> anyhow::Result<Vec<(&'static str, OsString)>> {
-        let config = Config { instrument, ..self.config.clone() };
+        let bundles = self.config.bundles.clone().filter(|_| instrument == Instrument::Accesses);
+        let config = Config { instrument, bundles, ..self.config.clone() };
         let json = config.to_json().context("describe the recording to the program")?;
         let library = self.library.clone().into_os_string();
         let mut variables = vec![

@@ -1,11 +1,13 @@
 //! `stallmap-record`: runs a program and writes a capture of what its GPU waited for.
 
 mod args;
+mod bundles;
 mod child;
 mod doctor;
 mod exit;
 mod finishing;
 mod folder;
+mod hot;
 mod injection;
 mod message;
 mod passes;

@@ -15,6 +15,7 @@ use crate::args::Record;
 use crate::child::{Ended, Signals};
 use crate::exit::{self, Failure};
 use crate::folder::Folder;
+use crate::hot;
 use crate::injection::Injection;
 use crate::message::{self, Messages};
 
@@ -41,7 +42,7 @@ impl Passes<'_> {
     pub(crate) fn recorded(
         &self,
         instruments: &[Instrument],
-        injection: &Injection,
+        injection: &mut Injection,
         recording: &mut Recording,
     ) -> Result<Vec<Ended>, Failure> {
         let input = Input::of_this_process();
@@ -49,6 +50,9 @@ impl Passes<'_> {
         for (index, &instrument) in instruments.iter().enumerate() {
             let (number, count) = (index + 1, instruments.len());
             self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
+            if index > 0 {
+                self.select(injection);
+            }
             let mut command = self.command();
             command.envs(injection.variables(instrument).map_err(Failure::before)?);
             if index > 0 {
@@ -62,7 +66,9 @@ impl Passes<'_> {
             recording.passes.push(ended_pass(instrument, started_ns, end));
             self.folder.describe(recording).map_err(|error| Failure::new(exit::NOT_WRITTEN, error))?;
             ends.push(end);
-            if index + 1 < count && !self.goes_on(instrument, end) {
+            if let Some(&next) = instruments.get(index + 1)
+                && !self.goes_on(instrument, next, end)
+            {
                 break;
             }
         }
@@ -70,7 +76,7 @@ impl Passes<'_> {
     }
 
     /// Whether another pass can add something.
-    fn goes_on(&self, instrument: Instrument, end: Ended) -> bool {
+    fn goes_on(&self, instrument: Instrument, next: Instrument, end: Ended) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
@@ -82,8 +88,23 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        message::warning(format_args!("stalls are not recorded: the program is not run again, as {reason}"));
+        let what = if next == Instrument::Accesses { "accesses" } else { "stalls" };
+        message::warning(format_args!("{what} are not recorded: the program is not run again, as {reason}"));
         false
+    }
+
+    /// Has the accesses pass record the kernels that the sampling pass found hot, where that is asked for.
+    fn select(&self, injection: &mut Injection) {
+        let replay = self.options.volume.replay;
+        let Some(percent) = replay.and_then(|selection| selection.share_percent) else { return };
+        match hot::kernels(self.folder.path(), percent) {
+            Ok(kernels) => {
+                let count = kernels.len();
+                self.messages.step(format_args!("{count} kernels have {percent} % of the samples"));
+                injection.select(kernels);
+            }
+            Err(error) => message::warning(format_args!("kernels of every share are recorded: {error:#}")),
+        }
     }
 
     fn command(&self) -> Command {

@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use crate::injection::Injection;
 use crate::message::{self, Messages};
 use crate::passes::{Passes, now_ns};
-use crate::{finishing, folder};
+use crate::{bundles, finishing, folder};
 
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
@@ -22,6 +22,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let Some(output) = options.output.as_deref() else {
         return Err(Failure::before(anyhow!("no output is named: use -o NAME.stallmap")));
     };
+    bundles::check(options)?;
     let messages = Messages(options.method.voice);
     let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::create(output, options.method.force)?;
@@ -73,14 +74,14 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
     }
     let instruments = instruments(passes.options);
     let library = passes.options.method.library.as_deref();
-    let injection = match Injection::prepare(config(passes.options, passes.folder), library) {
+    let mut injection = match Injection::prepare(config(passes.options, passes.folder), library) {
         Ok(injection) => injection,
         Err(error) => {
             message::warning(format_args!("nothing is recorded, the program runs without: {error:#}"));
             return Ok(vec![passes.unrecorded()?]);
         }
     };
-    let ends = passes.recorded(&instruments, &injection, recording)?;
+    let ends = passes.recorded(&instruments, &mut injection, recording)?;
     let recorded = |&&instrument: &&Instrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
@@ -124,7 +125,9 @@ fn code_of_all(ends: &[Ended]) -> u8 {
 }
 
 fn instruments(options: &Record) -> Vec<Instrument> {
+    let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
     match options.only {
+        None if samples_first => vec![Instrument::PcSamples, Instrument::Accesses],
         None => vec![Instrument::Accesses, Instrument::PcSamples],
         Some(Side::Accesses) => vec![Instrument::Accesses],
         Some(Side::Samples) => vec![Instrument::PcSamples],
@@ -157,6 +160,7 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
         buffer_bytes: method.buffer,
         sampling_period_exponent: method.period,
         python: !method.no_python,
+        bundles: bundles::config(options),
         ..Config::default()
     }
 }
@@ -194,6 +198,9 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
         ("when-full", Some(word(&method.when_full))),
         ("buffer", number(Some(method.buffer))),
         ("period", number(method.period.map(u64::from))),
+        ("replay", volume.replay.map(|selection| selection.to_string())),
+        ("replay-kernels", volume.replay_kernels.clone()),
+        ("replay-budget", number(volume.replay.map(|_| volume.replay_budget))),
         ("python", Some((!method.no_python).to_string())),
     ];
     let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));

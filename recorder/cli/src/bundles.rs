@@ -1,0 +1,110 @@
+//! What `--replay` asks for: which launches are recorded with their memory.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::anyhow;
+use stallmap_config::Bundles;
+
+use crate::args::{Record, Side, Space, WhenFull};
+use crate::exit::Failure;
+
+/// The selection of `--replay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// So many launches of each kind; all where null.
+    pub per_kind: Option<u64>,
+    /// Only kernels that together have so many percent of the samples; any where null.
+    pub share_percent: Option<u8>,
+}
+
+impl FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut selection = Self { per_kind: Some(1), share_percent: None };
+        for word in text.split(',') {
+            match word.split_once(':').unwrap_or((word, "")) {
+                ("distinct", "") => selection.per_kind = Some(1),
+                ("distinct", count) => {
+                    let count = count.parse().ok().filter(|&count| count > 0);
+                    selection.per_kind = Some(count.ok_or("`distinct:N` needs a count from 1 on")?);
+                }
+                ("all", "") => selection.per_kind = None,
+                ("share", percent) => {
+                    let percent = percent.parse().ok().filter(|percent| (1..=100).contains(percent));
+                    selection.share_percent = Some(percent.ok_or("`share:PERCENT` needs 1 to 100")?);
+                }
+                _ => return Err(format!("`{word}` is none of distinct, distinct:N, all, share:PERCENT")),
+            }
+        }
+        Ok(selection)
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.per_kind {
+            Some(count) => write!(formatter, "distinct:{count}")?,
+            None => formatter.write_str("all")?,
+        }
+        self.share_percent.map_or(Ok(()), |percent| write!(formatter, ",share:{percent}"))
+    }
+}
+
+/// The options on their way into the program.
+pub(crate) fn config(options: &Record) -> Option<Bundles> {
+    let volume = &options.volume;
+    volume.replay.map(|selection| Bundles {
+        per_kind: selection.per_kind,
+        kernels: volume.replay_kernels.clone(),
+        only: None,
+        budget_bytes: volume.replay_budget,
+    })
+}
+
+/// Refuses what cannot go with `--replay`, before the program runs.
+pub(crate) fn check(options: &Record) -> Result<(), Failure> {
+    let Some(selection) = options.volume.replay else { return Ok(()) };
+    let refused = |text: &str, hint: &str| Err(Failure::before(anyhow!("{text}")).hint(hint));
+    if options.only == Some(Side::Samples) {
+        return refused(
+            "--replay needs the accesses: --only samples does not record them",
+            "leave --only out",
+        );
+    }
+    if selection.share_percent.is_some() && options.only == Some(Side::Accesses) {
+        return refused(
+            "--replay=share needs the samples: --only accesses does not take them",
+            "leave --only out",
+        );
+    }
+    let partial = [
+        (options.volume.blocks.is_some(), "--blocks"),
+        (options.method.when_full == WhenFull::Drop, "--when-full drop"),
+        (!options.volume.spaces.contains(&Space::Global), "--spaces without global"),
+    ];
+    match partial.iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => refused(
+            &format!("--replay needs every access to device memory: {option} leaves some out"),
+            "select launches instead, with --kernels or --replay-kernels",
+        ),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_make_a_selection() {
+        let read = |text: &str| text.parse::<Selection>().map(|selection| selection.to_string());
+        assert_eq!(read("distinct").unwrap(), "distinct:1");
+        assert_eq!(read("distinct:3,share:90").unwrap(), "distinct:3,share:90");
+        assert_eq!(read("share:100,all").unwrap(), "all,share:100");
+        for wrong in ["", "distinct:0", "share", "share:0", "share:101", "all:2", "some", "all,"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
