@@ -98,6 +98,9 @@ impl Passes<'_> {
         let replay = self.options.volume.replay;
         let Some(percent) = replay.and_then(|selection| selection.share_percent) else { return };
         match hot::kernels(self.folder.path(), percent) {
+            Ok(kernels) if kernels.is_empty() => {
+                message::warning("no samples were taken: kernels of every share are recorded");
+            }
             Ok(kernels) => {
                 let count = kernels.len();
                 self.messages.step(format_args!("{count} kernels have {percent} % of the samples"));
