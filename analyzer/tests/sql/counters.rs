@@ -10,6 +10,9 @@
 //! | 3 | axpy | aten::add | time, bytes, tensor cores that did nothing |
 //! | 4 | axpy | none | time and rates, one of them without a value |
 
+#[path = "counters/random.rs"]
+mod random;
+
 use std::path::Path;
 
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
@@ -126,6 +129,19 @@ const RATES: Values = &[
 
 /// Writes the capture.
 pub(crate) fn write(output: &Path) {
+    let launches =
+        [("gemm", Some(1)), ("axpy", Some(1)), ("gemm", Some(2)), ("axpy", Some(3)), ("axpy", None)];
+    let ops = [(1, "aten::mm"), (2, "aten::mm"), (3, "aten::add")];
+    write_rows(output, &launches, &ops, (replays(), counters()));
+}
+
+/// Writes a capture of launches (kernel, op), ops (number, name), replays and counters.
+fn write_rows(
+    output: &Path,
+    launches: &[(&str, Option<u64>)],
+    ops: &[(u64, &str)],
+    (replays, counters): (Vec<Replay>, Vec<Counter>),
+) {
     let mut writer = CaptureWriter::create(output, Form::File).unwrap();
     let instruments = [Instrument::Accesses, Instrument::Native, Instrument::Counters, Instrument::Counters];
     writer
@@ -134,57 +150,58 @@ pub(crate) fn write(output: &Path) {
     let mut functions = [function("gemm"), function("axpy")];
     functions.sort_by_key(|function| function.function_id);
     writer.append_rows(functions).unwrap();
-    let launches =
-        [("gemm", Some(1)), ("axpy", Some(1)), ("gemm", Some(2)), ("axpy", Some(3)), ("axpy", None)];
-    writer.append_rows((0..).zip(launches).map(|(ordinal, (name, op))| launch(ordinal, name, op))).unwrap();
-    let ops = [(1, "aten::mm"), (2, "aten::mm"), (3, "aten::add")];
-    writer.append_rows(ops.map(|(number, name)| op(number, name))).unwrap();
-    writer.append_rows(replays()).unwrap();
-    writer.append_rows(counters()).unwrap();
+    writer
+        .append_rows(launches.iter().zip(0..).map(|((name, op), ordinal)| launch(ordinal, name, *op)))
+        .unwrap();
+    writer.append_rows(ops.iter().map(|(number, name)| op(*number, name))).unwrap();
+    writer.append_rows(replays).unwrap();
+    writer.append_rows(counters).unwrap();
     writer.finish().unwrap();
 }
 
-fn replays() -> Vec<Replay> {
-    use ReplayResult::{Different, Unstable, Verified};
-    let replay = |run_id, ordinal, launch, repeat, result, duration_ns| Replay {
+fn replay(
+    (run_id, ordinal): (RunId, u64),
+    launch: u64,
+    repeat: u32,
+    result: ReplayResult,
+    duration_ns: Option<u64>,
+) -> Replay {
+    Replay {
         run_id,
         ordinal,
         kernel_id: KernelId(launch),
         repeat,
         result,
         checked_page_count: 1,
-        different_page_count: u64::from(result != Verified),
-        unstable_page_count: u64::from(result == Unstable),
+        different_page_count: u64::from(result != ReplayResult::Verified),
+        unstable_page_count: u64::from(result == ReplayResult::Unstable),
         is_translated: false,
         duration_ns,
         detail: None,
-    };
+    }
+}
+
+fn replays() -> Vec<Replay> {
+    use ReplayResult::{Different, Unstable, Verified};
     vec![
-        replay(NATIVE, 0, 0, 0, Verified, Some(790)),
-        replay(NATIVE, 1, 0, 1, Verified, Some(810)),
-        replay(NATIVE, 2, 2, 0, Verified, Some(700)),
-        replay(NATIVE, 3, 2, 1, Different, Some(99_999)),
-        replay(OLD, 0, 1, 0, Verified, None),
-        replay(NEW, 0, 0, 0, Verified, None),
-        replay(NEW, 1, 0, 1, Verified, None),
-        replay(NEW, 2, 0, 2, Different, None),
-        replay(NEW, 3, 1, 0, Verified, None),
-        replay(NEW, 4, 3, 0, Verified, None),
-        replay(NEW, 5, 4, 0, Unstable, None),
+        replay((NATIVE, 0), 0, 0, Verified, Some(790)),
+        replay((NATIVE, 1), 0, 1, Verified, Some(810)),
+        replay((NATIVE, 2), 2, 0, Verified, Some(700)),
+        replay((NATIVE, 3), 2, 1, Different, Some(99_999)),
+        replay((OLD, 0), 1, 0, Verified, None),
+        replay((NEW, 0), 0, 0, Verified, None),
+        replay((NEW, 1), 0, 1, Verified, None),
+        replay((NEW, 2), 0, 2, Different, None),
+        replay((NEW, 3), 1, 0, Verified, None),
+        replay((NEW, 4), 3, 0, Verified, None),
+        replay((NEW, 5), 4, 0, Unstable, None),
     ]
 }
 
 fn counters() -> Vec<Counter> {
     let mut rows = Vec::new();
     let mut add = |run_id, launch, repeat, values: &[(&str, f64)]| {
-        rows.extend(values.iter().map(|(metric, value)| Counter {
-            run_id,
-            kernel_id: KernelId(launch),
-            repeat,
-            metric: (*metric).to_owned(),
-            value: Some(*value).filter(|value| value.is_finite()),
-            unit: unit(metric).to_owned(),
-        }));
+        rows.extend(values.iter().map(|(metric, value)| counter(run_id, launch, repeat, (metric, *value))));
     };
     for (repeat, duration_ns) in [(0, 900.0), (1, 1100.0), (2, 9999.0)] {
         add(NEW, 0, repeat, &[("gpu__time_duration.sum", duration_ns)]);
@@ -194,10 +211,24 @@ fn counters() -> Vec<Counter> {
     add(NEW, 1, 0, AXPY);
     add(NEW, 3, 0, ADD);
     add(NEW, 4, 0, RATES);
-    rows.sort_by(|a, b| {
-        (a.kernel_id, &a.metric, a.run_id, a.repeat).cmp(&(b.kernel_id, &b.metric, b.run_id, b.repeat))
-    });
+    sort(&mut rows);
     rows
+}
+
+fn counter(run_id: RunId, launch: u64, repeat: u32, (metric, value): (&str, f64)) -> Counter {
+    Counter {
+        run_id,
+        kernel_id: KernelId(launch),
+        repeat,
+        metric: metric.to_owned(),
+        value: Some(value).filter(|value| value.is_finite()),
+        unit: unit(metric).to_owned(),
+    }
+}
+
+fn sort(rows: &mut [Counter]) {
+    let key = |row: &Counter| (row.kernel_id, row.metric.clone(), row.run_id, row.repeat);
+    rows.sort_by_key(key);
 }
 
 fn unit(metric: &str) -> &'static str {
