@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bundles;
 
+use crate::replay::{Replay, Worker};
+
 const EXAMPLES: &str = "\
 Examples:
   stallmap-record -o step.stallmap -- python train.py --steps 2
@@ -37,7 +39,7 @@ program's.";
 #[command(name = "stallmap-record", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
-                            stallmap-record recover|doctor [OPTIONS]")]
+                            stallmap-record recover|replay|doctor [OPTIONS]")]
 pub(crate) struct Arguments {
     /// What to do instead of recording.
     #[command(subcommand)]
@@ -52,6 +54,11 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Make a capture of what an interrupted recording left
     Recover(Recover),
+    /// Run recorded launches again, under other instruments, and add the results to their capture
+    Replay(Replay),
+    /// Replay what a plan says, in a process of its own
+    #[command(hide = true)]
+    ReplayWorker(Worker),
     /// Say what this machine can and cannot record, and how to fix it
     Doctor(Doctor),
     /// Look at one library from a process that may crash
@@ -253,7 +260,7 @@ pub(crate) enum WhenFull {
 }
 
 /// Refuses what is no regular expression while there is still a command line to correct.
-fn regular_expression(text: &str) -> Result<String, String> {
+pub(crate) fn regular_expression(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

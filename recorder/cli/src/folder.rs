@@ -22,7 +22,21 @@ impl Folder {
     /// Makes the folder for the capture at `output`; `force` gives up what stands in the way.
     pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
         check_output(output, force)?;
-        let path = absolute(&of_output(output)).map_err(Failure::before)?;
+        let recover = |path: &Path| {
+            format!("run `stallmap-record recover {}`, or give it up with --force", path.display())
+        };
+        Self::make(&of_output(output), force, recover)
+    }
+
+    /// Makes the folder for replays that go into the capture at `output`.
+    pub(crate) fn of_replays(output: &Path, force: bool) -> Result<Self, Failure> {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".replays");
+        Self::make(Path::new(&name), force, |_| "replay again with --force, which gives it up".to_owned())
+    }
+
+    fn make(path: &Path, force: bool, hint: impl Fn(&Path) -> String) -> Result<Self, Failure> {
+        let path = absolute(path).map_err(Failure::before)?;
         if force && path.is_dir() {
             let removed = fs::remove_dir_all(&path);
             removed.with_context(|| format!("remove `{}`", path.display())).map_err(Failure::before)?;
@@ -31,9 +45,7 @@ impl Folder {
             Ok(()) => Ok(Self { path }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let text = anyhow!("an earlier recording was not finished: `{}`", path.display());
-                let hint =
-                    format!("run `stallmap-record recover {}`, or give it up with --force", path.display());
-                Err(Failure::before(text).hint(hint))
+                Err(Failure::before(text).hint(hint(&path)))
             }
             Err(error) => {
                 let text =

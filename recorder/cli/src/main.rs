@@ -15,6 +15,7 @@ mod probe;
 mod python;
 mod record;
 mod recover;
+mod replay;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ fn run(arguments: args::Arguments) -> Result<ExitCode, exit::Failure> {
     match arguments.command {
         None => record::record(&arguments.record),
         Some(args::Command::Recover(options)) => recover::recover(&options),
+        Some(args::Command::Replay(options)) => replay::replay(&options),
+        Some(args::Command::ReplayWorker(options)) => Ok(replay::work(&options)),
         Some(args::Command::Doctor(options)) => doctor::doctor(&options),
         Some(args::Command::Probe(options)) => Ok(probe::probe(&options)),
     }

@@ -11,4 +11,5 @@ pub mod locate;
 pub mod nvrtc;
 pub mod probe;
 pub mod profiler;
+pub mod replayer;
 pub mod sanitizer;

@@ -80,7 +80,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","skip":1,"every":2,"count":3,"region":null,"paused":false},"blocks":4,"spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","skip":1,"every":2,"count":3,"region":null,"paused":false},"blocks":4,"spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"replays":false}
     [FOLDER]/a.stallmap.partial/python/hook
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
@@ -92,10 +92,29 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"skip":0,"every":1,"count":null,"region":"step","paused":true},"blocks":null,"spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"skip":0,"every":1,"count":null,"region":"step","paused":true},"blocks":null,"spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"replays":false}
 
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
+    "#);
+}
+
+#[test]
+fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
+    let script = format!("{START} echo $STALLMAP_CONFIG | sed 's/.*\"bundles\"/\"bundles\"/'");
+    let bundles = |options: &[&str]| {
+        let shown = Place::new().record(&[options, &["--repeat-output", "-q"]].concat(), &script);
+        let is_said = |line: &&str| line.starts_with("\"bundles\"");
+        shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
+    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"replays":false}
+    "bundles":null,"replays":false}
+    "#);
+    let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
+    assert_snapshot!(bundles(&options).join("\n"), @r#"
+    "bundles":null,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
     "#);
 }
 

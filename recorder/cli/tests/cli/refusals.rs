@@ -26,7 +26,7 @@ fn wrong_words() {
       <PROGRAM>...
 
     Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
-           stallmap-record recover|doctor [OPTIONS]
+           stallmap-record recover|replay|doctor [OPTIONS]
 
     For more information, try '--help'.
     ");
@@ -38,7 +38,7 @@ fn wrong_words() {
       <PROGRAM>...
 
     Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
-           stallmap-record recover|doctor [OPTIONS]
+           stallmap-record recover|replay|doctor [OPTIONS]
 
     For more information, try '--help'.
     ");
@@ -57,7 +57,7 @@ fn wrong_words() {
     exit code 125
     --- stdout
     --- stderr
-    error: invalid value '12X' for '--buffer <SIZE>': `X` is no unit: use K, M or G
+    error: invalid value '12X' for '--buffer <SIZE>': `X` is no unit: use K, M, G or T
 
     For more information, try '--help'.
     ");
@@ -78,6 +78,62 @@ fn wrong_words() {
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn replays_need_every_access() {
+    let place = Place::new();
+    let refused = |options: &[&str]| place.record(options, "exit 9");
+    assert_snapshot!(refused(&["--replay", "--only", "samples"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: --replay needs the accesses: --only samples does not record them
+    stallmap-record: hint: leave --only out
+    ");
+    assert_snapshot!(refused(&["--replay=share:80", "--only", "accesses"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: --replay=share needs the samples: --only accesses does not take them
+    stallmap-record: hint: leave --only out
+    ");
+    assert_snapshot!(refused(&["--replay", "--blocks", "4"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: --replay needs every access to device memory: --blocks leaves some out
+    stallmap-record: hint: select launches instead, with --kernels or --replay-kernels
+    ");
+    assert_snapshot!(refused(&["--replay=some"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value 'some' for '--replay[=<SELECTION>]': `some` is none of distinct, distinct:N, all, share:PERCENT
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(refused(&["--replay-kernels", "gemm"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: the following required arguments were not provided:
+      --replay[=<SELECTION>]
+
+    Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
+           stallmap-record recover|replay|doctor [OPTIONS]
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(refused(&["--replay", "--replay-budget", "2T"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value '2T' for '--replay-budget <SIZE>': use 1M to 1T
+
+    For more information, try '--help'.
+    ");
+    assert_eq!(place.names(), Vec::<String>::new());
 }
 
 #[test]

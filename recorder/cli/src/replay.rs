@@ -1,0 +1,319 @@
+//! `replay`: runs the bundled launches of a capture again, under other instruments, and adds what they gave to it.
+
+mod options;
+mod worker;
+mod workers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use regex::Regex;
+use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
+use stallmap_inject::gpu::counters::sets;
+use stallmap_replay::bundle::{Bundle, Bundles};
+use stallmap_replay::plan::{Outcome, Plan};
+use stallmap_schema::capture::reader::CaptureReader;
+
+use crate::exit::Failure;
+use crate::finishing;
+use crate::folder::{self, Folder};
+use crate::message::{self, Messages};
+use crate::passes::now_ns;
+use options::{Cache, Instrument as Wanted};
+pub(crate) use options::{Replay, Worker};
+pub(crate) use worker::work;
+use workers::Workers;
+
+/// Some launches were not verified.
+const NOT_VERIFIED: u8 = 1;
+/// Replays of a launch without an instrument.
+const NATIVE_REPEATS: u32 = 3;
+/// Most replays of a launch for samples.
+const SAMPLE_REPEATS: u32 = 500;
+/// Bytes of CUPTI's hardware buffer: replays are short, and a large buffer costs time at the first one.
+const SAMPLING_BUFFER_BYTES: u64 = 64 << 20;
+
+/// Sampling periods by the duration of a launch: below so many nanoseconds, every two to this power cycles. An H200
+/// drops samples above about 2,000 a microsecond, which 2^8 cycles stay below; a launch of a few microseconds is over
+/// before its buffer is full, and needs them denser.
+const PERIODS: [(u64, u32); 4] = [(20_000, 6), (300_000, 8), (5_000_000, 10), (u64::MAX, 12)];
+
+/// Replays launches; the exit code says whether all were verified.
+pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
+    let messages = Messages(options.voice);
+    let (capture, bundles) = open(options, messages)?;
+    if let Some(folder) = &options.export {
+        return export(&capture, &bundles, folder, messages);
+    }
+    let output = options.output.clone().unwrap_or_else(|| options.capture.clone());
+    if options.output.is_some() {
+        folder::check_output(&output, options.force)?;
+    }
+    let folder = Folder::of_replays(&output, options.force)?;
+    let mut round = Round::new(options, &folder, messages);
+    let outcomes = match round.all(&bundles) {
+        Ok(outcomes) => outcomes,
+        Err(failure) => {
+            folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+            return Err(failure);
+        }
+    };
+    finishing::append(&options.capture, folder.path(), &output, messages)?;
+    if !options.keep {
+        folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+    }
+    Ok(conclude(&bundles, &outcomes, messages))
+}
+
+/// What is written about these replays.
+fn describe(options: &Replay) -> Recording {
+    let mut words = std::env::args();
+    let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
+    let extent = &options.extent;
+    let given = [
+        ("precision", Some(extent.precision.to_string())),
+        ("budget", Some(extent.budget.to_string())),
+        ("repeat", extent.repeat.map(|repeat| repeat.to_string())),
+        ("cache", extent.cache.map(|cache| format!("{cache:?}").to_lowercase())),
+    ];
+    let option = |(name, value): (&str, Option<String>)| {
+        Some(RecordingOption { name: name.to_owned(), value: value? })
+    };
+    Recording {
+        recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_ns: now_ns(),
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+        working_directory: folder.unwrap_or_default(),
+        options: given.into_iter().filter_map(option).collect(),
+        passes: Vec::new(),
+    }
+}
+
+/// Reads the bundles that were asked for.
+fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| Failure::before(anyhow!("{error}"));
+    let capture = CaptureReader::open(&options.capture).map_err(|error| unreadable(&error))?;
+    let mut bundles = Bundles::read(&capture).map_err(|error| unreadable(&error))?;
+    let all = bundles.bundles.len();
+    if all == 0 {
+        let text = anyhow!("no launch can be replayed: `{}` holds no bundles", options.capture.display());
+        return Err(Failure::before(text).hint("record the program with `stallmap-record --replay`"));
+    }
+    let name = options.selection.kernels.as_deref().map(Regex::new).transpose();
+    let name = name.map_err(|error| unreadable(&error))?;
+    let launches: BTreeSet<u64> = options.selection.launches.iter().copied().collect();
+    bundles.bundles.retain(|kernel_id, bundle| {
+        (launches.is_empty() || launches.contains(&kernel_id.0))
+            && name.as_ref().is_none_or(|name| finds(name, bundle))
+    });
+    if bundles.bundles.is_empty() {
+        let text = anyhow!("none of the {all} bundled launches is selected");
+        return Err(Failure::before(text).hint("see --kernels and --launches"));
+    }
+    messages.step(format_args!("{} of {all} bundled launches are replayed", bundles.bundles.len()));
+    Ok((capture, bundles))
+}
+
+fn finds(name: &Regex, bundle: &Bundle) -> bool {
+    name.is_match(&bundle.name) || name.is_match(&stallmap_sass::demangle(&bundle.name))
+}
+
+/// Writes the selected launches as programs.
+fn export(
+    capture: &CaptureReader,
+    bundles: &Bundles,
+    folder: &Path,
+    messages: Messages,
+) -> Result<ExitCode, Failure> {
+    for bundle in bundles.bundles.values() {
+        let path = stallmap_replay::export::export(capture, bundle, folder);
+        let path = path.map_err(|error| Failure::before(anyhow!(error).context("export a launch")))?;
+        messages.result(format_args!("wrote `{}`: {}", path.display(), bundle.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All replays of one call.
+struct Round<'a> {
+    options: &'a Replay,
+    folder: &'a Folder,
+    messages: Messages,
+    recording: Recording,
+}
+
+impl<'a> Round<'a> {
+    fn new(options: &'a Replay, folder: &'a Folder, messages: Messages) -> Self {
+        let recording = describe(options);
+        Self { options, folder, messages, recording }
+    }
+
+    /// Every instrument in turn; what the launches came to without any.
+    fn all(&mut self, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
+        let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
+        let plan = self.plan(Instrument::Native, kernels)?;
+        let native = self.run(Instrument::Native, None, plan)?;
+        let good: Vec<&Outcome> = native.values().filter(|outcome| outcome.good > 0).collect();
+        for &wanted in &self.options.selection.instrument {
+            match wanted {
+                Wanted::Native => {}
+                Wanted::PcSamples => self.samples(&good)?,
+                Wanted::Counters => self.under(Instrument::Counters, &good)?,
+                Wanted::Accesses => self.under(Instrument::Accesses, &good)?,
+            }
+        }
+        Ok(native)
+    }
+
+    /// Samples, in groups of launches with one period: it is fixed for a process.
+    fn samples(&mut self, good: &[&Outcome]) -> Result<(), Failure> {
+        let mut groups: BTreeMap<u32, Vec<&Outcome>> = BTreeMap::new();
+        for outcome in good {
+            let period = self.options.extent.period.unwrap_or_else(|| period(outcome.duration_ns));
+            groups.entry(period).or_default().push(outcome);
+        }
+        for (period, group) in groups {
+            let plan = self.plan_of(Instrument::PcSamples, &group)?;
+            let outcomes = self.run(Instrument::PcSamples, Some(period), plan)?;
+            let wanted = self.options.extent.precision / 100.0;
+            let coarse =
+                outcomes.values().filter(|outcome| outcome.relative_error.is_none_or(|error| error > wanted));
+            let coarse = coarse.count();
+            if coarse > 0 {
+                message::warning(format_args!(
+                    "{coarse} of {} launches sampled every 2^{period} cycles are less precise than wished: raise --budget or --repeat",
+                    outcomes.len()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn under(&mut self, instrument: Instrument, good: &[&Outcome]) -> Result<(), Failure> {
+        let plan = self.plan_of(instrument, good)?;
+        self.run(instrument, None, plan).map(|_outcomes| ())
+    }
+
+    fn plan_of(&self, instrument: Instrument, good: &[&Outcome]) -> Result<Plan, Failure> {
+        let mut plan = self.plan(instrument, good.iter().map(|outcome| outcome.kernel_id).collect())?;
+        let unstable = good.iter().map(|outcome| (outcome.kernel_id, outcome.unstable.clone()));
+        plan.unstable = unstable.filter(|(_, pages)| !pages.is_empty()).collect();
+        Ok(plan)
+    }
+
+    fn plan(&self, instrument: Instrument, kernels: Vec<u64>) -> Result<Plan, Failure> {
+        let extent = &self.options.extent;
+        let is_sampling = instrument == Instrument::PcSamples;
+        let repeats = match instrument {
+            Instrument::PcSamples => SAMPLE_REPEATS,
+            Instrument::Native => NATIVE_REPEATS,
+            Instrument::Counters | Instrument::Accesses => 1,
+        };
+        let cold_by_itself = instrument == Instrument::Counters;
+        Ok(Plan {
+            capture: std::path::absolute(&self.options.capture)
+                .map_err(|error| Failure::before(error.into()))?,
+            kernels,
+            failed: BTreeMap::new(),
+            repeats: extent.repeat.unwrap_or(repeats),
+            precision: is_sampling.then_some(extent.precision / 100.0),
+            budget_ns: nanoseconds(extent.budget),
+            metrics: sets::expand(&self.options.selection.metrics),
+            is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == Cache::Cold),
+            may_translate: false,
+            unstable: BTreeMap::new(),
+        })
+    }
+
+    fn run(
+        &mut self,
+        instrument: Instrument,
+        period: Option<u32>,
+        plan: Plan,
+    ) -> Result<BTreeMap<u64, Outcome>, Failure> {
+        let config = Config {
+            directory: self.folder.path().to_owned(),
+            instrument,
+            spaces: vec![Space::Global],
+            sampling_period_exponent: period,
+            sampling_buffer_bytes: SAMPLING_BUFFER_BYTES,
+            python: false,
+            replays: true,
+            ..Config::default()
+        };
+        let progress = finishing::progress_bar(self.messages);
+        progress.set_length(plan.kernels.len() as u64);
+        progress.set_message(format!("replaying under {}", instrument.word()));
+        let patience =
+            Duration::from_nanos(nanoseconds(self.options.extent.timeout + self.options.extent.budget));
+        let mut workers = Workers {
+            folder: self.folder,
+            recording: &mut self.recording,
+            messages: self.messages,
+            progress: &progress,
+            patience,
+        };
+        let outcomes = workers.run(&config, plan);
+        progress.finish_and_clear();
+        outcomes
+    }
+}
+
+/// The period for a launch of a duration.
+fn period(duration_ns: Option<u64>) -> u32 {
+    let duration_ns = duration_ns.unwrap_or(0);
+    PERIODS.iter().find(|(below, _)| duration_ns < *below).map_or(8, |&(_, exponent)| exponent)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to what a duration can be"
+)]
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds.clamp(0.0, 1e9) * 1e9) as u64
+}
+
+/// Says what came of it.
+fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> ExitCode {
+    let good = outcomes.values().filter(|outcome| outcome.good > 0).count();
+    let unstable =
+        outcomes.values().filter(|outcome| outcome.good > 0 && !outcome.unstable.is_empty()).count();
+    let all = bundles.bundles.len();
+    messages.result(format_args!(
+        "{good} of {all} launches did what was recorded, {unstable} of them with memory that differs from replay to replay"
+    ));
+    let bad = outcomes.values().filter(|outcome| outcome.good == 0);
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for outcome in bad {
+        *reasons.entry(outcome.detail.as_deref().unwrap_or("not known")).or_default() += 1;
+    }
+    for (reason, count) in &reasons {
+        message::warning(format_args!("{count} launches were not verified: {reason}"));
+    }
+    if good == all { ExitCode::SUCCESS } else { ExitCode::from(NOT_VERIFIED) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_launches_are_sampled_densely() {
+        assert_eq!(
+            [None, Some(19_999), Some(20_000), Some(1_000_000), Some(u64::MAX - 1)].map(period),
+            [6, 6, 8, 10, 12]
+        );
+    }
+
+    #[test]
+    fn durations_are_clamped() {
+        assert_eq!(
+            [nanoseconds(1.5), nanoseconds(-1.0), nanoseconds(f64::INFINITY)],
+            [1_500_000_000, 0, 1_000_000_000_000_000_000]
+        );
+    }
+}

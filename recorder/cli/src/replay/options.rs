@@ -1,0 +1,136 @@
+//! The options of `replay`; the comments are the help.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::args::Voice;
+
+/// Examples of `replay --help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stallmap-record replay step.stallmap
+  stallmap-record replay step.stallmap --kernels gemm --instrument counters --metrics memory,occupancy
+  stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
+  stallmap-record replay step.stallmap --launches 17 --export repro
+
+Launches are there to be replayed where the capture was recorded with --replay.
+Each is run in fresh processes at the addresses that it had, once without any
+instrument to see that it does what it did, then under the instruments; what
+it wrote is compared each time. The results become further runs of the capture,
+which is replaced when all is done.
+
+Exit codes:
+  0    every launch that was asked for was replayed and verified
+  1    some were not; the capture says which, and why
+  124  the capture could not be written
+  125  nothing was replayed: wrong options, no bundles, no GPU";
+
+/// The options of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Replay {
+    /// The capture, recorded with --replay
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: PathBuf,
+    /// Write a new capture instead of replacing this one
+    #[arg(short, long, value_name = "NAME.stallmap")]
+    pub output: Option<PathBuf>,
+    /// Which launches, under what
+    #[command(flatten)]
+    pub selection: Selection,
+    /// How often and how long
+    #[command(flatten)]
+    pub extent: Extent,
+    /// Write each launch as a program of its own into this folder, and replay nothing
+    #[arg(long, value_name = "DIR")]
+    pub export: Option<PathBuf>,
+    /// Keep the folder of what the replays wrote
+    #[arg(long)]
+    pub keep: bool,
+    /// Give up what an interrupted replay left, and replace the output
+    #[arg(short, long)]
+    pub force: bool,
+    /// How much to say
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// What is replayed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Selection {
+    /// The instruments, one after the other; all begin with a run without any
+    #[arg(
+        long,
+        value_enum,
+        value_name = "INSTRUMENT,...",
+        value_delimiter = ',',
+        default_value = "pc-samples,counters"
+    )]
+    pub instrument: Vec<Instrument>,
+    /// Only kernels whose name, mangled or not, this regular expression finds
+    #[arg(long, value_name = "REGEX", value_parser = crate::args::regular_expression)]
+    pub kernels: Option<String>,
+    /// Only these launches, by their kernel_id in the capture
+    #[arg(long, value_name = "KERNEL_ID,...", value_delimiter = ',')]
+    pub launches: Vec<u64>,
+    /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass) or single ones by their names in ncu;
+    /// all sets but sass otherwise
+    #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]
+    pub metrics: Vec<String>,
+}
+
+/// How much is replayed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Extent")]
+pub(crate) struct Extent {
+    /// Replays of each launch: for samples the most (500 otherwise), else all (3 without an instrument, else 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Sample until the share of every instruction with 2 % of a launch's samples or more is known to so many percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub precision: f64,
+    /// Sample a launch for so many seconds at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub budget: f64,
+    /// Sample every 2^EXP cycles; chosen by the launch's duration otherwise
+    #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
+    pub period: Option<u32>,
+    /// Caches before each replay: cold, as ncu does it, or as the replay before left them; counters begin cold, all else
+    /// warm
+    #[arg(long, value_enum, value_name = "STATE")]
+    pub cache: Option<Cache>,
+    /// End a process that replays one launch for more than so many seconds beyond its budget
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub timeout: f64,
+}
+
+/// An instrument of replays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Instrument {
+    /// None: verified and timed
+    Native,
+    /// Stall samples
+    PcSamples,
+    /// Hardware counters
+    Counters,
+    /// Memory accesses
+    Accesses,
+}
+
+/// The state of the caches before a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cache {
+    /// Flushed
+    Cold,
+    /// As they are
+    Warm,
+}
+
+/// The options of a worker, which nobody but `replay` starts.
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    /// Its plan
+    pub plan: PathBuf,
+}

@@ -1,0 +1,176 @@
+//! Workers: processes that replay launches under one instrument, started again until every launch was tried.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use indicatif::ProgressBar;
+use stallmap_config::{Config, Pass, Recording, VARIABLE};
+use stallmap_replay::plan::{Event, Outcome, Plan};
+
+use crate::exit::Failure;
+use crate::folder::Folder;
+use crate::message::{self, Messages};
+use crate::passes::now_ns;
+
+/// Processes that may find the addresses taken before pointers are translated: each has its own layout by chance.
+const TRIES: u32 = 4;
+
+/// Starts workers and hears what they say.
+pub(super) struct Workers<'a> {
+    pub(super) folder: &'a Folder,
+    pub(super) recording: &'a mut Recording,
+    pub(super) messages: Messages,
+    pub(super) progress: &'a ProgressBar,
+    /// How long a launch may take before its process is ended.
+    pub(super) patience: Duration,
+}
+
+/// How a worker ended.
+enum End {
+    /// It did all that it could.
+    Done,
+    /// Addresses are taken in it.
+    Taken(String),
+    /// It ended, or was ended, while it replayed this launch.
+    Broken(Option<u64>, String),
+}
+
+impl Workers<'_> {
+    /// Replays every launch of a plan.
+    pub(super) fn run(&mut self, config: &Config, mut plan: Plan) -> Result<BTreeMap<u64, Outcome>, Failure> {
+        let mut outcomes = BTreeMap::new();
+        let mut left: VecDeque<u64> = plan.kernels.iter().copied().collect();
+        let mut tries = 0;
+        while !left.is_empty() || !plan.failed.is_empty() {
+            plan.kernels = left.iter().copied().collect();
+            plan.may_translate = tries >= TRIES;
+            let mut tried = BTreeMap::new();
+            let end = self.work(config, &plan, &mut tried)?;
+            if !matches!(end, End::Taken(_)) {
+                plan.failed.clear();
+            }
+            left.retain(|kernel_id| !tried.contains_key(kernel_id));
+            let nothing_done = tried.is_empty();
+            outcomes.append(&mut tried);
+            match end {
+                End::Done if nothing_done && !left.is_empty() => {
+                    return Err(Failure::before(anyhow!("a worker ended without replaying anything")));
+                }
+                End::Done => {}
+                End::Taken(detail) => {
+                    tries += 1;
+                    self.messages.step(format_args!("{detail}: trying another process"));
+                }
+                End::Broken(Some(kernel_id), reason) => {
+                    left.retain(|&other| other != kernel_id);
+                    let detail = Some(reason.clone());
+                    outcomes.insert(kernel_id, Outcome { kernel_id, detail, ..Outcome::default() });
+                    plan.failed.insert(kernel_id, reason);
+                }
+                End::Broken(None, reason) if nothing_done => {
+                    return Err(Failure::before(anyhow!("a worker failed: {reason}"))
+                        .hint("`stallmap-record doctor` says what this machine lacks"));
+                }
+                End::Broken(None, reason) => message::warning(format_args!("a worker ended: {reason}")),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Runs one worker to its end.
+    fn work(
+        &mut self,
+        config: &Config,
+        plan: &Plan,
+        outcomes: &mut BTreeMap<u64, Outcome>,
+    ) -> Result<End, Failure> {
+        let started_ns = now_ns();
+        let mut child = start(config, plan, self.folder.path()).map_err(Failure::before)?;
+        let process_id = child.id();
+        let lines = lines(&mut child);
+        let end = self.listen(&lines, outcomes);
+        if matches!(end, End::Broken(..)) {
+            // It may have ended by itself.
+            drop(child.kill());
+        }
+        let status = child.wait().context("wait for a worker").map_err(Failure::before)?;
+        let end = match end {
+            End::Broken(kernel_id, reason) if reason.is_empty() => {
+                End::Broken(kernel_id, format!("the replaying process ended: {status}"))
+            }
+            end => end,
+        };
+        self.recording.passes.push(Pass {
+            instrument: config.instrument,
+            process_id,
+            started_ns,
+            ended_ns: Some(now_ns()),
+            exit_code: status.code(),
+            exit_signal: std::os::unix::process::ExitStatusExt::signal(&status),
+        });
+        self.folder.describe(self.recording).map_err(Failure::not_written)?;
+        Ok(end)
+    }
+
+    fn listen(&self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, Outcome>) -> End {
+        let mut current = None;
+        let mut end = None;
+        loop {
+            let line = match lines.recv_timeout(self.patience) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    let seconds = self.patience.as_secs();
+                    return End::Broken(
+                        current,
+                        format!("no end after {seconds} s: it may wait for other work"),
+                    );
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return end.unwrap_or(End::Broken(current, String::new()));
+                }
+            };
+            match serde_json::from_str(&line) {
+                Ok(Event::Begin { kernel_id }) => current = Some(kernel_id),
+                Ok(Event::End(outcome)) => {
+                    current = None;
+                    self.progress.inc(1);
+                    outcomes.insert(outcome.kernel_id, outcome);
+                }
+                Ok(Event::Taken { detail }) => end = Some(End::Taken(detail)),
+                Ok(Event::Lost | Event::Done) => end = Some(End::Done),
+                Ok(Event::Failed { detail }) => end = Some(End::Broken(current, detail)),
+                // A library in the process may print something of its own.
+                Err(_) => self.messages.step(line),
+            }
+        }
+    }
+}
+
+fn start(config: &Config, plan: &Plan, folder: &Path) -> anyhow::Result<Child> {
+    let path = folder.join("plan.json");
+    fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
+    let executable = std::env::current_exe().context("find this executable")?;
+    let mut command = Command::new(executable);
+    command.arg("replay-worker").arg(&path).env(VARIABLE, config.to_json()?);
+    command.env_remove("CUDA_INJECTION64_PATH").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().context("start a worker")
+}
+
+/// The lines of a worker's standard output, read on a thread of their own.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let (sender, lines) = sync_channel(16);
+    if let Some(output) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let read = BufReader::new(output).lines().map_while(Result::ok);
+            // Nobody listens any more where the worker was given up.
+            read.map_while(|line| sender.send(line).ok()).for_each(drop);
+        });
+    }
+    lines
+}

@@ -1,0 +1,226 @@
+//! Bundles as a capture holds them: launches with their code, parameters and memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::tables::launch::{Launch, LaunchParameter};
+use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
+use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
+
+use crate::error::ReplayError;
+use crate::gpu::Shape;
+
+/// One launch that can be run again.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// The launch.
+    pub kernel_id: KernelId,
+    /// The kernel's mangled name.
+    pub name: String,
+    /// Its cubin.
+    pub module_id: ModuleId,
+    /// The hash of that cubin as the program loaded it.
+    pub content_hash: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Largest dynamic shared memory that the function was allowed.
+    pub max_dynamic_shared_bytes: Option<i32>,
+    /// Preferred shared memory carveout in percent.
+    pub shared_carveout: Option<i32>,
+    /// Parameter bytes.
+    pub parameters: Vec<u8>,
+    /// Pages of memory, by address.
+    pub pages: Vec<Page>,
+    /// Parts of the module's variables.
+    pub symbols: Vec<Symbol>,
+}
+
+/// A page of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its address.
+    pub address: u64,
+    /// Its content before the launch.
+    pub content_id: u64,
+    /// Hash of its content after the launch, where the launch writes it.
+    pub hash_after: Option<u64>,
+}
+
+/// A part of a module's variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The variable's mangled name.
+    pub name: String,
+    /// Where in it the part begins.
+    pub offset_bytes: u64,
+    /// Bytes of the part, at most a page.
+    pub size_bytes: u32,
+    /// Its content before the launch.
+    pub content_id: u64,
+    /// Hash of its content after the launch, where the launch changed it.
+    pub hash_after: Option<u64>,
+}
+
+/// The bundles of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Bundles {
+    /// By launch.
+    pub bundles: BTreeMap<KernelId, Bundle>,
+    /// Selected launches that are no bundles, with the reason.
+    pub refusals: BTreeMap<KernelId, String>,
+    /// The runs that recorded them.
+    pub runs: BTreeSet<RunId>,
+}
+
+/// Contents of pages, by content_id.
+pub type Contents = BTreeMap<u64, Vec<u8>>;
+
+impl Bundles {
+    /// Reads the bundles of a capture; contents are read by [`contents`].
+    pub fn read(capture: &CaptureReader) -> Result<Self, ReplayError> {
+        let mut all = Self::default();
+        let code = Code::read(capture)?;
+        let launches = by_kernel(capture.read_rows::<Launch>()?, |row| row.kernel_id);
+        let mut parameters = by_kernel(capture.read_rows::<LaunchParameter>()?, |row| row.kernel_id);
+        for row in capture.read_rows::<replay::Bundle>()? {
+            all.runs.insert(row.run_id);
+            if let Some(refusal) = row.refusal {
+                all.refusals.insert(row.kernel_id, refusal);
+                continue;
+            }
+            let parameters = parameters.remove(&row.kernel_id).map(|row| row.bytes.0).unwrap_or_default();
+            match launches.get(&row.kernel_id).and_then(|launch| code.bundle(&row, launch, parameters)) {
+                Some(bundle) => {
+                    all.bundles.insert(row.kernel_id, bundle);
+                }
+                None => {
+                    all.refusals.insert(row.kernel_id, "its launch or its code is not in the capture".into());
+                }
+            }
+        }
+        all.add_memory(capture)?;
+        Ok(all)
+    }
+
+    fn add_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
+        for row in capture.read_rows::<BundlePage>()? {
+            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
+                let BundlePage { address, content_id, hash_after, .. } = row;
+                // The sum of a page's address and size is computed everywhere.
+                let address = address.0.min(u64::MAX - PAGE_BYTES as u64);
+                bundle.pages.push(Page { address, content_id, hash_after });
+            }
+        }
+        for row in capture.read_rows::<BundleSymbol>()? {
+            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
+                let BundleSymbol { symbol: name, offset_bytes, size_bytes, content_id, hash_after, .. } = row;
+                let size_bytes = size_bytes.min(PAGE_BYTES as u32);
+                bundle.symbols.push(Symbol { name, offset_bytes, size_bytes, content_id, hash_after });
+            }
+        }
+        for bundle in self.bundles.values_mut() {
+            bundle.pages.sort_by_key(|page| page.address);
+            bundle.pages.dedup_by_key(|page| page.address);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the contents that some bundles need.
+pub fn contents<'a>(
+    capture: &CaptureReader,
+    bundles: impl IntoIterator<Item = &'a Bundle>,
+) -> Result<Contents, ReplayError> {
+    let mut wanted = BTreeSet::new();
+    for bundle in bundles {
+        wanted.extend(bundle.pages.iter().map(|page| page.content_id));
+        wanted.extend(bundle.symbols.iter().map(|symbol| symbol.content_id));
+    }
+    let mut contents = Contents::new();
+    for batch in capture.read_table(BundleContent::TABLE.name)? {
+        let rows = BundleContent::read_all(&batch?)
+            .map_err(|error| ReplayError::Plan(format!("contents of pages: {error}")))?;
+        let whole = |row: &BundleContent| row.bytes.0.len() == PAGE_BYTES && wanted.contains(&row.content_id);
+        contents.extend(rows.into_iter().filter(whole).map(|row| (row.content_id, row.bytes.0)));
+    }
+    Ok(contents)
+}
+
+/// Which cubin each function is in.
+struct Code {
+    functions: BTreeMap<FunctionId, Function>,
+    modules: BTreeMap<ModuleId, Module>,
+}
+
+impl Code {
+    fn read(capture: &CaptureReader) -> Result<Self, ReplayError> {
+        let functions = capture.read_rows::<Function>()?.into_iter().map(|row| (row.function_id, row));
+        let modules = capture.read_rows::<Module>()?.into_iter().map(|row| (row.module_id, row));
+        Ok(Self { functions: functions.collect(), modules: modules.collect() })
+    }
+
+    fn bundle(&self, row: &replay::Bundle, launch: &Launch, parameters: Vec<u8>) -> Option<Bundle> {
+        let function = self.functions.get(&launch.function_id)?;
+        let module = self.modules.get(&function.module_id).filter(|module| module.file.is_some())?;
+        Some(Bundle {
+            kernel_id: row.kernel_id,
+            name: function.name.clone(),
+            module_id: module.module_id,
+            content_hash: module.content_hash.clone(),
+            shape: Shape {
+                grid: [launch.grid_x, launch.grid_y, launch.grid_z],
+                block: [launch.block_x, launch.block_y, launch.block_z],
+                dynamic_shared_bytes: launch.dynamic_shared_bytes.unwrap_or(0),
+                attributes: attributes(&row.attributes.0, row.is_cooperative),
+            },
+            max_dynamic_shared_bytes: row.max_dynamic_shared_bytes,
+            shared_carveout: row.shared_carveout,
+            parameters,
+            pages: Vec::new(),
+            symbols: Vec::new(),
+        })
+    }
+}
+
+/// The recorded attributes that concern the kernel itself.
+fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<Attribute> {
+    let number = |attribute: &Attribute| {
+        attribute.0.first_chunk().map_or(0, |number: &[u8; 4]| i32::from_le_bytes(*number))
+    };
+    let (recorded, _rest) = bytes.as_chunks::<72>();
+    let mut attributes: Vec<Attribute> = recorded
+        .iter()
+        .map(|bytes| Attribute(*bytes))
+        .filter(|attribute| LAUNCH_OWN.contains(&number(attribute)))
+        .collect();
+    if is_cooperative && !attributes.iter().any(|attribute| number(attribute) == LAUNCH_COOPERATIVE) {
+        let mut attribute = Attribute([0; 72]);
+        attribute.0[0] = LAUNCH_COOPERATIVE.to_le_bytes()[0];
+        attribute.0[8] = 1;
+        attributes.push(attribute);
+    }
+    attributes
+}
+
+fn by_kernel<T>(rows: Vec<T>, key: impl Fn(&T) -> KernelId) -> BTreeMap<KernelId, T> {
+    rows.into_iter().map(|row| (key(&row), row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_that_order_work_are_left_out() {
+        let mut bytes = vec![0; 144];
+        bytes[0] = 6; // programmatic stream serialization
+        bytes[72] = 4; // cluster
+        let kept = attributes(&bytes, true);
+        assert_eq!(kept.iter().map(|attribute| attribute.0[0]).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(kept[1].0[8], 1);
+        assert!(attributes(&bytes[..71], false).is_empty());
+    }
+}

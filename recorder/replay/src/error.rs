@@ -1,0 +1,49 @@
+//! What can go wrong in a replay.
+
+use std::path::PathBuf;
+
+use stallmap_schema::capture::error::CaptureError;
+
+/// A call of the driver that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("failed to {action}: {cause}")]
+pub struct GpuError {
+    /// What was tried.
+    pub action: String,
+    /// The driver's name for the error.
+    pub cause: String,
+    /// Its number; 0 where it is not the driver's.
+    pub code: i32,
+}
+
+impl GpuError {
+    /// Whether the context is of no more use: a kernel faulted, and every later call fails alike.
+    pub fn is_sticky(&self) -> bool {
+        // Faults of kernels, CUDA_ERROR_ILLEGAL_ADDRESS to CUDA_ERROR_LAUNCH_FAILED, and the GPU's own.
+        matches!(self.code, 700 | 702 | 709 | 710 | 714..=719 | 226 | 46)
+    }
+}
+
+/// Why bundles cannot be read or replayed at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The capture cannot be read.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The GPU or its driver refused.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A file could not be read or written.
+    #[error("failed to {action} `{path}`: {source}", path = .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The plan of a worker makes no sense.
+    #[error("the plan of replays cannot be read: {0}")]
+    Plan(String),
+}

@@ -1,0 +1,201 @@
+//! A bundle as a program of its own: cubin, memory, and a C file that runs it on any machine with that GPU architecture.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_sys::replayer::Attribute;
+
+use crate::bundle::{self, Bundle, Contents};
+use crate::error::ReplayError;
+
+/// The program, the same for every bundle.
+const PROGRAM: &str = include_str!("export/replay.c");
+
+/// Writes a bundle into a new folder below `folder`; says which.
+pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
+    let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
+    fs::create_dir_all(folder).map_err(io("create folder", folder))?;
+    fs::create_dir(&path).map_err(io("create folder", &path))?;
+    let contents = bundle::contents(capture, [bundle])?;
+    let numbers: BTreeMap<u64, u64> = contents.keys().copied().zip(0..).collect();
+    write(&path.join("kernel.cubin"), &capture.cubin(&bundle.content_hash)?)?;
+    write(&path.join("replay.c"), PROGRAM.as_bytes())?;
+    write(&path.join("launch.h"), header(bundle, &numbers).as_bytes())?;
+    write(&path.join("pages.bin"), &pages(bundle, &numbers))?;
+    write_contents(&path.join("contents.bin"), &contents)?;
+    Ok(path)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ReplayError> {
+    fs::write(path, bytes).map_err(io("write", path))
+}
+
+fn write_contents(path: &Path, contents: &Contents) -> Result<(), ReplayError> {
+    let mut file = BufWriter::new(File::create(path).map_err(io("create", path))?);
+    for content in contents.values() {
+        file.write_all(content).map_err(io("write", path))?;
+    }
+    file.flush().map_err(io("write", path))
+}
+
+/// Four words a page: address, number of its content, whether it is written, hash afterwards.
+fn pages(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
+    let words = bundle.pages.iter().flat_map(|page| {
+        let number = numbers.get(&page.content_id).copied().unwrap_or(0);
+        [page.address, number, u64::from(page.hash_after.is_some()), page.hash_after.unwrap_or(0)]
+    });
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// The launch as C constants.
+fn header(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
+    let Bundle { shape, parameters, .. } = bundle;
+    let mut text = String::from("/* One launch, as it was recorded. */\n");
+    let mut define = |name: &str, value: &dyn std::fmt::Display| {
+        // Writing to a string cannot fail.
+        writeln!(text, "#define {name} {value}").unwrap_or_default();
+    };
+    define("KERNEL", &format_args!("\"{}\"", escaped(&bundle.name)));
+    for (axis, at) in ["X", "Y", "Z"].into_iter().zip(0..) {
+        define(&format!("GRID_{axis}"), &shape.grid[at]);
+        define(&format!("BLOCK_{axis}"), &shape.block[at]);
+    }
+    define("DYNAMIC_SHARED_BYTES", &shape.dynamic_shared_bytes);
+    let allowed = bundle.max_dynamic_shared_bytes.unwrap_or(0);
+    define("MAX_DYNAMIC_SHARED_BYTES", &i64::from(allowed).max(shape.dynamic_shared_bytes.into()));
+    define("SHARED_CARVEOUT", &bundle.shared_carveout.unwrap_or(-1));
+    define("PARAMETER_BYTES", &parameters.len());
+    define("ATTRIBUTE_COUNT", &shape.attributes.len());
+    define("SYMBOL_COUNT", &bundle.symbols.len());
+    // C has no empty arrays: each has one element more.
+    let attributes = shape.attributes.iter().flat_map(|Attribute(bytes)| bytes.iter().copied());
+    write!(
+        text,
+        "static const _Alignas(64) unsigned char PARAMETERS[] = {{{}0}};\n",
+        list(parameters.iter().copied())
+    )
+    .unwrap_or_default();
+    write!(text, "static const _Alignas(8) unsigned char ATTRIBUTES[] = {{{}0}};\n", list(attributes))
+        .unwrap_or_default();
+    text.push_str(
+        "static const struct { const char *name; size_t offset, bytes; uint64_t content; } SYMBOLS[] = {\n",
+    );
+    for symbol in &bundle.symbols {
+        let number = numbers.get(&symbol.content_id).copied().unwrap_or(0);
+        let (name, offset, bytes) = (escaped(&symbol.name), symbol.offset_bytes, symbol.size_bytes);
+        writeln!(text, "    {{\"{name}\", {offset}, {bytes}, {number}}},").unwrap_or_default();
+    }
+    text.push_str("    {0, 0, 0, 0}\n};\n");
+    text
+}
+
+fn list(bytes: impl Iterator<Item = u8>) -> String {
+    bytes.fold(String::new(), |mut text, byte| {
+        write!(text, "{byte},").unwrap_or_default();
+        text
+    })
+}
+
+/// A name inside a C string: names are a stranger's, so everything but plain symbols is escaped.
+fn escaped(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"_$.".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            write!(text, "\\{byte:03o}").unwrap_or_default();
+        }
+        text
+    })
+}
+
+fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> ReplayError + 'a {
+    move |source| ReplayError::Io { action, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use stallmap_schema::tables::replay::PAGE_BYTES;
+
+    use super::*;
+    use crate::gpu::Shape;
+    use crate::memory;
+
+    fn bundle() -> Bundle {
+        Bundle {
+            kernel_id: stallmap_schema::id::KernelId(7),
+            name: "_Z1k\"\\n".into(),
+            module_id: stallmap_schema::id::ModuleId(1),
+            content_hash: String::new(),
+            shape: Shape {
+                grid: [1, 2, 3],
+                block: [4, 5, 6],
+                dynamic_shared_bytes: 7,
+                attributes: vec![Attribute([9; 72])],
+            },
+            max_dynamic_shared_bytes: None,
+            shared_carveout: None,
+            parameters: vec![1, 2],
+            pages: vec![bundle::Page { address: 0x1000, content_id: 5, hash_after: Some(8) }],
+            symbols: vec![bundle::Symbol {
+                name: "s".into(),
+                offset_bytes: 0,
+                size_bytes: 4,
+                content_id: 5,
+                hash_after: None,
+            }],
+        }
+    }
+
+    fn compile(folder: &Path, arguments: &[&str]) {
+        let output = Command::new("cc").current_dir(folder).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The C program hashes pages as the recorder does.
+    #[test]
+    fn pages_are_hashed_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("replay.c"), PROGRAM).unwrap();
+        compile(folder.path(), &["-O1", "-DHASH_ONLY", "replay.c", "-o", "hash"]);
+        let pages: Vec<Vec<u8>> = (0..5_usize)
+            .map(|page| {
+                (0..PAGE_BYTES).map(|at| u8::try_from((at * page * 31 + at / 7) % 256).unwrap()).collect()
+            })
+            .collect();
+        let mut child = Command::new(folder.path().join("hash"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(&pages.concat()).unwrap();
+        let output = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let expected: Vec<String> = pages.iter().map(|page| format!("{:016x}", memory::hash(page))).collect();
+        assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+    }
+
+    /// The header is C, whatever the names in it are.
+    #[test]
+    fn the_header_compiles_and_holds_the_launch() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("launch.h"), header(&bundle(), &BTreeMap::from([(5, 0)]))).unwrap();
+        let program = "#include <stdint.h>\n#include <stdio.h>\n#include \"launch.h\"\nint main(void) { printf(\"%d %d %d %s %zu %d\", \
+            GRID_Z, BLOCK_X, MAX_DYNAMIC_SHARED_BYTES, KERNEL, sizeof PARAMETERS + sizeof ATTRIBUTES, (int)SYMBOLS[0].bytes); }";
+        fs::write(folder.path().join("main.c"), program).unwrap();
+        compile(folder.path(), &["main.c", "-o", "main"]);
+        let output = Command::new(folder.path().join("main")).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(output).unwrap(), "3 4 7 _Z1k\"\\n 76 4");
+    }
+
+    #[test]
+    fn pages_are_four_words() {
+        let bytes = pages(&bundle(), &BTreeMap::from([(5, 0)]));
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        assert_eq!(words, [0x1000, 0, 1, 8]);
+    }
+}

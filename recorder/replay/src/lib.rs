@@ -1,0 +1,23 @@
+//! Runs recorded launches again, in a process of their own.
+//!
+//! ```text
+//! capture
+//!   → bundle   launches with code, parameters, pages
+//!   → place    the recorded addresses, reserved and mapped
+//!   → memory   filled, compared, restored
+//!   → worker   replays under the session's instrument
+//!   → attempt  what each replay did to memory becomes rows
+//! ```
+//!
+//! `stallmap-record replay` starts workers, one a process, and brings their rows back into the capture.
+
+pub mod attempt;
+pub mod bundle;
+pub mod error;
+pub mod export;
+pub mod gpu;
+pub mod memory;
+pub mod place;
+pub mod plan;
+pub mod precision;
+pub mod worker;

@@ -1,0 +1,222 @@
+//! The memory of one bundle on the GPU: filled before the first replay, compared after each, restored before the next.
+
+use rayon::prelude::*;
+use stallmap_schema::tables::replay::PAGE_BYTES;
+
+use crate::bundle::{Bundle, Contents};
+use crate::error::GpuError;
+use crate::gpu::{Gpu, Module};
+use crate::place::Place;
+
+/// Page-locked memory that copies pass through.
+const STAGING_BYTES: usize = 32 << 20;
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Copies between host and GPU.
+pub struct Staging {
+    gpu: Gpu,
+    buffer: &'static mut [u8],
+}
+
+impl Staging {
+    /// Allocates the buffer.
+    pub fn new(gpu: Gpu) -> Result<Self, GpuError> {
+        Ok(Self { gpu, buffer: gpu.pinned(STAGING_BYTES)? })
+    }
+
+    /// Writes pages to a run of addresses.
+    fn write_pages<'a>(
+        &mut self,
+        mut address: u64,
+        pages: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), GpuError> {
+        let mut filled = 0;
+        for page in pages {
+            if filled + PAGE_BYTES > self.buffer.len() {
+                self.gpu.write(address, &self.buffer[..filled])?;
+                address += filled as u64;
+                filled = 0;
+            }
+            self.buffer[filled..filled + PAGE_BYTES].copy_from_slice(page);
+            filled += PAGE_BYTES;
+        }
+        self.gpu.write(address, &self.buffer[..filled])
+    }
+
+    /// Hashes of the pages of a run of addresses.
+    fn hash_pages(&mut self, address: u64, page_count: u64, hashes: &mut Vec<u64>) -> Result<(), GpuError> {
+        let (mut address, mut left) = (address, page_count * PAGE);
+        while left > 0 {
+            let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(self.buffer.len());
+            let part = &mut self.buffer[..bytes];
+            self.gpu.read(address, part)?;
+            hashes.par_extend(part.par_chunks_exact(PAGE_BYTES).map(hash));
+            address += bytes as u64;
+            left -= bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// First eight bytes of the BLAKE3 hash of a page.
+pub fn hash(page: &[u8]) -> u64 {
+    blake3::hash(page).as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Neighbouring pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PageRun {
+    /// Where they lie in this process.
+    address: u64,
+    /// How many.
+    count: u64,
+    /// The position of the first among all of its kind.
+    first: usize,
+}
+
+/// The memory of one bundle.
+pub struct Memory<'a> {
+    bundle: &'a Bundle,
+    /// Pages that the launch writes.
+    written: Vec<PageRun>,
+    /// Their recorded hashes, and the recorded addresses.
+    expected: Vec<(u64, u64)>,
+    /// A copy on the GPU of what written pages hold before the launch, one after the other.
+    backup: u64,
+    /// Parts of variables with where they lie.
+    symbols: Vec<(usize, u64)>,
+}
+
+/// Pages after a replay that differ from what was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Pages compared.
+    pub checked_page_count: u64,
+    /// The hash of each written page, in order.
+    pub hashes: Vec<u64>,
+    /// Positions among them of those that differ.
+    pub different: Vec<usize>,
+}
+
+impl<'a> Memory<'a> {
+    /// Fills the memory of a bundle whose pages are mapped.
+    pub fn fill(
+        gpu: Gpu,
+        staging: &mut Staging,
+        place: &Place,
+        module: Module,
+        bundle: &'a Bundle,
+        contents: &Contents,
+    ) -> Result<Self, GpuError> {
+        let zero = [0; PAGE_BYTES];
+        let content = |id: u64| contents.get(&id).map_or(&zero[..], Vec::as_slice);
+        for run in runs(place, bundle, |_| true) {
+            let pages = bundle.pages.iter().skip(run.first);
+            let pages = pages.take(usize::try_from(run.count).unwrap_or(0));
+            staging.write_pages(run.address, pages.map(|page| content(page.content_id)))?;
+        }
+        let written = runs(place, bundle, |page| page.hash_after.is_some());
+        let expected: Vec<(u64, u64)> =
+            bundle.pages.iter().filter_map(|page| Some((page.hash_after?, page.address))).collect();
+        let backup = gpu.allocate(expected.len() as u64 * PAGE)?;
+        for run in &written {
+            gpu.copy(backup + run.first as u64 * PAGE, run.address, run.count * PAGE)?;
+        }
+        let mut symbols = Vec::new();
+        for (index, symbol) in bundle.symbols.iter().enumerate() {
+            let (address, bytes) = gpu.variable(module, &symbol.name)?;
+            if symbol.offset_bytes.saturating_add(symbol.size_bytes.into()) > bytes {
+                let cause = format!("it has {bytes} bytes");
+                return Err(GpuError { action: format!("fill variable `{}`", symbol.name), cause, code: 0 });
+            }
+            symbols.push((index, address + symbol.offset_bytes));
+        }
+        let memory = Self { bundle, written, expected, backup, symbols };
+        memory.write_symbols(gpu, contents, true)?;
+        gpu.synchronize()?;
+        Ok(memory)
+    }
+
+    /// Makes everything what it was before the launch.
+    pub fn restore(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
+        for run in &self.written {
+            gpu.copy(run.address, self.backup + run.first as u64 * PAGE, run.count * PAGE)?;
+        }
+        self.write_symbols(gpu, contents, false)?;
+        gpu.synchronize()
+    }
+
+    fn write_symbols(&self, gpu: Gpu, contents: &Contents, all: bool) -> Result<(), GpuError> {
+        for &(index, address) in &self.symbols {
+            let symbol = &self.bundle.symbols[index];
+            if all || symbol.hash_after.is_some() {
+                let content = contents.get(&symbol.content_id);
+                let content = content.and_then(|content| content.get(..symbol.size_bytes as usize));
+                gpu.write(address, content.unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what a replay wrote with what was recorded.
+    pub fn compare(&self, gpu: Gpu, staging: &mut Staging) -> Result<Comparison, GpuError> {
+        let mut hashes = Vec::with_capacity(self.expected.len());
+        for run in &self.written {
+            staging.hash_pages(run.address, run.count, &mut hashes)?;
+        }
+        let mut expected: Vec<u64> = self.expected.iter().map(|&(hash, _)| hash).collect();
+        for &(index, address) in &self.symbols {
+            let symbol = &self.bundle.symbols[index];
+            if let Some(hash_after) = symbol.hash_after {
+                let mut page = [0; PAGE_BYTES];
+                gpu.read(address, &mut page[..symbol.size_bytes as usize])?;
+                hashes.push(hash(&page));
+                expected.push(hash_after);
+            }
+        }
+        let different = (0..expected.len()).filter(|&at| hashes.get(at) != expected.get(at)).collect();
+        Ok(Comparison { checked_page_count: expected.len() as u64, hashes, different })
+    }
+
+    /// The recorded address of a compared page; `None` for parts of variables.
+    pub fn address(&self, position: usize) -> Option<u64> {
+        self.expected.get(position).map(|&(_, address)| address)
+    }
+
+    /// Gives its own memory back.
+    pub fn release(self, gpu: Gpu) -> Result<(), GpuError> {
+        gpu.free(self.backup)
+    }
+}
+
+/// The runs of a bundle's pages of one kind that are neighbours in this process.
+fn runs(place: &Place, bundle: &Bundle, is_wanted: impl Fn(&crate::bundle::Page) -> bool) -> Vec<PageRun> {
+    let wanted = bundle.pages.iter().filter(|page| is_wanted(page));
+    join(wanted.map(|page| place.translate(page.address).unwrap_or(page.address)))
+}
+
+fn join(addresses: impl Iterator<Item = u64>) -> Vec<PageRun> {
+    let mut runs: Vec<PageRun> = Vec::new();
+    for (first, address) in addresses.enumerate() {
+        match runs.last_mut() {
+            Some(last) if last.address + last.count * PAGE == address => last.count += 1,
+            _ => runs.push(PageRun { address, count: 1, first }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_joined() {
+        let run = |address, count, first| PageRun { address, count, first };
+        assert_eq!(
+            join([0x1000, 0x2000, 0x4000, 0x5000, 0x6000].into_iter()),
+            [run(0x1000, 2, 0), run(0x4000, 3, 2)]
+        );
+        assert!(join(std::iter::empty()).is_empty());
+    }
+}

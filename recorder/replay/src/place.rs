@@ -1,0 +1,181 @@
+//! Memory at the addresses that the program had.
+//!
+//! The driver honours a wished address only for large, aligned reservations: requests of a GiB at a multiple of 32 MiB
+//! are exact wherever the range is free, small ones are carved from elsewhere. So spans of at least a GiB are reserved
+//! over the recorded pages, and granules of 2 MiB of physical memory are mapped where pages lie. A span that is taken
+//! in this process (by a library, a stack) is either an error, for another process to try, or reserved elsewhere; then
+//! pointers are translated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bundle::Bundle;
+use crate::error::{GpuError, ReplayError};
+use crate::gpu::{GRANULE_BYTES, Gpu};
+
+/// What a wished address must be a multiple of.
+const ALIGNMENT_BYTES: u64 = 32 << 20;
+/// The least reservation for which the driver honours the address.
+const SPAN_BYTES: u64 = 1 << 30;
+
+/// A range of recorded addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First address, as recorded.
+    pub recorded: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The recorded address space in this process.
+pub struct Place {
+    gpu: Gpu,
+    /// Recorded spans, by their start, with where they lie.
+    spans: BTreeMap<u64, (Span, u64)>,
+    /// Granules that are mapped, by recorded address, with their memory.
+    mapped: BTreeMap<u64, u64>,
+    /// Physical memory that is mapped nowhere.
+    spare: Vec<u64>,
+}
+
+impl Place {
+    /// Reserves addresses for the pages of all bundles. A span that cannot lie where it was recorded is an error,
+    /// unless pointers may be translated.
+    pub fn reserve<'a>(
+        gpu: Gpu,
+        bundles: impl IntoIterator<Item = &'a Bundle>,
+        may_translate: bool,
+    ) -> Result<Self, ReplayError> {
+        let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
+        let mut place = Self { gpu, spans: BTreeMap::new(), mapped: BTreeMap::new(), spare: Vec::new() };
+        for span in spans(&granules) {
+            let actual = place.reserve_span(span, may_translate)?;
+            place.spans.insert(span.recorded, (span, actual));
+        }
+        Ok(place)
+    }
+
+    fn reserve_span(&self, span: Span, may_translate: bool) -> Result<u64, GpuError> {
+        let actual = self.gpu.reserve(span.recorded, span.bytes)?;
+        if actual == span.recorded || may_translate {
+            return Ok(actual);
+        }
+        self.gpu.unreserve(actual, span.bytes)?;
+        Err(GpuError {
+            action: format!("reserve {} MiB at {:#x}", span.bytes >> 20, span.recorded),
+            cause: "the addresses are taken".to_owned(),
+            code: 0,
+        })
+    }
+
+    /// Maps memory for a bundle; what earlier bundles used is taken from them where memory is short.
+    pub fn require(&mut self, bundle: &Bundle) -> Result<(), GpuError> {
+        let wanted = granules(bundle);
+        for &granule in &wanted {
+            if self.mapped.contains_key(&granule) {
+                continue;
+            }
+            let memory = self.memory(&wanted)?;
+            self.gpu.map(self.translate(granule).unwrap_or(granule), memory)?;
+            self.mapped.insert(granule, memory);
+        }
+        Ok(())
+    }
+
+    /// A granule of physical memory.
+    fn memory(&mut self, wanted: &BTreeSet<u64>) -> Result<u64, GpuError> {
+        if let Some(memory) = self.spare.pop() {
+            return Ok(memory);
+        }
+        self.gpu.create_granule().or_else(|error| {
+            let idle: Vec<u64> =
+                self.mapped.keys().copied().filter(|granule| !wanted.contains(granule)).collect();
+            for granule in idle {
+                self.gpu.unmap(self.translate(granule).unwrap_or(granule))?;
+                self.spare.extend(self.mapped.remove(&granule));
+            }
+            self.spare.pop().ok_or(error)
+        })
+    }
+
+    /// Where a recorded address lies in this process; `None` where nothing is reserved for it.
+    pub fn translate(&self, address: u64) -> Option<u64> {
+        let (_, (span, actual)) = self.spans.range(..=address).next_back()?;
+        (address - span.recorded < span.bytes).then(|| actual + (address - span.recorded))
+    }
+
+    /// Whether any of a bundle's pages lies elsewhere than recorded.
+    pub fn is_translated(&self, bundle: &Bundle) -> bool {
+        bundle.pages.iter().any(|page| self.translate(page.address) != Some(page.address))
+    }
+
+    /// Parameters with the pointers into the bundle's granules translated: every aligned word that could be one.
+    pub fn translated(&self, bundle: &Bundle) -> Vec<u8> {
+        let mut parameters = bundle.parameters.clone();
+        if !self.is_translated(bundle) {
+            return parameters;
+        }
+        let granules = granules(bundle);
+        for word in parameters.as_chunks_mut::<8>().0 {
+            let address = u64::from_le_bytes(*word);
+            if granules.contains(&(address / GRANULE_BYTES * GRANULE_BYTES))
+                && let Some(actual) = self.translate(address)
+            {
+                *word = actual.to_le_bytes();
+            }
+        }
+        parameters
+    }
+}
+
+/// The granules that a bundle's pages lie in.
+fn granules(bundle: &Bundle) -> BTreeSet<u64> {
+    bundle.pages.iter().map(|page| page.address / GRANULE_BYTES * GRANULE_BYTES).collect()
+}
+
+/// Spans that hold all granules: aligned, of at least [`SPAN_BYTES`], none touching another.
+fn spans(granules: &BTreeSet<u64>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for &granule in granules {
+        let recorded = granule / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+        match spans.last_mut() {
+            Some(last) if recorded <= last.recorded.saturating_add(last.bytes) => {
+                let needed = (granule - last.recorded).saturating_add(GRANULE_BYTES);
+                last.bytes = last.bytes.max(needed.next_multiple_of(ALIGNMENT_BYTES));
+            }
+            _ => spans.push(Span { recorded, bytes: SPAN_BYTES }),
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn spans_hold_every_granule_and_are_apart(
+            granules in prop::collection::btree_set((0_u64..1 << 45).prop_map(|at| at / GRANULE_BYTES * GRANULE_BYTES), 0..50),
+        ) {
+            let spans = spans(&granules);
+            for granule in &granules {
+                let holds = |span: &&Span| span.recorded <= *granule && granule + GRANULE_BYTES <= span.recorded + span.bytes;
+                prop_assert_eq!(spans.iter().filter(holds).count(), 1);
+            }
+            for two in spans.windows(2) {
+                prop_assert!(two[0].recorded + two[0].bytes < two[1].recorded);
+            }
+            for span in &spans {
+                prop_assert!(span.recorded.is_multiple_of(ALIGNMENT_BYTES) && span.bytes >= SPAN_BYTES);
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_share_a_span() {
+        let granules = BTreeSet::from([0x7fc7_7ba0_0000, 0x7fc7_ade0_0000]);
+        assert_eq!(spans(&granules), [Span { recorded: 0x7fc7_7a00_0000, bytes: SPAN_BYTES }]);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a worker process is to replay, and what it says while it does: both as JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The work of one worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The capture.
+    pub capture: PathBuf,
+    /// Launches to replay, by kernel_id, in this order.
+    pub kernels: Vec<u64>,
+    /// Launches that ended an earlier worker: recorded as failed, with the reason.
+    pub failed: BTreeMap<u64, String>,
+    /// Replays of each launch; for samples, the most.
+    pub repeats: u32,
+    /// Samples: stop when the relative error of every share that matters is below this.
+    pub precision: Option<f64>,
+    /// Stop replaying a launch after so long, nanoseconds.
+    pub budget_ns: u64,
+    /// Metrics to measure.
+    pub metrics: Vec<String>,
+    /// Whether caches are flushed before each replay.
+    pub is_cold: bool,
+    /// Whether memory may lie elsewhere than recorded, with pointers translated.
+    pub may_translate: bool,
+    /// Pages that differ between two replays without an instrument, by launch.
+    pub unstable: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+/// A line that a worker writes to standard output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// Replays of a launch begin.
+    Begin {
+        /// The launch.
+        kernel_id: u64,
+    },
+    /// They have ended.
+    End(Outcome),
+    /// Addresses are taken in this process: another one may have them free.
+    Taken {
+        /// Which.
+        detail: String,
+    },
+    /// Everything that could be done is done.
+    Done,
+    /// The context is lost after a fault: another process must go on.
+    Lost,
+    /// Nothing can be replayed at all.
+    Failed {
+        /// Why.
+        detail: String,
+    },
+}
+
+/// What came of the replays of one launch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The launch.
+    pub kernel_id: u64,
+    /// Replays that ran.
+    pub repeats: u32,
+    /// Those whose memory came out as recorded, or different only where it is unstable.
+    pub good: u32,
+    /// Pages that are unstable.
+    pub unstable: BTreeSet<u64>,
+    /// Median time on the GPU, nanoseconds; null under an instrument.
+    pub duration_ns: Option<u64>,
+    /// Samples taken.
+    pub samples: u64,
+    /// The largest relative error among the shares that matter.
+    pub relative_error: Option<f64>,
+    /// What went wrong.
+    pub detail: Option<String>,
+}

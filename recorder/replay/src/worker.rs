@@ -1,0 +1,298 @@
+//! A worker: one process that replays launches under one instrument.
+//!
+//! It is the injected library's own session that records it: the instrument is attached before CUDA starts, and its
+//! rows (samples, accesses) come as those of any program. What is added here says which launch ran, and whether it did
+//! what was recorded.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use stallmap_config::Instrument;
+use stallmap_inject::gpu::counters::{Profiler, sets};
+use stallmap_inject::gpu::{code, device};
+use stallmap_inject::{gpu as instruments, session};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
+use stallmap_schema::tables::replay::Counter;
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::replayer;
+
+use crate::attempt::{Attempt, Attempts};
+use crate::bundle::{self, Bundle, Bundles, Contents};
+use crate::error::{GpuError, ReplayError};
+use crate::gpu::{Gpu, Kernel, Module};
+use crate::memory::{Memory, Staging};
+use crate::place::Place;
+use crate::plan::{Event, Outcome, Plan};
+use crate::precision::Shares;
+
+/// Replays a plan's launches; `say` hears of each.
+pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError> {
+    if !session::start() {
+        return Err(ReplayError::Plan("there is no session: STALLMAP_CONFIG is missing".to_owned()));
+    }
+    let instrument = session::config().map_or(Instrument::Native, |config| config.instrument);
+    let capture = CaptureReader::open(&plan.capture)?;
+    let mut bundles = Bundles::read(&capture)?.bundles;
+    bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
+    let contents = bundle::contents(&capture, bundles.values())?;
+    // The sanitizer must be there before the first context.
+    instruments::attach();
+    let gpu = Gpu::open(0)?;
+    let place = match Place::reserve(gpu, bundles.values(), plan.may_translate) {
+        Ok(place) => place,
+        Err(ReplayError::Gpu(error)) if error.code == 0 => {
+            say(&Event::Taken { detail: error.to_string() });
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    for (&kernel_id, reason) in &plan.failed {
+        Attempts::new(KernelId(kernel_id), false).failed(reason);
+    }
+    let worker = Worker::new(plan, instrument, gpu, place, &capture, &contents)?;
+    let finished = worker.run(&bundles, say);
+    session::finish();
+    finished
+}
+
+struct Worker<'a> {
+    plan: &'a Plan,
+    instrument: Instrument,
+    gpu: Gpu,
+    place: Place,
+    capture: &'a CaptureReader,
+    contents: &'a Contents,
+    staging: Staging,
+    modules: BTreeMap<ModuleId, Module>,
+    /// Twice the L2 cache: filling it puts everything else out.
+    flush: Option<(u64, u64)>,
+    events: [Handle; 2],
+    profiler: Option<Profiler>,
+}
+
+/// A launch ready to be replayed.
+struct Ready<'a> {
+    bundle: &'a Bundle,
+    kernel: Kernel,
+    parameters: Vec<u8>,
+    memory: Memory<'a>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        plan: &'a Plan,
+        instrument: Instrument,
+        gpu: Gpu,
+        place: Place,
+        capture: &'a CaptureReader,
+        contents: &'a Contents,
+    ) -> Result<Self, ReplayError> {
+        let profiler = match instrument {
+            Instrument::Counters => {
+                let profiler = Profiler::new(gpu.context, gpu.device, &plan.metrics);
+                Some(profiler.map_err(|cause| GpuError { action: "count".to_owned(), cause, code: 1 })?)
+            }
+            _ => None,
+        };
+        let unknown = profiler.iter().flat_map(Profiler::unknown);
+        // The sets hold spellings for several generations of chips.
+        for metric in unknown.filter(|metric| !sets::hold(metric)) {
+            session::lose(LossKind::Replay, "metric is not known to this GPU", 1, Some(metric.clone()));
+        }
+        if matches!(instrument, Instrument::Counters | Instrument::Native)
+            && let Some(row) = device::describe(gpu.device)
+        {
+            session::emit(row);
+        }
+        let flush_bytes = 2 * gpu.l2_bytes();
+        let flush = if plan.is_cold { Some((gpu.allocate(flush_bytes)?, flush_bytes)) } else { None };
+        let staging = Staging::new(gpu)?;
+        let events = gpu.events()?;
+        let modules = BTreeMap::new();
+        Ok(Self {
+            plan,
+            instrument,
+            gpu,
+            place,
+            capture,
+            contents,
+            staging,
+            modules,
+            flush,
+            events,
+            profiler,
+        })
+    }
+
+    fn run(
+        mut self,
+        bundles: &BTreeMap<KernelId, Bundle>,
+        say: &mut dyn FnMut(&Event),
+    ) -> Result<(), ReplayError> {
+        for &kernel_id in &self.plan.kernels {
+            let Some(bundle) = bundles.get(&KernelId(kernel_id)) else { continue };
+            say(&Event::Begin { kernel_id });
+            let is_translated = self.place.is_translated(bundle);
+            let mut attempts = Attempts::new(bundle.kernel_id, is_translated);
+            let mut outcome = Outcome { kernel_id, ..Outcome::default() };
+            let result = self.replay(bundle, &mut attempts, &mut outcome);
+            attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
+            let lost = result.as_ref().is_err_and(GpuError::is_sticky);
+            if let Err(error) = result {
+                attempts.failed(&error.to_string());
+                outcome.detail = Some(error.to_string());
+            }
+            say(&Event::End(outcome));
+            if lost {
+                say(&Event::Lost);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(
+        &mut self,
+        bundle: &Bundle,
+        attempts: &mut Attempts,
+        outcome: &mut Outcome,
+    ) -> Result<(), GpuError> {
+        let ready = self.prepare(bundle)?;
+        let begin = Instant::now();
+        let mut shares = Shares::default();
+        for repeat in 0..self.plan.repeats {
+            if repeat > 0 {
+                ready.memory.restore(self.gpu, self.contents)?;
+            }
+            let attempt = self.attempt(&ready, repeat)?;
+            let comparison = ready.memory.compare(self.gpu, &mut self.staging)?;
+            attempts.add(attempt, &comparison, |position| ready.memory.address(position));
+            if self.is_enough(&mut shares, outcome)
+                || begin.elapsed() > Duration::from_nanos(self.plan.budget_ns)
+            {
+                break;
+            }
+        }
+        ready.memory.release(self.gpu)
+    }
+
+    fn prepare<'b>(&mut self, bundle: &'b Bundle) -> Result<Ready<'b>, GpuError> {
+        let module = self.module(bundle)?;
+        let kernel = self.gpu.kernel(module, &bundle.name)?;
+        let dynamic = i32::try_from(bundle.shape.dynamic_shared_bytes).unwrap_or(i32::MAX);
+        let allowed = bundle.max_dynamic_shared_bytes.unwrap_or(0).max(dynamic);
+        self.gpu.set_attribute(kernel, replayer::ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, allowed);
+        self.gpu.set_attribute(kernel, replayer::ATTRIBUTE_NON_PORTABLE_CLUSTER, 1);
+        if let Some(carveout) = bundle.shared_carveout {
+            self.gpu.set_attribute(kernel, replayer::ATTRIBUTE_SHARED_CARVEOUT, carveout);
+        }
+        self.place.require(bundle)?;
+        let memory = Memory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
+        let parameters = self.place.translated(bundle);
+        Ok(Ready { bundle, kernel, parameters, memory })
+    }
+
+    fn module(&mut self, bundle: &Bundle) -> Result<Module, GpuError> {
+        if let Some(&module) = self.modules.get(&bundle.module_id) {
+            return Ok(module);
+        }
+        let cubin = self.capture.cubin(&bundle.content_hash).map_err(|error| GpuError {
+            action: "read a cubin".to_owned(),
+            cause: error.to_string(),
+            code: 1,
+        })?;
+        code::alias(&cubin, bundle.module_id, &bundle.content_hash);
+        let module = self.gpu.load(&cubin)?;
+        self.modules.insert(bundle.module_id, module);
+        Ok(module)
+    }
+
+    /// One replay; for counters, one for each pass.
+    fn attempt(&mut self, ready: &Ready, repeat: u32) -> Result<Attempt, GpuError> {
+        let begin_ns = session::now_ns();
+        let ordinal = session::next_ordinal();
+        let mut duration_ns = None;
+        if let Some(mut profiler) = self.profiler.take() {
+            let measured = self.count(&mut profiler, ready, repeat);
+            self.profiler = Some(profiler);
+            measured?;
+        } else {
+            self.flush()?;
+            self.gpu.synchronize()?;
+            let is_timed = self.instrument == Instrument::Native;
+            duration_ns = self.launch(ready, is_timed)?;
+        }
+        Ok(Attempt { ordinal, begin_ns, repeat, duration_ns })
+    }
+
+    fn launch(&self, ready: &Ready, is_timed: bool) -> Result<Option<u64>, GpuError> {
+        let Ready { bundle, kernel, parameters, .. } = ready;
+        let [first, last] = self.events;
+        if is_timed {
+            self.gpu.record(first)?;
+        }
+        stallmap_inject::replayed::set(Some(bundle.kernel_id));
+        let launched = self.gpu.launch(*kernel, &bundle.shape, parameters);
+        stallmap_inject::replayed::set(None);
+        launched?;
+        if is_timed {
+            self.gpu.record(last)?;
+        }
+        self.gpu.synchronize()?;
+        if is_timed { self.gpu.elapsed_ns(self.events).map(Some) } else { Ok(None) }
+    }
+
+    fn count(&self, profiler: &mut Profiler, ready: &Ready, repeat: u32) -> Result<(), GpuError> {
+        let failed = |cause: String| GpuError { action: "count".to_owned(), cause, code: 1 };
+        let mut fault = None;
+        let measured = profiler.measure(
+            &mut || {
+                let restored = ready.memory.restore(self.gpu, self.contents);
+                restored.and_then(|()| self.flush()).map_err(|error| error.to_string())
+            },
+            &mut || {
+                let launched = self.launch(ready, false);
+                launched.map(|_| ()).map_err(|error| {
+                    let text = error.to_string();
+                    fault = Some(error);
+                    text
+                })
+            },
+        );
+        if let Some(error) = fault {
+            return Err(error);
+        }
+        for counter in measured.map_err(failed)? {
+            session::emit(Counter {
+                run_id: RunId(0),
+                kernel_id: ready.bundle.kernel_id,
+                repeat,
+                metric: counter.metric,
+                value: counter.value,
+                unit: counter.unit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts everything out of the caches, where the plan says so.
+    fn flush(&self) -> Result<(), GpuError> {
+        let Some((address, bytes)) = self.flush else { return Ok(()) };
+        self.gpu.fill(address, 0, bytes)?;
+        self.gpu.synchronize()
+    }
+
+    /// Whether the samples of a launch are as precise as wished.
+    fn is_enough(&self, shares: &mut Shares<(String, Pc)>, outcome: &mut Outcome) -> bool {
+        let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
+            return false;
+        };
+        let taken = instruments::pc_sampling::samples_of_last_launch();
+        shares.add(taken.by_pc);
+        outcome.samples = shares.total();
+        outcome.relative_error = Some(shares.relative_error()).filter(|error| error.is_finite());
+        outcome.relative_error.is_some_and(|error| error <= precision)
+    }
+}
