@@ -248,3 +248,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tables_can_be_copied_whole() {
+    let Example { folder, path } = example();
+    let reader = CaptureReader::open(&path).unwrap();
+    let copy = folder.path().join("copy.stallmap");
+    let mut writer = CaptureWriter::create(&copy, Form::File).unwrap();
+    for file in reader.table_files().unwrap().iter().rev() {
+        writer.copy_table(file).unwrap();
+        assert!(matches!(writer.copy_table(file), Err(CaptureError::Refused { .. })));
+    }
+    let option = RunOption { run_id: RunId(1), name: "a".to_owned(), value: "b".to_owned() };
+    assert!(matches!(writer.append_rows([option]), Err(CaptureError::Refused { .. })));
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.verified_entry(&file.path).unwrap()).unwrap();
+    }
+    let manifest = writer.finish().unwrap();
+    assert_eq!(manifest.tables, reader.manifest().tables);
+    assert_eq!(manifest.capture_id, reader.manifest().capture_id);
+}
+
+#[test]
+fn an_entry_that_was_changed_is_not_verified() {
+    let Example { folder: _folder, path } = example();
+    let launches = CaptureReader::open(&path).unwrap().table_bytes("launch").unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(launches.len()).position(|window| window == launches).unwrap();
+    bytes[at + launches.len() / 2] ^= 1;
+    let reader = open(&bytes).unwrap();
+    let error = reader.verified_entry("tables/launch.parquet").unwrap_err();
+    assert!(
+        error.to_string().starts_with("entry `tables/launch.parquet` is damaged: its hash is not"),
+        "{error}"
+    );
+    assert!(reader.verified_entry("tables/run.parquet").is_ok());
+}

@@ -8,6 +8,7 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::replay::{BundleContent, BundlePage};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::Storage;
 
@@ -101,5 +102,16 @@ fn accesses_are_counted() {
     });
     broken::<MemoryAccess>(Rule::AccessCount, "its lanes and their addresses do not fit", |rows| {
         rows[0].offsets = Some(vec![1]);
+    });
+}
+
+#[test]
+fn contents_have_their_hashes() {
+    broken::<BundleContent>(Rule::Content, "and 0x", |rows| rows[0].hash ^= 1);
+    broken::<BundleContent>(Rule::Content, "has 4095 bytes, not 4096", |rows| {
+        rows[1].bytes.0.truncate(4095);
+    });
+    broken::<BundlePage>(Rule::Reference, "`bundle_page.content_id` refers to 5", |rows| {
+        rows[0].content_id = 5;
     });
 }
