@@ -194,7 +194,7 @@ PATCH stallmap_local(void *userdata, u64 pc, void *address, u32 bytes, u32 flags
 }
 
 PATCH stallmap_async(void *userdata, u64 pc, void *source, u32, u32 bytes) {
-    // A copy whose source is masked off reads nothing.
-    if (bytes) record(userdata, pc, (u64)source, bytes, READ, GLOBAL_ASYNC);
+    // A copy whose source is masked off reads nothing; compilers give such a lane no address.
+    if (bytes && source) record(userdata, pc, (u64)source, bytes, READ, GLOBAL_ASYNC);
     return 0;
 }

@@ -35,8 +35,6 @@ crate::functions! {
         alloc: sanitizerAlloc(Handle, *mut *mut c_void, usize) -> Code;
         /// (context, pointer, bytes): pinned, mapped at one address for host and device
         alloc_host: sanitizerAllocHost(Handle, *mut *mut c_void, usize) -> Code;
-        /// (context, pointer)
-        free_host: sanitizerFreeHost(Handle, *mut c_void) -> Code;
         /// (destination, source, bytes, stream)
         copy_to_device: sanitizerMemcpyHostToDeviceAsync(*mut c_void, *const c_void, usize, Handle) -> Code;
         /// (destination, source, bytes, stream)

@@ -12,8 +12,8 @@ use stallmap_schema::word::LossKind;
 
 use crate::session;
 
-/// Symbol type of variables in ELF.
-const STT_OBJECT: u8 = 1;
+mod variables;
+
 /// Symbol type of functions in ELF.
 const STT_FUNC: u8 = 2;
 /// Bit of a cubin symbol's `st_other` that marks a kernel.
@@ -125,7 +125,7 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
             return code;
         }
     };
-    code.variables = variables(&elf);
+    code.variables = variables::of(&elf);
     for symbol in elf.syms.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0) {
         let Some(name) = elf.strtab.get_at(symbol.st_name) else { continue };
         if symbol.st_other & ENTRY != 0 {
@@ -138,20 +138,19 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
     code
 }
 
-/// Variables in device memory and in the constant bank that programs fill.
-fn variables(elf: &Elf) -> Vec<(String, u64)> {
-    let section = |index: usize| {
-        elf.section_headers.get(index).and_then(|section| elf.shdr_strtab.get_at(section.sh_name))
-    };
-    let holds_variables = |name: &str| {
-        name == ".nv.global" || name.starts_with(".nv.global.") || name.starts_with(".nv.constant3")
-    };
-    let objects = elf.syms.iter().filter(|symbol| {
-        symbol.st_type() == STT_OBJECT
-            && symbol.st_size > 0
-            && section(symbol.st_shndx).is_some_and(holds_variables)
-    });
-    objects
-        .filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?.to_owned(), symbol.st_size)))
-        .collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_is_recorded_as_what_it_stands_for() {
+        let stored = b"a cubin without the code that nothing used";
+        assert_eq!(
+            identify(stored),
+            (hash::module_id(stored), blake3::hash(stored).to_hex().to_string(), false)
+        );
+        alias(stored, ModuleId(7), "the whole one's hash");
+        assert_eq!(identify(stored), (ModuleId(7), "the whole one's hash".to_owned(), true));
+        assert_eq!(register(stored, None).module_id, ModuleId(7));
+    }
 }

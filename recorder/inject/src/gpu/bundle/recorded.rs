@@ -130,3 +130,6 @@ pub fn add(
 ) -> Result<Stored, Refusal> {
     contents.add(page, emit).map_err(|contents::Spent| Refusal::of(reason::BUDGET))
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,16 @@ pub struct LaunchKind {
     pub shapes_hash: u64,
 }
 
+/// So many launches of a kind that are refused one after the other, and no more is tried: saving memory takes time.
+const MOST_REFUSED: u32 = 4;
+
+#[derive(Clone, Copy, Default)]
+struct Tried {
+    recorded: u64,
+    /// Since the last that was recorded.
+    refused: u32,
+}
+
 /// The selection of a session.
 pub struct Selection {
     per_kind: Option<u64>,
@@ -24,8 +34,8 @@ pub struct Selection {
     only: Option<BTreeSet<KernelShape>>,
     /// Whether the expression finds a kernel's name.
     found: BTreeMap<String, bool>,
-    /// Bundles of each kind.
-    recorded: BTreeMap<LaunchKind, u64>,
+    /// What came of the launches of each kind.
+    tried: BTreeMap<LaunchKind, Tried>,
 }
 
 impl Selection {
@@ -37,7 +47,7 @@ impl Selection {
             kernels: kernels.map_err(|error| format!("bad regular expression for replay: {error}"))?,
             only: bundles.only.clone().map(BTreeSet::from_iter),
             found: BTreeMap::new(),
-            recorded: BTreeMap::new(),
+            tried: BTreeMap::new(),
         })
     }
 
@@ -48,17 +58,25 @@ impl Selection {
         {
             return Err("not selected: its kernel");
         }
-        match self.per_kind {
-            Some(most) if self.recorded.get(kind).copied().unwrap_or(0) >= most => {
-                Err("not selected: its kind has a bundle")
-            }
-            _ => Ok(()),
+        let tried = self.tried.get(kind).copied().unwrap_or_default();
+        if self.per_kind.is_some_and(|most| tried.recorded >= most) {
+            Err("not selected: its kind has a bundle")
+        } else if tried.refused >= MOST_REFUSED {
+            Err("not selected: its kind was refused before")
+        } else {
+            Ok(())
         }
     }
 
     /// A launch of this kind became a bundle.
     pub fn succeeded(&mut self, kind: LaunchKind) {
-        *self.recorded.entry(kind).or_default() += 1;
+        let tried = self.tried.entry(kind).or_default();
+        *tried = Tried { recorded: tried.recorded + 1, refused: 0 };
+    }
+
+    /// A launch of this kind was refused.
+    pub fn refused(&mut self, kind: LaunchKind) {
+        self.tried.entry(kind).or_default().refused += 1;
     }
 
     fn finds(&mut self, name: &str) -> bool {
@@ -93,6 +111,21 @@ mod tests {
         assert!(selection.decide(&one).is_err());
         assert_eq!(selection.decide(&kind("k", 2, 7)), Ok(()));
         assert_eq!(selection.decide(&kind("k", 1, 8)), Ok(()));
+    }
+
+    #[test]
+    fn a_kind_that_is_refused_again_and_again_is_left_alone() {
+        let mut selection = Selection::new(&Bundles { per_kind: None, ..Bundles::default() }).unwrap();
+        let one = kind("k", 1, 0);
+        for _ in 1..MOST_REFUSED {
+            selection.refused(one.clone());
+        }
+        selection.succeeded(one.clone());
+        for _ in 0..MOST_REFUSED {
+            assert_eq!(selection.decide(&one), Ok(()));
+            selection.refused(one.clone());
+        }
+        assert_eq!(selection.decide(&one), Err("not selected: its kind was refused before"));
     }
 
     #[test]

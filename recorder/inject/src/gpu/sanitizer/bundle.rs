@@ -174,8 +174,13 @@ impl Instrument {
             session::lose(LossKind::Bundle, reason, 1, Some(name.to_owned()));
             return None;
         }
-        if !is_whole(self.config) {
-            session::lose(LossKind::Bundle, "accesses are not recorded whole", 1, Some(name.to_owned()));
+        let reason = match launch.code {
+            None => Some("its module was not seen"),
+            Some(_) if !is_whole(self.config) => Some("accesses are not recorded whole"),
+            Some(_) => None,
+        };
+        if let Some(reason) = reason {
+            session::lose(LossKind::Bundle, reason, 1, Some(name.to_owned()));
             return None;
         }
         let begin_ns = session::now_ns();
@@ -424,6 +429,7 @@ impl Recorder {
     }
 
     fn refused(&mut self, prepared: &Prepared, refusal: &Refusal) {
+        self.selection.refused(prepared.kind.clone());
         let name = &prepared.kind.kernel.name;
         match refusal.reason {
             reason::BUDGET => self.is_spent = true,

@@ -1,0 +1,145 @@
+//! A launch on memory that is an array of numbers, one a page.
+#![expect(unsafe_code, reason = "the buffer takes memory as the sanitizer API gives it")]
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use proptest::prelude::*;
+
+use super::super::Page;
+use super::super::buffer::CHUNK_PAGES;
+use super::super::memory::{Allocation, Kind};
+use super::*;
+
+const FIRST: u64 = 0x7f00;
+const PAGES: u64 = 24;
+
+/// Chunks are too large to have new ones for each case.
+static BUFFERS: LazyLock<Mutex<(Buffer, Buffer)>> = LazyLock::new(|| Mutex::new((buffer(), buffer())));
+
+fn page(number: u8) -> Page {
+    [number; size_of::<Page>()]
+}
+
+/// Reads pages of a memory of numbers.
+fn reader(memory: &[u8]) -> impl FnMut(Range<u64>, &mut [Page]) -> Result<(), String> {
+    |pages, target| {
+        for (number, target) in pages.zip(target) {
+            let at = usize::try_from(number - FIRST).unwrap();
+            *target = page(*memory.get(at).ok_or("no such page")?);
+        }
+        Ok(())
+    }
+}
+
+fn buffer() -> Buffer {
+    let mut buffer = Buffer::default();
+    // Leaked, as pinned memory is.
+    let allocate = |bytes| Ok(Box::leak(vec![0_u8; bytes].into_boxed_slice()).as_mut_ptr().cast());
+    // SAFETY: leaked memory lives for good.
+    unsafe { buffer.reserve(CHUNK_PAGES, allocate) }.unwrap();
+    buffer
+}
+
+fn memory() -> Map {
+    let mut map = Map::default();
+    let (address, bytes) = (FIRST << PAGE_SHIFT, PAGES << PAGE_SHIFT);
+    map.allocated(Allocation { address, bytes, device: 0, kind: Kind::Device });
+    map
+}
+
+fn ranges(pages: impl IntoIterator<Item = u64>) -> Ranges {
+    pages.into_iter().map(|page| page + FIRST).collect()
+}
+
+fn list(pages: &Ranges) -> Vec<u64> {
+    pages.iter().flatten().map(|page| page - FIRST).collect()
+}
+
+const OBSERVED: Uses = Uses { tensor_maps: false, others: false, refusal: None };
+const COPIES: Uses = Uses { tensor_maps: true, others: false, refusal: None };
+
+fn of(uses: Uses, candidates: &Candidates, read: &[u64], wrote: &[u64]) -> Result<Touched, Refusal> {
+    let far = |pages: &[u64]| pages.iter().map(|page| page + FIRST).collect::<Vec<_>>();
+    touched((&far(read), &far(wrote)), uses, candidates, &memory(), &Ranges::default(), 0)
+}
+
+#[test]
+fn what_is_observed_needs_no_guess() {
+    let candidates = Candidates { saved: ranges(4..9), pointed: ranges(4..9), ..Candidates::default() };
+    let found = of(OBSERVED, &candidates, &[2, 5], &[5, 6]).unwrap();
+    assert_eq!(
+        [&found.all, &found.written, &found.searched].map(list),
+        [vec![2, 5, 6], vec![5, 6], vec![5, 6]]
+    );
+}
+
+#[test]
+fn a_write_that_was_not_saved_is_refused() {
+    let candidates = Candidates { saved: ranges(4..6), ..Candidates::default() };
+    assert_eq!(of(OBSERVED, &candidates, &[], &[5, 6]).unwrap_err().reason, reason::OUTSIDE);
+}
+
+#[test]
+fn tensor_maps_say_what_is_read_and_without_them_it_is_all() {
+    let mut candidates =
+        Candidates { saved: ranges(0..12), pointed: ranges(2..8), mapped: ranges(3..5), map_count: 1 };
+    let found = of(COPIES, &candidates, &[10], &[]).unwrap();
+    assert_eq!((list(&found.all), list(&found.searched).len()), (vec![3, 4, 10], 12));
+    let found = of(Uses { others: true, ..COPIES }, &candidates, &[], &[]).unwrap();
+    assert_eq!(list(&found.all), [2, 3, 4, 5, 6, 7]);
+    candidates.map_count = 0;
+    candidates.mapped = Ranges::default();
+    assert_eq!(list(&of(COPIES, &candidates, &[], &[]).unwrap().all), [2, 3, 4, 5, 6, 7]);
+}
+
+proptest! {
+    /// Whatever a launch did: each page has its content from before, and what changed has the hash of what it is now.
+    #[test]
+    fn contents_are_from_before_and_hashes_from_after(
+        before in prop::collection::vec(0..4_u8, 24),
+        writes in prop::collection::btree_map(0..PAGES, 0..4_u8, 0..8),
+        reads in prop::collection::btree_set(0..PAGES, 0..8),
+        others in prop::collection::btree_set(0..PAGES, 0..8),
+        is_observed in any::<bool>(),
+    ) {
+        let mut after = before.clone();
+        for (&page, &number) in &writes {
+            after[usize::try_from(page).unwrap()] = number;
+        }
+        // What is written must have been saved; what patches do not see is found by its change.
+        let saved: BTreeSet<u64> = writes.keys().copied().chain(others).collect();
+        let candidates =
+            Candidates { saved: ranges(saved.iter().copied()), map_count: 1, ..Candidates::default() };
+        let numbered = Numbered::new(&candidates.saved);
+        let mut buffers = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let (kept, window) = &mut *buffers;
+        kept.load(&candidates.saved, &mut reader(&before)).unwrap();
+        let saved = Saved { numbered: &numbered, buffer: kept };
+
+        let reads: Vec<u64> = reads.into_iter().collect();
+        let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };
+        let uses = if is_observed { OBSERVED } else { COPIES };
+        let touched = of(uses, &candidates, &reads, &seen).unwrap();
+        let changed = changes(&touched, &saved, window, &mut reader(&after)).unwrap();
+        let at = |page: u64| usize::try_from(page).unwrap();
+        let expected: BTreeMap<u64, u64> = (0..PAGES)
+            .filter(|&page| if is_observed { writes.contains_key(&page) } else { before[at(page)] != after[at(page)] })
+            .map(|number| (number + FIRST, contents::short_hash(&page(after[at(number)]))))
+            .collect();
+        prop_assert_eq!(&changed, &expected);
+
+        let mut all = touched.all.clone();
+        for &page in changed.keys() {
+            all.add(page..page + 1);
+        }
+        let mut add = |page: &Page| Ok(Stored { content_id: u64::from(page[0]), is_new: false });
+        let stored = contents_before(&all, &saved, window, &mut reader(&after), &mut add).unwrap();
+        prop_assert_eq!(stored.iter().map(|(page, _)| *page).collect::<Vec<_>>(), all.iter().flatten().collect::<Vec<_>>());
+        for (page, stored) in stored {
+            // A page that was written without being seen or saved cannot exist: `saved` holds every write.
+            prop_assert_eq!(stored.content_id, u64::from(before[at(page - FIRST)]));
+        }
+    }
+}
