@@ -1,6 +1,6 @@
 """One training step of each kind of program that replay must serve: a transformer, a conv net, Triton kernels.
 
-    training_parts.py [--parts transformer,conv,triton] [--steps N] [--time]
+    training_parts.py [--parts transformer,conv,triton] [--steps N] [--small] [--time]
 
 What a recording with --replay must show, whatever the GPU:
 
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, vocabulary=4096, width=512, heads=8):
+    def __init__(self, vocabulary, width, heads):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.block = Block(width, heads)
@@ -54,10 +54,11 @@ class Transformer(nn.Module):
         return self.head(self.block(self.tokens(tokens)))
 
 
-def transformer(steps):
-    model = Transformer().cuda()
+def transformer(steps, is_small):
+    vocabulary, width, heads, batch, length = (256, 64, 2, 2, 64) if is_small else (4096, 512, 8, 8, 256)
+    model = Transformer(vocabulary, width, heads).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    tokens = torch.randint(4096, (8, 257)).cuda()
+    tokens = torch.randint(vocabulary, (batch, length + 1)).cuda()
 
     def step():
         with torch.autocast("cuda", torch.bfloat16):
@@ -71,14 +72,15 @@ def transformer(steps):
     return [step() for _ in range(steps)]
 
 
-def conv(steps):
+def conv(steps, is_small):
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
         nn.Flatten(), nn.Linear(64 * 16, 10),
     ).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
-    images, labels = torch.randn(16, 3, 64, 64).cuda(), torch.randint(10, (16,)).cuda()
+    batch, size = (2, 16) if is_small else (16, 64)
+    images, labels = torch.randn(batch, 3, size, size).cuda(), torch.randint(10, (batch,)).cuda()
 
     def step():
         loss = F.cross_entropy(model(images), labels)
@@ -90,23 +92,24 @@ def conv(steps):
     return [step() for _ in range(steps)]
 
 
-def triton(steps):
+def triton(steps, is_small):
     import triton_parts
 
-    return [triton_parts.step() for _ in range(steps)]
+    return [triton_parts.step(*((64, 128) if is_small else (1024, 512))) for _ in range(steps)]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", default="transformer,conv,triton")
     parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--time", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)
     facts = {}
     for part in options.parts.split(","):
         begin = time.perf_counter()
-        facts[part] = globals()[part](options.steps)
+        facts[part] = globals()[part](options.steps, options.small)
         torch.cuda.synchronize()
         if options.time:
             facts[part + "_s"] = round(time.perf_counter() - begin, 4)

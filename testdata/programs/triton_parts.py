@@ -36,14 +36,14 @@ def column_sums(source, sums, columns, BLOCK: tl.constexpr):
     tl.atomic_add(sums + column, values, mask=inside)
 
 
-def step():
-    rows, columns = 1024, 1000
+def step(rows, size):
+    columns = 1000
     source = torch.randn(rows, columns).cuda()
     weights = torch.empty_like(source)
     softmax_rows[(rows,)](source, weights, columns, BLOCK=1024)
-    a, b = torch.randn(512, 512).cuda().half(), torch.randn(512, 512).cuda().half()
-    c = torch.empty(512, 512, device="cuda")
-    product[(8, 8)](a, b, c, 512, TILE=64)
+    a, b = torch.randn(size, size).cuda().half(), torch.randn(size, size).cuda().half()
+    c = torch.empty(size, size, device="cuda")
+    product[(size // 64, size // 64)](a, b, c, size, TILE=64)
     sums = torch.zeros(columns, device="cuda")
     column_sums[(rows,)](weights, sums, columns, BLOCK=1024)
     return float(sums.sum()) + float(c[0, 0])

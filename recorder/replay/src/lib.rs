@@ -15,6 +15,7 @@ pub mod attempt;
 pub mod bundle;
 pub mod error;
 pub mod export;
+pub mod flush;
 pub mod gpu;
 pub mod memory;
 pub mod place;

@@ -21,6 +21,7 @@ use stallmap_sys::replayer;
 use crate::attempt::{Attempt, Attempts};
 use crate::bundle::{self, Bundle, Bundles, Contents};
 use crate::error::{GpuError, ReplayError};
+use crate::flush::Flush;
 use crate::gpu::{Gpu, Kernel, Module};
 use crate::memory::{Memory, Staging};
 use crate::place::Place;
@@ -66,8 +67,8 @@ struct Worker<'a> {
     contents: &'a Contents,
     staging: Staging,
     modules: BTreeMap<ModuleId, Module>,
-    /// Twice the L2 cache: filling it puts everything else out.
-    flush: Option<(u64, u64)>,
+    /// Where caches are to be cold.
+    flush: Option<Flush>,
     events: [Handle; 2],
     profiler: Option<Profiler>,
 }
@@ -106,8 +107,7 @@ impl<'a> Worker<'a> {
         {
             session::emit(row);
         }
-        let flush_bytes = 2 * gpu.l2_bytes();
-        let flush = if plan.is_cold { Some((gpu.allocate(flush_bytes)?, flush_bytes)) } else { None };
+        let flush = if plan.is_cold { Some(Flush::new(gpu)?) } else { None };
         let staging = Staging::new(gpu)?;
         let events = gpu.events()?;
         let modules = BTreeMap::new();
@@ -279,9 +279,7 @@ impl<'a> Worker<'a> {
 
     /// Puts everything out of the caches, where the plan says so.
     fn flush(&self) -> Result<(), GpuError> {
-        let Some((address, bytes)) = self.flush else { return Ok(()) };
-        self.gpu.fill(address, 0, bytes)?;
-        self.gpu.synchronize()
+        self.flush.as_ref().map_or(Ok(()), |flush| flush.flush(self.gpu))
     }
 
     /// Whether the samples of a launch are as precise as wished.
