@@ -24,7 +24,7 @@ use crate::error::AnalyzeError;
 use crate::functions;
 use crate::guard::GuardScans;
 use crate::library::{self, ViewDoc};
-use crate::tables::captured::{CapturedTable, STORE};
+use crate::tables::captured::{CapturedTable, Presence, STORE};
 use crate::tables::listing::CaptureTable;
 use crate::tables::{self};
 
@@ -65,8 +65,8 @@ pub struct TableInfo {
     pub rows: i64,
     /// Bytes in the capture.
     pub size_bytes: usize,
-    /// Whether the capture lacks this declared table, which is then empty.
-    pub is_missing: bool,
+    /// Whether the capture holds it; where not, it is empty.
+    pub presence: Presence,
     /// Whether it is computed when asked.
     pub is_derived: bool,
 }
@@ -191,7 +191,7 @@ impl OpenCapture {
             columns: table.columns(),
             rows: table.rows(),
             size_bytes: table.size_bytes(),
-            is_missing: table.is_missing(),
+            presence: table.presence(),
             is_derived: false,
         });
         captured.chain(derived().map(|definition| self.derived_info(&definition)))
@@ -208,7 +208,7 @@ impl OpenCapture {
             columns: definition.columns.iter().map(column).collect(),
             rows: 0,
             size_bytes: 0,
-            is_missing: false,
+            presence: Presence::Held,
             is_derived: true,
         }
     }

@@ -4,7 +4,7 @@ pub mod captured;
 pub mod listing;
 mod reader;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -13,20 +13,24 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 
 use crate::error::AnalyzeError;
-use captured::CapturedTable;
+use captured::{CapturedTable, Presence};
 
 /// The tables of one capture by name: all that are declared, and any other that the capture holds.
 ///
-/// A declared table that the capture lacks is there without rows, and [`CapturedTable::is_missing`] says so; the
-/// table `capture_table` and the view `coverage` tell the reader.
+/// A declared table that the capture lacks is there without rows. Where its writer knew the table,
+/// [`CapturedTable::is_missing`] says so, and the table `capture_table` and the view `coverage` tell the reader.
 pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, AnalyzeError> {
     let files = reader.table_files()?.into_iter().map(|file| (file.name, file.bytes));
     let mut files: BTreeMap<String, Bytes> = files.collect();
+    let held: BTreeSet<String> = files.keys().cloned().collect();
     let mut tables = BTreeMap::new();
     for definition in stallmap_schema::tables::ALL {
-        let table = match files.remove(definition.name) {
-            Some(bytes) => CapturedTable::open(definition.name, Some(definition), bytes)?,
-            None => CapturedTable::missing(definition)?,
+        let table = if let Some(bytes) = files.remove(definition.name) {
+            CapturedTable::open(definition.name, Some(definition), bytes)?
+        } else {
+            let is_missing = stallmap_schema::tables::is_missing(definition.name, |name| held.contains(name));
+            let presence = if is_missing { Presence::Missing } else { Presence::Unknown };
+            CapturedTable::without_rows(definition, presence)?
         };
         tables.insert(definition.name.to_owned(), Arc::new(table));
     }

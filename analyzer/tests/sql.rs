@@ -1,7 +1,7 @@
 //! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, or a path under `testdata/` without `.stallmap`), then has
-//! records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `replays`, `sampled_replays`, or a path under `testdata/`
+//! without `.stallmap`), then has records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
 //! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -10,6 +10,8 @@
 mod blame;
 #[path = "sql/counters.rs"]
 mod counters;
+#[path = "sql/replay.rs"]
+mod replay;
 #[path = "sql/session.rs"]
 mod session;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
@@ -32,7 +34,7 @@ fn sql_folder() -> PathBuf {
 fn open(name: &str, folder: &Path) -> Session {
     let made = folder.join(format!("{name}.stallmap"));
     let path = match name {
-        "tiny" | "blame" | "counters" if made.exists() => made,
+        "tiny" | "blame" | "counters" | "replays" | "sampled_replays" if made.exists() => made,
         "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
@@ -40,6 +42,10 @@ fn open(name: &str, folder: &Path) -> Session {
         }
         "counters" => {
             counters::write(&made);
+            made
+        }
+        "replays" | "sampled_replays" => {
+            replay::write(&made, name == "sampled_replays");
             made
         }
         recorded => {
@@ -155,7 +161,7 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 6] = ["base", "tensor", "stall", "cost", "counter", "coverage"];
+const PACKAGES: [&str; 7] = ["base", "tensor", "stall", "cost", "replay", "counter", "coverage"];
 
 #[test]
 fn packages_build_on_each_other_in_one_direction() {

@@ -6,7 +6,7 @@ CREATE VIEW kernel_cost (
   kernel,
   -- Launches, those without samples too.
   launch_count,
-  -- Samples.
+  -- Samples, as in the view `sample`.
   samples,
   -- Part of all samples.
   share,
@@ -14,15 +14,15 @@ CREATE VIEW kernel_cost (
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time`.
+  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (
   SELECT
     l.function_id, l.kernel,
     count(DISTINCT l.kernel_id) AS launch_count,
-    coalesce(sum(s.samples), 0) AS samples,
-    coalesce(sum(s.memory_samples), 0) AS memory_samples,
+    coalesce(sum(s.samples), 0.0) AS samples,
+    coalesce(sum(s.memory_samples), 0.0) AS memory_samples,
     sum(s.estimated_ns) AS estimated_ns
   FROM launch_context l
   LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
@@ -32,8 +32,8 @@ SELECT
   function_id, kernel,
   launch_count,
   samples,
-  samples / nullif(CAST(sum(samples) OVER () AS DOUBLE), 0.0),
+  samples / nullif(sum(samples) OVER (), 0.0),
   memory_samples,
-  memory_samples / nullif(CAST(samples AS DOUBLE), 0.0),
+  memory_samples / nullif(samples, 0.0),
   estimated_ns
 FROM summed

@@ -8,19 +8,18 @@ CREATE VIEW sample_cost (
   samples,
   -- Those of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time`.
+  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (
   SELECT
     s.run_id, s.kernel_id,
     sum(s.samples) AS samples,
-    sum(CASE WHEN r.is_memory THEN s.samples ELSE 0 END) AS memory_samples
-  FROM pc_sample s
+    sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END) AS memory_samples
+  FROM sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   GROUP BY s.run_id, s.kernel_id
 )
 SELECT s.run_id, s.kernel_id, s.samples, s.memory_samples, s.samples * t.sample_ns
 FROM summed s
-LEFT JOIN launch l ON l.kernel_id = s.kernel_id
-LEFT JOIN sample_time t ON t.run_id = s.run_id AND t.device_id = l.device_id
+LEFT JOIN cost_time t ON t.run_id = s.run_id AND t.kernel_id = s.kernel_id

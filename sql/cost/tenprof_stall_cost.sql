@@ -17,7 +17,7 @@ WITH touched AS (
   WHERE p.tensor_id IS NOT NULL
 ), sampled AS (
   SELECT coalesce(l.pystates_hash, 0) AS state, w.producer_pc, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   LEFT JOIN launch l ON l.kernel_id = s.kernel_id
   JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
   GROUP BY coalesce(l.pystates_hash, 0), w.producer_pc

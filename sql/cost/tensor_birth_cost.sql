@@ -36,6 +36,7 @@ WITH summed AS (
     charge, name, role, dtype, shape, op, birth_line,
     count(tensor_id) AS tensor_count,
     sum(samples) AS samples,
+    coalesce(sum(samples * sample_weight) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(share) AS share,
     sum(memory_share) AS memory_share,
     sum(estimated_ns) AS estimated_ns
@@ -44,5 +45,6 @@ WITH summed AS (
 )
 SELECT
   charge, name, role, dtype, shape, op, birth_line, tensor_count,
-  samples, poisson_low(samples), poisson_high(samples), share, memory_share, estimated_ns
+  samples, poisson_low(samples / weight) * weight, poisson_high(samples / weight) * weight, share, memory_share,
+  estimated_ns
 FROM summed

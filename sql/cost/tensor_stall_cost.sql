@@ -2,7 +2,7 @@
 --
 -- Stalls that no tensor bears are rows too, with a charge other than tensor and no tensor_id: all rows sum to the
 -- samples taken. Samples are counts: `samples_low` to `samples_high` is where 95 of 100 repetitions would lie (Poisson).
--- For the estimated time see `sample_time`.
+-- For the estimated time see `sample_time` and `cost_time`.
 CREATE VIEW tensor_stall_cost (
   -- tensor, or no tensor, no producer, self.
   charge,
@@ -28,6 +28,8 @@ CREATE VIEW tensor_stall_cost (
   samples_low,
   -- Upper end of their interval.
   samples_high,
+  -- What one sample that was counted makes of them, on average: 1 where the program was sampled; see `cost_run`.
+  sample_weight,
   -- Part of all samples.
   share,
   -- Part of the samples of memory stalls; null for the charge self.
@@ -40,10 +42,11 @@ WITH used AS (
     c.charge, c.tensor_id, l.line,
     sum(c.samples) AS samples,
     sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
+    sum(c.samples * c.scale) AS variance,
     sum(c.samples * t.sample_ns) AS estimated_ns
   FROM stall_charge c
   LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
-  LEFT JOIN sample_time t ON t.run_id = c.run_id AND t.device_id = l.device_id
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
   GROUP BY c.charge, c.tensor_id, l.line
 ), summed AS (
   SELECT
@@ -51,6 +54,8 @@ WITH used AS (
     first_value(line ORDER BY samples DESC, line) AS stalled_line,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
+    -- Of a sum of scaled counts, the variance is the sum of the scaled samples, each scaled once more.
+    coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(estimated_ns) AS estimated_ns
   FROM used
   GROUP BY charge, tensor_id
@@ -58,8 +63,9 @@ WITH used AS (
 SELECT
   s.charge, s.tensor_id, t.name, t.role, t.dtype, t.shape, t.op, t.birth_line, s.stalled_line,
   s.samples,
-  poisson_low(s.samples),
-  poisson_high(s.samples),
+  poisson_low(s.samples / s.weight) * s.weight,
+  poisson_high(s.samples / s.weight) * s.weight,
+  s.weight,
   s.samples / sum(s.samples) OVER (),
   CASE WHEN s.charge <> 'self' THEN s.memory_samples / sum(s.memory_samples) OVER () END,
   s.estimated_ns

@@ -48,7 +48,7 @@ WITH touched AS (
   FROM known
 ), sampled AS (
   SELECT coalesce(l.pystates_hash, 0) AS state, s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   LEFT JOIN launch l ON l.kernel_id = s.kernel_id
   GROUP BY coalesce(l.pystates_hash, 0), s.function_id, s.pc, s.stall_reason
 ), charged AS (

@@ -40,19 +40,35 @@ WITH code AS (
     sum(s.lane_access_count) AS lanes
   FROM launch_run s
   JOIN run r ON r.run_id = s.run_id
+  WHERE s.matched <> 'replayed'
   GROUP BY r.instrument
+), ran AS (
+  SELECT r.instrument, CASE WHEN p.run_id IS NULL THEN '' ELSE 'of replays ' END AS what
+  FROM run r
+  LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
+), costed AS (
+  SELECT sum(CASE WHEN is_replay THEN 1 ELSE 0 END) AS replayed, count(*) AS launches FROM cost_run LIMIT 1
 ), launched AS (
   SELECT count(*) AS launches, count(op_id) AS with_op, count(pystates_hash) AS with_stack FROM launch LIMIT 1
 ), called AS (
   SELECT count(*) AS ops, count(pystates_hash) AS with_stack FROM op LIMIT 1
 ), sampled AS (
   SELECT
-    coalesce(sum(s.samples), 0) AS delivered, coalesce(sum(CASE WHEN r.is_memory THEN s.samples ELSE 0 END), 0) AS memory
-  FROM pc_sample s
+    coalesce(sum(s.samples), 0.0) AS samples,
+    coalesce(sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END), 0.0) AS memory
+  FROM sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   LIMIT 1
+), delivered AS (
+  -- As counted, in the runs that costs are taken from.
+  SELECT coalesce(sum(samples), 0) AS delivered
+  FROM pc_sample
+  WHERE run_id IN (SELECT run_id FROM cost_run)
+  LIMIT 1
 ), dropped AS (
-  SELECT coalesce(sum(lost_count), 0) AS lost FROM (SELECT DISTINCT run_id, lost_count FROM sample_time) LIMIT 1
+  SELECT coalesce(sum(lost_count), 0.0) AS lost
+  FROM (SELECT DISTINCT run_id, lost_count FROM sample_time WHERE run_id IN (SELECT run_id FROM cost_run))
+  LIMIT 1
 ), used AS (
   SELECT sum(memory_instruction_count) AS instructions, sum(uncovered_instruction_count) AS uncovered
   FROM function
@@ -66,11 +82,11 @@ WITH code AS (
 ), stored AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
 ), fact AS (
-  SELECT 10 AS position, 'runs under ' || CAST(instrument AS VARCHAR) AS item,
+  SELECT 10 AS position, 'runs ' || what || 'under ' || CAST(instrument AS VARCHAR) AS item,
     CAST(count(*) AS DOUBLE) AS count, CAST(NULL AS DOUBLE) AS total, CAST(NULL AS BOOLEAN) AS is_whole,
     CAST(NULL AS VARCHAR) AS detail
-  FROM run
-  GROUP BY instrument
+  FROM ran
+  GROUP BY instrument, what
   UNION ALL
   SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
   UNION ALL
@@ -80,6 +96,8 @@ WITH code AS (
     matched = matchable, NULL
   FROM seen
   WHERE matchable > 0
+  UNION ALL
+  SELECT 23, 'launches whose samples are of replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
   UNION ALL
   SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
     NULL
@@ -106,9 +124,9 @@ WITH code AS (
   UNION ALL
   SELECT 36, 'instructions decoded', instructions - unknown, instructions, unknown = 0, NULL FROM code
   UNION ALL
-  SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM sampled CROSS JOIN dropped
+  SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
   UNION ALL
-  SELECT 41, 'samples of memory stalls', memory, delivered, NULL, NULL FROM sampled
+  SELECT 41, 'samples of memory stalls', memory, samples, NULL, NULL FROM sampled
   UNION ALL
   SELECT 41 + ordinal, 'samples of memory stalls ' || item, samples, memory_samples, NULL, NULL
   FROM stall_coverage
@@ -119,6 +137,10 @@ WITH code AS (
   SELECT 51, 'launches with a Python stack', with_stack, launches, NULL, NULL FROM launched
   UNION ALL
   SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
+  UNION ALL
+  -- Launches among launches, bytes among bytes.
+  SELECT CASE WHEN ordinal <= 6 THEN 52 + ordinal ELSE 74 + ordinal END, item, count, total, is_whole, detail
+  FROM replay_coverage
   UNION ALL
   SELECT 60, 'lost: ' || CAST(kind AS VARCHAR), sum(lost_count), NULL, false, reason FROM loss GROUP BY kind, reason
   UNION ALL

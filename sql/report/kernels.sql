@@ -2,7 +2,7 @@
 -- Samples taken in each kernel; memory: the part of them that are memory stalls; main stall: the reason met most.
 WITH reason AS (
   SELECT l.function_id, s.stall_reason, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   WHERE s.stall_reason <> 'selected'
   GROUP BY l.function_id, s.stall_reason
@@ -19,7 +19,7 @@ WITH reason AS (
 )
 SELECT
   sum(share) AS share,
-  sum(memory_samples) / nullif(CAST(sum(samples) AS DOUBLE), 0.0) AS memory_share,
+  sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,

@@ -8,7 +8,7 @@ WITH placed AS (
 )
 SELECT
   sum(share) AS share,
-  sum(memory_samples) / nullif(CAST(sum(samples) AS DOUBLE), 0.0) AS memory_share,
+  sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,

@@ -9,15 +9,16 @@ WITH charged AS (
     coalesce(l.forward_line || ' (grad)', l.line, l.kernel) AS line,
     sum(c.samples) AS samples,
     sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
+    sum(c.samples * c.scale) AS variance,
     sum(c.samples * t.sample_ns) AS estimated_ns
   FROM stall_charge c
   LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
-  LEFT JOIN sample_time t ON t.run_id = c.run_id AND t.device_id = l.device_id
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
   GROUP BY c.charge, c.target, c.tensor_id, c.allocation_id,
     CASE WHEN c.tensor_id IS NULL THEN c.storage_id END, coalesce(l.forward_line || ' (grad)', l.line, l.kernel)
 ), named AS (
   SELECT
-    c.tensor_id, c.line, c.samples, c.memory_samples, c.estimated_ns,
+    c.tensor_id, c.line, c.samples, c.memory_samples, c.variance, c.estimated_ns,
     CASE
       WHEN c.charge = 'self' THEN '(not waiting for memory)'
       WHEN c.charge = 'no producer' THEN '(no access found that the stall waits for)'
@@ -53,6 +54,7 @@ WITH charged AS (
     count(DISTINCT tensor_id) AS tensors,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
+    sum(variance) AS variance,
     sum(estimated_ns) AS estimated_ns
   FROM named
   GROUP BY remainder, tensor, type, op, born_at
@@ -67,6 +69,7 @@ WITH charged AS (
 ), summed AS (
   SELECT
     place, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns,
+    coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(tensors) AS tensors, count(*) AS objects, max(remainder) AS remainder, max(tensor) AS tensor, max(type) AS type,
     max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at
   FROM placed
@@ -76,8 +79,8 @@ SELECT
   samples / sum(samples) OVER () AS share,
   CASE WHEN memory_samples > 0 THEN memory_samples / sum(memory_samples) OVER () END AS memory_share,
   samples,
-  poisson_low(samples) AS low,
-  poisson_high(samples) AS high,
+  poisson_low(samples / weight) * weight AS low,
+  poisson_high(samples / weight) * weight AS high,
   estimated_ns AS time_ns,
   nullif(tensors, 0) AS tensors,
   CASE WHEN place = $top + 1 THEN '(' || CAST(objects AS VARCHAR) || ' others)' ELSE coalesce(remainder, tensor) END

@@ -5,7 +5,7 @@ WITH code AS (
   SELECT function_id FROM function_code WHERE kernel_function_id = $function
 ), taken AS (
   SELECT s.function_id, s.pc, sum(s.samples) AS samples, sum(s.samples_not_issued) AS samples_not_issued
-  FROM pc_sample s
+  FROM sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   WHERE l.function_id = $function
   GROUP BY s.function_id, s.pc
@@ -34,8 +34,8 @@ WITH code AS (
 SELECT
   p.function_id, f.demangled_name AS function, p.pc, i.block, i.file, i.line, i.call_path, i.text, i.class, i.guard,
   i.writes, i.reads, i.memory_kind, i.write_barrier, i.read_barrier, i.wait_mask, i.stall_cycles,
-  coalesce(t.samples, 0) AS samples,
-  coalesce(t.samples_not_issued, 0) AS samples_not_issued,
+  coalesce(t.samples, 0.0) AS samples,
+  coalesce(t.samples_not_issued, 0.0) AS samples_not_issued,
   coalesce(c.samples, 0.0) AS charged_samples,
   a.request_count AS requests,
   a.sectors,

@@ -4,7 +4,7 @@ WITH code AS (
   SELECT function_id FROM function_code WHERE kernel_function_id = $function
 ), taken AS (
   SELECT s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   WHERE l.function_id = $function
   GROUP BY s.function_id, s.pc, s.stall_reason
@@ -17,7 +17,7 @@ WITH code AS (
 ), counted AS (
   SELECT function_id, pc, stall_reason, samples, 0.0 AS charged_samples FROM taken
   UNION ALL
-  SELECT function_id, pc, NULL AS stall_reason, 0 AS samples, samples AS charged_samples FROM charged
+  SELECT function_id, pc, NULL AS stall_reason, 0.0 AS samples, samples AS charged_samples FROM charged
 ), placed AS (
   SELECT i.file, i.line, i.function_id, i.pc, c.stall_reason, c.samples, c.charged_samples
   FROM instruction i
@@ -38,7 +38,7 @@ SELECT
   p.file,
   p.line,
   count(DISTINCT p.pc) AS instructions,
-  coalesce(sum(p.samples), 0) AS samples,
+  coalesce(sum(p.samples), 0.0) AS samples,
   coalesce(sum(p.charged_samples), 0.0) AS charged_samples,
   max(m.main_stall) AS main_stall
 FROM placed p

@@ -3,7 +3,7 @@
 -- remainder.
 WITH taken AS (
   SELECT s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   JOIN stall_reason r ON r.reason = s.stall_reason
   WHERE l.function_id = $function AND r.is_memory

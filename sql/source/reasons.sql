@@ -1,7 +1,7 @@
 -- Samples by reason
 -- Samples of warps that stood at each instruction, by the reason why.
 SELECT s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples, sum(s.samples_not_issued) AS samples_not_issued
-FROM pc_sample s
+FROM sample s
 JOIN launch l ON l.kernel_id = s.kernel_id
 WHERE l.function_id = $function
 GROUP BY s.function_id, s.pc, s.stall_reason

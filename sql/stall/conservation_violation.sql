@@ -1,4 +1,4 @@
--- One launch and reason whose charges do not sum to its samples: a sound capture has none.
+-- One launch and reason of one run whose charges do not sum to its samples: a sound capture has none.
 CREATE VIEW conservation_violation (
   -- The run that took the samples.
   run_id,
@@ -17,7 +17,7 @@ WITH taken AS (
   GROUP BY run_id, kernel_id, stall_reason
 ), charged AS (
   SELECT run_id, kernel_id, stall_reason, sum(samples) AS samples
-  FROM stall_charge
+  FROM run_charge
   GROUP BY run_id, kernel_id, stall_reason
 )
 SELECT t.run_id, t.kernel_id, t.stall_reason, t.samples, coalesce(c.samples, 0.0)

@@ -17,7 +17,7 @@ CREATE VIEW scoreboard_stall (
 ) AS
 WITH stalled AS (
   SELECT l.function_id AS kernel_function_id, s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
-  FROM pc_sample s
+  FROM sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   JOIN stall_reason r ON r.reason = s.stall_reason
   WHERE r.class = 'producer'

@@ -1,8 +1,7 @@
 -- One charge: samples of a launch, a reason and a stalled instruction, as far as one target has to bear them.
 --
--- `samples = delivered samples * W(producer) * P(tensor | producer)`; charges and remainders of a launch and a reason
--- sum to its samples, which `conservation_violation` checks. Producers meet their accesses by (kernel_id, function_id,
--- pc).
+-- `samples = samples of the view sample * W(producer) * P(tensor | producer)`; charges and remainders of a launch and a
+-- reason sum to its samples. `cost_run` says which run they are from, `run_charge` has those of every run.
 CREATE VIEW stall_charge (
   -- The run that took the samples.
   run_id,
@@ -36,32 +35,12 @@ CREATE VIEW stall_charge (
   -- The allocation of the driver that the lanes lie in, outside any tensor.
   allocation_id,
   -- Samples charged: fractions, where several share them.
-  samples
+  samples,
+  -- What one sample of the run counts as, as in `cost_run`: 1 where the program was sampled.
+  scale
 ) AS
 SELECT
-  s.run_id,
-  s.kernel_id,
-  s.function_id,
-  s.stall_reason,
-  r.is_memory,
-  s.pc,
-  w.producer_function_id,
-  w.producer_pc,
-  w.confidence,
-  CASE WHEN w.remainder IS NOT NULL THEN w.remainder WHEN p.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END,
-  CASE WHEN w.remainder IS NOT NULL THEN NULL
-       WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
-       WHEN w.producer_space = 'none' THEN 'no memory'
-       WHEN w.producer_space = 'mbarrier' THEN 'mbarrier'
-       WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
-       ELSE 'not observed' END,
-  p.evidence,
-  p.storage_id,
-  p.tensor_id,
-  p.allocation_id,
-  s.samples * w.weight * coalesce(p.share, 1.0)
-FROM pc_sample s
-JOIN stall_reason r ON r.reason = s.stall_reason
-JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
-LEFT JOIN pc_tensor_share p
-  ON p.kernel_id = s.kernel_id AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc
+  c.run_id, c.kernel_id, c.function_id, c.stall_reason, c.is_memory, c.pc, c.producer_function_id, c.producer_pc,
+  c.confidence, c.charge, c.target, c.evidence, c.storage_id, c.tensor_id, c.allocation_id, c.samples * k.scale, k.scale
+FROM run_charge c
+JOIN cost_run k ON k.run_id = c.run_id AND k.kernel_id = c.kernel_id

@@ -2,6 +2,7 @@
 
 use arrow::datatypes::DataType;
 use stallmap::session::{Session, TableInfo};
+use stallmap::tables::captured::Presence;
 
 use super::explain;
 use super::names::{Names, nearest};
@@ -14,11 +15,13 @@ use crate::output::table::Table;
 /// The tables of all captures with their sizes.
 pub(crate) fn tables(session: &Session) -> Table {
     let rows = session.tables().into_iter().map(|table| {
-        let (rows, size) = match table.size_bytes {
-            _ if table.is_missing => ("-".to_owned(), "missing".to_owned()),
+        let without = |why: &str| ("-".to_owned(), why.to_owned());
+        let (rows, size) = match table.presence {
+            Presence::Missing => without("missing"),
+            Presence::Unknown => without("not recorded"),
             // What the engine makes when it is asked has no size before.
-            0 => ("-".to_owned(), "made on demand".to_owned()),
-            size => (grouped(table.rows.into()), bytes(size as f64)),
+            Presence::Held if table.is_derived => without("made on demand"),
+            Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
     });
@@ -52,9 +55,13 @@ pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
         None => match session.tables().into_iter().find(|table| table.name == plain) {
             Some(table) => {
                 let docs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect::<Vec<_>>();
-                let kind = match table.size_bytes {
-                    0 => "table, made on demand".to_owned(),
-                    _ => format!("table, rows: {}", grouped(table.rows.into())),
+                let kind = match table.presence {
+                    Presence::Missing => "table, missing".to_owned(),
+                    Presence::Unknown => {
+                        "table, not recorded: a release before this table wrote it".to_owned()
+                    }
+                    Presence::Held if table.is_derived => "table, made on demand".to_owned(),
+                    Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
                 };
                 (kind, table.doc, docs, None)
             }

@@ -20,7 +20,9 @@ use crate::output::progress::Progress;
 const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
-const ORDER: &[&str] = &["coverage", "losses", "tensors", "why", "kernels", "lines", "ops"];
+const ORDER: &[&str] = &["coverage", "losses", "tensors", "why", "kernels", "lines", "ops", "replays"];
+/// Sections that are printed where they have rows, or where somebody asks for them.
+const OPTIONAL: &[&str] = &["replays"];
 
 fn sections() -> Vec<Section> {
     section::sections("report", ORDER)
@@ -41,7 +43,11 @@ pub(super) fn run(args: &Report) -> Outcome {
     };
     let runtime = super::runtime()?;
     let subject = runtime.block_on(subject::subject(&session))?;
-    let answers = runtime.block_on(answers(&session, &wanted, &top(args.top)))?;
+    let mut answers = runtime.block_on(answers(&session, &wanted, &top(args.top)))?;
+    let is_asked_for = |section: Section| args.section.iter().any(|name| name == section.name);
+    answers.retain(|answer| {
+        answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
+    });
     let mut out = output::stdout();
     match args.format {
         ReportFormat::Text => write::text(&mut out, &args.capture, &subject, &answers),

@@ -70,10 +70,36 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
             let render = |value| format!("{value:#x}");
             Ok(array.as_primitive::<UInt64Type>().iter().map(|value| text(value, look, render)).collect())
         }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            blobs(array, look)
+        }
         data_type if look == Look::Report && data_type.is_integer() => {
             formatted(array, look)?.into_iter().map(|text| Ok(quantity.counted(text))).collect()
         }
         _ => formatted(array, look),
+    }
+}
+
+/// Bytes of a blob that are shown whole.
+const WHOLE_BLOB_BYTES: usize = 16;
+/// Bytes of a longer one that are shown.
+const BEGINNING_BYTES: usize = 8;
+
+/// Bytes in hexadecimal digits; long ones by their number and their beginning.
+fn blobs(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+    let array = cast(array, &DataType::LargeBinary)?;
+    Ok(array.as_binary::<i64>().iter().map(|bytes| text(bytes, look, blob)).collect())
+}
+
+fn blob(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+    let hex =
+        |bytes: &[u8]| bytes.iter().flat_map(|byte| [byte >> 4, byte & 15].map(digit)).collect::<String>();
+    match bytes.get(..BEGINNING_BYTES) {
+        Some(beginning) if bytes.len() > WHOLE_BLOB_BYTES => {
+            format!("{} bytes 0x{}…", bytes.len(), hex(beginning))
+        }
+        _ => hex(bytes),
     }
 }
 
@@ -147,7 +173,7 @@ impl Quantity {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt64Array};
+    use arrow::array::{ArrayRef, BinaryArray, Float64Array, Int64Array, StringArray, UInt64Array};
 
     use super::*;
 
@@ -180,6 +206,14 @@ mod tests {
         check("share", Arc::new(Float64Array::from(vec![0.5])), Look::Report, &["50.0 %"]);
         check("pc", Arc::new(UInt64Array::from(vec![0x110])), Look::Report, &["0x110"]);
         check("tensor_id", Arc::new(UInt64Array::from(vec![1 << 40])), Look::Report, &["1099511627776"]);
+    }
+
+    #[test]
+    fn long_blobs_are_told_by_their_beginning() {
+        let page: Vec<u8> = (0..=255).cycle().take(4096).collect();
+        let blobs: Vec<Option<&[u8]>> = vec![Some(&page), Some(&page[10..26]), Some(&[]), None];
+        let shown = ["4096 bytes 0x0001020304050607…", "0a0b0c0d0e0f10111213141516171819", "", "NULL"];
+        check("bytes", Arc::new(BinaryArray::from(blobs)), Look::Exact, &shown);
     }
 
     #[test]

@@ -48,7 +48,18 @@ pub struct CapturedTable {
     file: TableBytes,
     sort: Vec<&'static str>,
     statistics: Statistics,
-    missing: bool,
+    presence: Presence,
+}
+
+/// Whether a capture holds a declared table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It does.
+    Held,
+    /// It does not, although its writer knew the table.
+    Missing,
+    /// It does not: a release before this table wrote it.
+    Unknown,
 }
 
 impl CapturedTable {
@@ -85,12 +96,12 @@ impl CapturedTable {
             file: TableBytes { bytes, metadata },
             schema,
             statistics,
-            missing: false,
+            presence: Presence::Held,
         })
     }
 
-    /// A declared table that the capture does not hold: no rows.
-    pub fn missing(definition: &'static TableDef) -> Result<Self, AnalyzeError> {
+    /// A declared table that the capture does not hold.
+    pub fn without_rows(definition: &'static TableDef, presence: Presence) -> Result<Self, AnalyzeError> {
         let wrong = |error: parquet::errors::ParquetError| AnalyzeError::Table {
             table: definition.name.to_owned(),
             reason: error.to_string(),
@@ -99,7 +110,7 @@ impl CapturedTable {
         let writer = ArrowWriter::try_new(&mut bytes, definition.schema(), None).map_err(wrong)?;
         writer.close().map_err(wrong)?;
         let table = Self::open(definition.name, Some(definition), bytes.into())?;
-        Ok(Self { missing: true, ..table })
+        Ok(Self { presence, ..table })
     }
 
     /// Name in the capture.
@@ -107,9 +118,14 @@ impl CapturedTable {
         &self.name
     }
 
-    /// Whether the capture does not hold this declared table.
+    /// Whether the capture holds it.
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// Whether the capture does not hold this declared table, although its writer knew it.
     pub fn is_missing(&self) -> bool {
-        self.missing
+        self.presence == Presence::Missing
     }
 
     /// Rows, as the footer says.
@@ -117,9 +133,9 @@ impl CapturedTable {
         self.file.metadata.file_metadata().num_rows()
     }
 
-    /// Bytes of the table's file; 0 where it is missing.
+    /// Bytes of the table's file; 0 where there is none.
     pub fn size_bytes(&self) -> usize {
-        if self.missing { 0 } else { self.file.bytes.len() }
+        if self.presence == Presence::Held { self.file.bytes.len() } else { 0 }
     }
 
     /// Each column: name, type as Arrow spells it, doc.

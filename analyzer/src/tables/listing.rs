@@ -19,7 +19,8 @@ stallmap_schema::tables! {
         row_count: u64,
         /// Bytes of its Parquet file.
         size_bytes: u64,
-        /// Whether the capture lacks it although this release declares it: it is then empty.
+        /// Whether the capture lacks it although its writer knew it: it is then empty, as are tables that later
+        /// releases added.
         is_missing: bool,
     }
 }

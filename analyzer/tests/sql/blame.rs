@@ -27,13 +27,13 @@ use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin};
 
-const ACCESSES: RunId = RunId(1);
+pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
 /// Its function in machine code: see `blame.cu`.
 const CUBIN: &[u8] = include_bytes!("blame.cubin");
 const NAME: &str = "_Z5blamePKfPf";
-const A: u64 = 0x1000;
-const B: u64 = 0x2000;
+pub(crate) const A: u64 = 0x1000;
+pub(crate) const B: u64 = 0x2000;
 
 /// Writes the capture.
 pub(crate) fn write(output: &Path) {
@@ -53,11 +53,11 @@ pub(crate) fn write(output: &Path) {
     writer.finish().unwrap();
 }
 
-fn function() -> FunctionId {
+pub(crate) fn function() -> FunctionId {
     hash::function_id(hash::module_id(CUBIN), NAME)
 }
 
-fn code(writer: &mut CaptureWriter) {
+pub(crate) fn code(writer: &mut CaptureWriter) {
     let content_hash = blake3::hash(CUBIN).to_hex().to_string();
     let file = writer.add_cubin(&content_hash, CUBIN).unwrap();
     let module = Module {
@@ -83,7 +83,7 @@ fn code(writer: &mut CaptureWriter) {
     writer.append_rows([function]).unwrap();
 }
 
-fn run(run_id: RunId, instrument: Instrument) -> Run {
+pub(crate) fn run(run_id: RunId, instrument: Instrument) -> Run {
     Run {
         run_id,
         instrument,
@@ -108,7 +108,7 @@ fn run(run_id: RunId, instrument: Instrument) -> Run {
     }
 }
 
-fn launch(ordinal: u64) -> Launch {
+pub(crate) fn launch(ordinal: u64) -> Launch {
     Launch {
         kernel_id: KernelId(ordinal),
         run_id: if ordinal == 2 { SAMPLES } else { ACCESSES },
@@ -134,7 +134,7 @@ fn launch(ordinal: u64) -> Launch {
     }
 }
 
-fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchRun {
+pub(crate) fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchRun {
     LaunchRun {
         run_id,
         ordinal,
@@ -155,7 +155,7 @@ fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchRun {
     }
 }
 
-fn storage(number: u64, address: u64) -> Storage {
+pub(crate) fn storage(number: u64, address: u64) -> Storage {
     Storage {
         storage_id: StorageId(number),
         run_id: ACCESSES,
@@ -171,7 +171,7 @@ fn storage(number: u64, address: u64) -> Storage {
     }
 }
 
-fn tensor(number: u64, address: u64) -> Tensor {
+pub(crate) fn tensor(number: u64, address: u64) -> Tensor {
     Tensor {
         tensor_id: TensorId(number),
         run_id: ACCESSES,
@@ -190,7 +190,7 @@ fn tensor(number: u64, address: u64) -> Tensor {
     }
 }
 
-fn accesses() -> Vec<MemoryAccess> {
+pub(crate) fn accesses() -> Vec<MemoryAccess> {
     let access = |launch, pc, sequence, address, space, kind| MemoryAccess {
         kernel_id: KernelId(launch),
         function_id: function(),

@@ -32,7 +32,7 @@ async fn captures_have_schemas_of_their_own() {
     assert_eq!(answer(&session, launches).await.unwrap(), ["3 | 3 | 4"]);
     let views =
         "SELECT (SELECT sum(samples) FROM a.sample_cost) AS x, (SELECT sum(samples) FROM b.sample_cost) AS y";
-    assert_eq!(answer(&session, views).await.unwrap(), ["118 | 227"]);
+    assert_eq!(answer(&session, views).await.unwrap(), ["118.0 | 227.0"]);
     let schemas = "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1";
     assert_eq!(answer(&session, schemas).await.unwrap(), ["a", "b", "information_schema"]);
     assert!(session.tables().iter().any(|table| table.capture == "b" && table.name == "access_tensor"));

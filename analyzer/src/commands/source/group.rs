@@ -22,7 +22,7 @@ pub(super) struct Group<'a> {
 pub(super) fn groups(listing: &Listing, sort: SourceSort) -> Vec<Group<'_>> {
     let mut by_line: BTreeMap<(&str, u32), Vec<&Instruction>> = BTreeMap::new();
     let mut groups = Vec::new();
-    let is_warm = |instruction: &&Instruction| instruction.samples > 0 || instruction.charged_samples > 0.0;
+    let is_warm = |instruction: &&Instruction| instruction.samples > 0.0 || instruction.charged_samples > 0.0;
     for instruction in listing.instructions.iter().filter(is_warm) {
         match instruction.source() {
             Some(source) => by_line.entry(source).or_default().push(instruction),
@@ -40,14 +40,14 @@ fn group<'a>(
     sort: SourceSort,
 ) -> Group<'a> {
     instructions.sort_by(|a, b| heat(b, sort).total_cmp(&heat(a, sort)));
-    let samples = instructions.iter().map(|instruction| instruction.samples as f64).sum();
+    let samples = instructions.iter().map(|instruction| instruction.samples).sum();
     let charged = instructions.iter().map(|instruction| instruction.charged_samples).sum();
     Group { source, samples, charged, instructions }
 }
 
 fn heat(instruction: &Instruction, sort: SourceSort) -> f64 {
     match sort {
-        SourceSort::Samples => instruction.samples as f64,
+        SourceSort::Samples => instruction.samples,
         SourceSort::Charged => instruction.charged_samples,
     }
 }

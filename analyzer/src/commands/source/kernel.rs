@@ -8,7 +8,7 @@ use super::super::answer::{answers, json_rows};
 use super::super::section;
 use super::KERNELS;
 use crate::exit::{Failure, Outcome, QUERY, USAGE};
-use crate::output::number::grouped;
+use crate::output::number::measured;
 use crate::output::shorten::{Shorten, printable, shorten};
 
 /// Kernels that a message lists.
@@ -17,13 +17,12 @@ const MOST_LISTED: usize = 12;
 const NAME_WIDTH: usize = 90;
 
 /// A kernel of the capture.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize)]
 struct Kernel {
     function_id: u64,
     #[serde(rename = "kernel")]
     name: Option<String>,
-    launches: u64,
-    samples: u64,
+    samples: f64,
 }
 
 /// The kernel that is meant; the hottest where nobody says. None where the capture has no kernels.
@@ -75,7 +74,7 @@ fn listed(kernels: &[Kernel]) -> String {
     for kernel in kernels.iter().take(MOST_LISTED) {
         let name = kernel.name.as_deref().unwrap_or("(unnamed)");
         let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);
-        let samples = grouped(kernel.samples.into());
+        let samples = measured(kernel.samples);
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
     if kernels.len() > MOST_LISTED {
@@ -90,12 +89,8 @@ mod tests {
 
     #[track_caller]
     fn check(wanted: &str, expected: &[u64]) {
-        let kernel = |function_id, name: &str| Kernel {
-            function_id,
-            name: Some(name.to_owned()),
-            launches: 1,
-            samples: 1,
-        };
+        let kernel =
+            |function_id, name: &str| Kernel { function_id, name: Some(name.to_owned()), samples: 1.0 };
         let kernels = [kernel(10, "add"), kernel(11, "add_strided"), kernel(12, "void gemm<float>(int)")];
         let found = find(&kernels, wanted).unwrap();
         let found: Vec<u64> = found.iter().map(|kernel| kernel.function_id).collect();

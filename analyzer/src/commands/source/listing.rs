@@ -24,7 +24,7 @@ pub(super) struct Kernel {
     /// Launches.
     pub(super) launches: u64,
     /// Samples.
-    pub(super) samples: u64,
+    pub(super) samples: f64,
     /// Their part of all samples.
     pub(super) share: Option<f64>,
     /// Instructions; none where the code was not read.
@@ -44,7 +44,7 @@ pub(super) struct Line {
     #[serde(rename = "line")]
     pub(super) number: u32,
     /// Samples that found warps at its instructions.
-    pub(super) samples: u64,
+    pub(super) samples: f64,
     /// Samples charged to its loads and stores.
     pub(super) charged_samples: f64,
 }
@@ -76,7 +76,7 @@ pub(super) struct Instruction {
     /// What it does to memory.
     pub(super) memory_kind: Option<String>,
     /// Samples that found warps at it.
-    pub(super) samples: u64,
+    pub(super) samples: f64,
     /// Samples charged to it.
     pub(super) charged_samples: f64,
     /// Its warp requests; none where none was observed.
@@ -96,7 +96,7 @@ pub(super) struct Reason {
     #[serde(rename = "stall_reason")]
     pub(super) name: String,
     /// The samples.
-    pub(super) samples: u64,
+    pub(super) samples: f64,
 }
 
 /// For whom a stalled instruction waited.
@@ -233,7 +233,7 @@ impl Listing {
 
     /// A count of samples as a part of the kernel's.
     pub(super) fn share(&self, samples: f64) -> f64 {
-        if self.kernel.samples == 0 { 0.0 } else { samples / self.kernel.samples as f64 }
+        if self.kernel.samples > 0.0 { samples / self.kernel.samples } else { 0.0 }
     }
 }
 

@@ -64,25 +64,25 @@ impl Page<'_> {
 
     /// The kernel's samples by reason, as a bar and in words.
     fn reasons(&self, html: &mut Html) {
-        let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
             for reason in self.listing.reasons(instruction.place()) {
                 *totals.entry(&reason.name).or_default() += reason.samples;
             }
         }
-        let mut totals: Vec<(&str, u64)> = totals.into_iter().collect();
-        totals.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
+        let mut totals: Vec<(&str, f64)> = totals.into_iter().collect();
+        totals.sort_by(|a, b| b.1.total_cmp(&a.1));
         totals.truncate(MOST_REASONS);
         html.markup("<div class=\"reasons\" aria-hidden=\"true\">");
         for (rank, &(_, samples)) in totals.iter().enumerate() {
             let heat = 1.0 - rank as f64 / MOST_REASONS as f64;
             html.markup("<span style=\"--heat:").number(heat).markup(";width:");
-            html.number(self.listing.share(samples as f64) * 100.0).markup("%\"></span>");
+            html.number(self.listing.share(samples) * 100.0).markup("%\"></span>");
         }
         html.markup("</div>\n<div class=\"code dim\">");
         let said = totals
             .iter()
-            .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples as f64))));
+            .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples))));
         html.text(&said.collect::<Vec<_>>().join(", ")).markup("</div>\n");
     }
 
@@ -243,9 +243,9 @@ impl Page<'_> {
     }
 
     fn warm_line(&self, html: &mut Html, line: &Line) {
-        let heat = self.listing.share(line.samples as f64);
+        let heat = self.listing.share(line.samples);
         html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" style=\"--heat:");
-        html.number(heat).markup("\"><span class=\"count\">").text(&count(line.samples as f64));
+        html.number(heat).markup("\"><span class=\"count\">").text(&count(line.samples));
         html.markup("</span><span class=\"count charged\">").text(&count(line.charged_samples));
         html.markup("</span><span class=\"place\">");
         let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.number));
@@ -279,8 +279,8 @@ impl Page<'_> {
 
     fn row(&self, html: &mut Html, row: &Instruction) {
         html.markup("<div id=\"").text(&id(row.place())).markup("\" style=\"--heat:");
-        html.number(self.listing.share(row.samples as f64)).markup("\"><span class=\"count\">");
-        html.text(&count(row.samples as f64)).markup("</span><span class=\"count charged\">");
+        html.number(self.listing.share(row.samples)).markup("\"><span class=\"count\">");
+        html.text(&count(row.samples)).markup("</span><span class=\"count charged\">");
         html.text(&count(row.charged_samples))
             .markup("</span><span class=\"place\">")
             .text(&words::pc(row.pc));

@@ -8,7 +8,7 @@ use super::group::Group;
 use super::listing::{Instruction, Listing};
 use super::words;
 use crate::output::Canvas;
-use crate::output::number::{grouped, percent};
+use crate::output::number::percent;
 use crate::output::paint::Role;
 use crate::output::shorten::{Shorten, printable, shorten, width};
 
@@ -86,7 +86,7 @@ impl<'a> Page<'a> {
         }
         let others = group.instructions.get(MOST_OF_A_LINE..).unwrap_or_default();
         if !others.is_empty() {
-            let samples: f64 = others.iter().map(|instruction| instruction.samples as f64).sum();
+            let samples: f64 = others.iter().map(|instruction| instruction.samples).sum();
             let samples = words::samples(self.listing, samples);
             let count = words::counted(others.len() as u64, "other instruction", "other instructions");
             self.line(Role::Dim, &format!("  ({count}, {samples})"))?;
@@ -207,7 +207,7 @@ impl<'a> Page<'a> {
 
     fn listed(&mut self, instruction: &Instruction, text: usize) -> io::Result<()> {
         let samples =
-            if instruction.samples > 0 { grouped(instruction.samples.into()) } else { String::new() };
+            if instruction.samples > 0.0 { words::amount(instruction.samples) } else { String::new() };
         let is_charged = instruction.charged_samples >= 0.05;
         let charged = if is_charged { words::amount(instruction.charged_samples) } else { String::new() };
         let mut line = format!("{samples:>8}  {charged:>8}  {:>6}  ", words::pc(instruction.pc));
@@ -225,7 +225,7 @@ impl<'a> Page<'a> {
         if !producers.is_empty() {
             line.extend([format!("  ← {}", producers.join(", "))]);
         }
-        let role = if instruction.samples > 0 { Role::Plain } else { Role::Dim };
+        let role = if instruction.samples > 0.0 { Role::Plain } else { Role::Dim };
         self.line(role, &line)
     }
 

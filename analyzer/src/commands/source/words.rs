@@ -5,8 +5,7 @@ use crate::output::number::{grouped, measured, percent};
 
 /// What there is to know of the kernel, in one line.
 pub(super) fn facts(kernel: &Kernel) -> String {
-    let mut facts =
-        vec![counted(kernel.launches, "launch", "launches"), counted(kernel.samples, "sample", "samples")];
+    let mut facts = vec![counted(kernel.launches, "launch", "launches"), sampled(kernel.samples)];
     if let Some(share) = kernel.share {
         facts.push(format!("{} of all", percent(share)));
     }
@@ -56,9 +55,13 @@ pub(super) fn text(instruction: &Instruction) -> &str {
 
 /// Samples as a count and a part of the kernel's.
 pub(super) fn samples(listing: &Listing, count: f64) -> String {
+    format!("{}, {}", sampled(count), percent(listing.share(count)))
+}
+
+fn sampled(count: f64) -> String {
     let amount = amount(count);
     let noun = if amount == "1" { "sample" } else { "samples" };
-    format!("{amount} {noun}, {}", percent(listing.share(count)))
+    format!("{amount} {noun}")
 }
 
 /// Samples that several may share.
@@ -73,11 +76,11 @@ pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     let mut words: Vec<String> = reasons
         .iter()
         .take(MOST)
-        .map(|reason| format!("{} {}", reason.name, grouped(reason.samples.into())))
+        .map(|reason| format!("{} {}", reason.name, amount(reason.samples)))
         .collect();
-    let others: u64 = reasons.iter().skip(MOST).map(|reason| reason.samples).sum();
-    if others > 0 {
-        words.push(format!("other {}", grouped(others.into())));
+    let others: f64 = reasons.iter().skip(MOST).map(|reason| reason.samples).sum();
+    if others > 0.0 {
+        words.push(format!("other {}", amount(others)));
     }
     words.join(", ")
 }

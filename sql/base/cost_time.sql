@@ -1,0 +1,31 @@
+-- One launch's cost: what one of its samples stands for in time.
+--
+-- Launches of the program share the drops of their run, because samples are handed over late. Replays of one launch
+-- follow each other, so that each launch has its own.
+CREATE VIEW cost_time (
+  -- The launch.
+  kernel_id,
+  -- The run that its cost is taken from.
+  run_id,
+  -- Nanoseconds of one execution that one sample of the view `sample` stands for; null where the capture lacks a
+  -- number.
+  sample_ns
+) AS
+WITH timed AS (
+  -- A replay may use another device of its kind, and a run of replays uses one.
+  SELECT run_id, device_id, sample_ns, taken_ns, count(*) OVER (PARTITION BY run_id) AS devices FROM sample_time
+), dropped AS (
+  SELECT s.run_id, s.kernel_id, CAST(sum(s.sample_count) AS DOUBLE) AS taken, sum(s.lost_sample_count) AS lost
+  FROM launch_run s
+  JOIN replay p ON p.run_id = s.run_id AND p.ordinal = s.ordinal
+  WHERE p.result IN ('verified', 'unstable')
+  GROUP BY s.run_id, s.kernel_id
+)
+SELECT
+  k.kernel_id, k.run_id,
+  CASE WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost) ELSE t.sample_ns END
+    / (k.repeats * k.scale)
+FROM cost_run k
+JOIN launch l ON l.kernel_id = k.kernel_id
+LEFT JOIN timed t ON t.run_id = k.run_id AND (t.device_id = l.device_id OR t.devices = 1)
+LEFT JOIN dropped d ON d.run_id = k.run_id AND d.kernel_id = k.kernel_id

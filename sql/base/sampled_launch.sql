@@ -1,0 +1,31 @@
+-- One launch that one sampling run measured: as the program ran, or by replays from its bundle.
+CREATE VIEW sampled_launch (
+  -- The run that took the samples.
+  run_id,
+  -- The launch.
+  kernel_id,
+  -- Whether the run replayed the launch.
+  is_replay,
+  -- Times that the samples are the sum of: 1 in the program; replays that did to memory what the launch did.
+  repeats,
+  -- GPU cycles between two samples of a multiprocessor; null where the run does not say.
+  period_cycles,
+  -- When the run started.
+  started_ns
+) AS
+WITH measured AS (
+  SELECT run_id, kernel_id, false AS is_replay, 1 AS repeats
+  FROM launch_run
+  WHERE matched <> 'replayed' AND (recorded OR sample_count > 0)
+  GROUP BY run_id, kernel_id
+  UNION ALL
+  -- Samples of other repeats are not in the capture.
+  SELECT run_id, kernel_id, true AS is_replay, count(*) AS repeats
+  FROM replay
+  WHERE result IN ('verified', 'unstable')
+  GROUP BY run_id, kernel_id
+)
+SELECT m.run_id, m.kernel_id, m.is_replay, m.repeats, r.sampling_period_cycles, r.started_ns
+FROM measured m
+JOIN run r ON r.run_id = m.run_id
+WHERE r.instrument = 'pc_samples'

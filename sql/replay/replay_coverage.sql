@@ -1,0 +1,59 @@
+-- How far launches can be replayed and were: one fact a row; none where the capture holds no bundles.
+CREATE VIEW replay_coverage (
+  -- The order in which to read, from 1.
+  ordinal,
+  -- What is counted.
+  item,
+  -- How many.
+  count,
+  -- Of how many; null where there is no whole.
+  total,
+  -- Whether nothing is missing that should be there; null where a part is expected, or where there is no whole.
+  is_whole,
+  -- Why, where the item does not say it.
+  detail
+) AS
+WITH summed AS (
+  SELECT
+    count(*) AS selected,
+    sum(CASE WHEN refusal IS NULL THEN 1 ELSE 0 END) AS bundled,
+    sum(CASE WHEN repeat_count > 0 THEN 1 ELSE 0 END) AS replayed,
+    sum(CASE WHEN outcome = 'verified' THEN 1 ELSE 0 END) AS verified,
+    sum(CASE WHEN outcome = 'unstable' THEN 1 ELSE 0 END) AS unstable,
+    sum(page_count) AS pages,
+    sum(bytes) AS bytes
+  FROM replay_quality
+  LIMIT 1
+), stored AS (
+  SELECT sum(row_count) AS contents, sum(size_bytes) AS bytes FROM capture_table WHERE name = 'bundle_content' LIMIT 1
+), launched AS (
+  SELECT count(*) AS launches FROM launch LIMIT 1
+), fact AS (
+  SELECT
+    k.ordinal, k.item,
+    CASE k.ordinal WHEN 1 THEN s.selected WHEN 2 THEN s.bundled WHEN 4 THEN s.replayed WHEN 5 THEN s.verified
+      WHEN 6 THEN s.unstable WHEN 7 THEN s.pages WHEN 8 THEN s.bytes WHEN 9 THEN c.contents * 4096 ELSE c.bytes END
+      AS count,
+    CASE k.ordinal WHEN 1 THEN l.launches WHEN 2 THEN s.selected WHEN 4 THEN s.bundled WHEN 5 THEN s.replayed
+      WHEN 6 THEN s.replayed WHEN 9 THEN s.bytes END AS total
+  FROM summed s
+  CROSS JOIN stored c
+  CROSS JOIN launched l
+  CROSS JOIN (VALUES
+    (1, 'launches selected for replay'), (2, 'launches bundled'), (4, 'bundled launches replayed'),
+    (5, 'replayed launches that left the same memory'),
+    (6, 'replayed launches whose memory differs from replay to replay'), (7, 'pages of bundles'),
+    (8, 'bytes of bundles'), (9, 'bytes of bundles, each content once'), (10, 'bytes of bundles, compressed')
+  ) AS k(ordinal, item)
+  WHERE s.selected > 0 AND (k.ordinal NOT IN (5, 6) OR s.replayed > 0) AND (k.ordinal <> 6 OR s.unstable > 0)
+)
+SELECT
+  ordinal, item, count, total,
+  CASE ordinal WHEN 2 THEN count = total WHEN 5 THEN count = total END,
+  NULL
+FROM fact
+UNION ALL
+SELECT 3, 'launches not bundled', count(*), NULL, false, refusal
+FROM bundle
+WHERE refusal IS NOT NULL
+GROUP BY refusal

@@ -1,0 +1,51 @@
+-- One instruction in two sampling runs of the same launches: samples in each, for the views that compare runs.
+CREATE VIEW sampled_pair (
+  -- What is compared: launch, or kernel (its launches that both runs measured, together).
+  grain,
+  -- The kernel_id of the launch, or the function_id of the kernel.
+  grain_id,
+  -- The run with the smaller run_id: the program's, where one is.
+  run_a,
+  -- The other.
+  run_b,
+  -- The function that holds the instruction.
+  function_id,
+  -- The instruction.
+  pc,
+  -- Samples that run_a counted.
+  samples_a,
+  -- Samples that run_b counted.
+  samples_b,
+  -- Samples of run_a for one execution of each launch.
+  mean_a,
+  -- Samples of run_b for one execution of each launch.
+  mean_b
+) AS
+WITH pair AS (
+  SELECT
+    a.kernel_id, l.function_id AS kernel_function_id, a.run_id AS run_a, b.run_id AS run_b,
+    a.repeats AS repeats_a, b.repeats AS repeats_b
+  FROM sampled_launch a
+  JOIN sampled_launch b ON b.kernel_id = a.kernel_id AND b.run_id > a.run_id
+  JOIN launch l ON l.kernel_id = a.kernel_id
+), taken AS (
+  SELECT
+    p.kernel_id, p.kernel_function_id, p.run_a, p.run_b, s.function_id, s.pc,
+    s.samples AS samples_a, 0.0 AS samples_b, s.samples / p.repeats_a AS mean_a, 0.0 AS mean_b
+  FROM pair p
+  JOIN stall_share s ON s.run_id = p.run_a AND s.kernel_id = p.kernel_id
+  UNION ALL
+  SELECT
+    p.kernel_id, p.kernel_function_id, p.run_a, p.run_b, s.function_id, s.pc,
+    0.0, s.samples, 0.0, s.samples / p.repeats_b
+  FROM pair p
+  JOIN stall_share s ON s.run_id = p.run_b AND s.kernel_id = p.kernel_id
+), grained AS (
+  SELECT 'launch' AS grain, kernel_id AS grain_id, * FROM taken
+  UNION ALL
+  SELECT 'kernel' AS grain, kernel_function_id AS grain_id, * FROM taken
+)
+SELECT
+  grain, grain_id, run_a, run_b, function_id, pc, sum(samples_a), sum(samples_b), sum(mean_a), sum(mean_b)
+FROM grained
+GROUP BY grain, grain_id, run_a, run_b, function_id, pc
