@@ -13,6 +13,8 @@ enum Access {
     TensorMap,
     /// Textures and surfaces.
     Texture,
+    /// Asynchronous stores and copies to the shared memory of other blocks.
+    RemoteShared,
     /// Bulk copies, loads from several GPUs at once.
     Other,
 }
@@ -26,6 +28,8 @@ pub struct MemoryInstructions {
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
     pub texture: u32,
+    /// Stores and copies from shared memory to that of other blocks, which no patch point covers.
+    pub remote_shared: u32,
     /// Others that no patch point covers: bulk copies, loads from several GPUs at once.
     pub other_uncovered: u32,
 }
@@ -33,7 +37,7 @@ pub struct MemoryInstructions {
 impl MemoryInstructions {
     /// Those that no patch point covers.
     pub fn uncovered(self) -> u32 {
-        self.tensor_map + self.texture + self.other_uncovered
+        self.tensor_map + self.texture + self.remote_shared + self.other_uncovered
     }
 
     /// Those of two functions.
@@ -43,6 +47,7 @@ impl MemoryInstructions {
             all: self.all + other.all,
             tensor_map: self.tensor_map + other.tensor_map,
             texture: self.texture + other.texture,
+            remote_shared: self.remote_shared + other.remote_shared,
             other_uncovered: self.other_uncovered + other.other_uncovered,
         }
     }
@@ -61,6 +66,7 @@ pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
             Access::Covered => {}
             Access::TensorMap => counts.tensor_map += 1,
             Access::Texture => counts.texture += 1,
+            Access::RemoteShared => counts.remote_shared += 1,
             Access::Other => counts.other_uncovered += 1,
         }
     }
@@ -76,7 +82,36 @@ fn access(instruction: &Instruction) -> Option<Access> {
         (_, "LDGSTS") => Some(Access::Covered),
         (Class::Async, "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF") => Some(Access::TensorMap),
         (Class::Texture, _) => Some(Access::Texture),
+        (Class::Async, _) if space == Space::Shared => Some(Access::RemoteShared),
         (Class::Async, _) | (_, "LDGMC") => Some(Access::Other),
         _ => Some(Access::Covered),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// STAS, which cuBLAS uses between the blocks of a cluster, and UBLKCP.S.S access no device memory.
+    #[test]
+    fn instructions_are_counted_by_what_observes_them() {
+        let words: [u128; 5] = [
+            0x0001_e400_0800_8804_0000_0008_0600_73b4, // UTMALDG
+            0x000f_e800_0b9a_1004_0000_0000_0209_7fae, // LDGSTS
+            0x004f_e800_0c00_08ff_0000_0000_0600_7dbd, // STAS
+            0x0003_e400_0800_0604_0000_0006_0500_73ba, // UBLKCP.S.S
+            0x0001_f000_0800_1404_0000_0608_0500_73ba, // UBLKCP.G.S
+        ];
+        let counts = count_memory(words.map(u128::to_le_bytes).as_flattened(), Sm(100));
+        let expected = MemoryInstructions {
+            all: 5,
+            tensor_map: 1,
+            remote_shared: 2,
+            other_uncovered: 1,
+            ..MemoryInstructions::default()
+        };
+        assert_eq!(counts, expected);
+        assert_eq!((counts.uncovered(), counts.and(counts).uncovered()), (4, 8));
+        assert_eq!(count_memory(&[0; 64], Sm(1)), MemoryInstructions::default());
     }
 }
