@@ -1,5 +1,7 @@
 //! A cubin's variables, but for those that nobody can change.
 
+use std::collections::BTreeMap;
+
 use goblin::elf::{Elf, Sym};
 
 /// Symbol types of variables: ELF's, and CUDA's own.
@@ -22,7 +24,9 @@ pub(super) fn of(elf: &Elf) -> Vec<(String, u64)> {
     });
     let named = objects.filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?, symbol.st_size)));
     let kept = named.filter(|(name, bytes)| !is_constant(name, *bytes));
-    kept.map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+    // Files that were linked may each have a local variable of a name; the driver finds one of them.
+    let by_name: BTreeMap<&str, u64> = kept.collect();
+    by_name.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
 fn holds_variables(section: &str) -> bool {

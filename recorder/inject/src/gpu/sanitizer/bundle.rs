@@ -1,73 +1,45 @@
 //! Bundles under the sanitizer API: memory copied before and after a launch, and the rows that come of it.
-#![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use stallmap_config::{Config, KernelShape, Space, WhenFull};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, KernelId, ModuleId, RunId};
+use stallmap_schema::id::{Address, KernelId, RunId};
 use stallmap_schema::tables::replay::{Bundle, BundlePage, BundleSymbol};
 use stallmap_schema::word::{BundleMethod, LossKind};
-use stallmap_sys::cuda::{self, Handle};
+use stallmap_sys::cuda;
 use stallmap_sys::sanitizer::LaunchData;
 
 use super::launch::Given;
-use super::{Instrument, Key, own};
-use crate::gpu::bundle::buffer::{self, Buffer};
+use super::{Instrument, own};
+use crate::gpu::bundle::buffer;
 use crate::gpu::bundle::candidates::{self, Candidates};
-use crate::gpu::bundle::contents::{Contents, Stored, short_hash};
+use crate::gpu::bundle::contents::{Stored, short_hash};
 use crate::gpu::bundle::memory::Map;
 use crate::gpu::bundle::pages::PageSet;
 use crate::gpu::bundle::ranges::Numbered;
 use crate::gpu::bundle::recorded::{self, Saved};
 use crate::gpu::bundle::refusal::{Refusal, reason};
-use crate::gpu::bundle::selection::{LaunchKind, Selection};
+use crate::gpu::bundle::selection::LaunchKind;
 use crate::gpu::bundle::symbols::{self, Symbol};
-use crate::gpu::bundle::uses::{self, Uses};
+use crate::gpu::bundle::uses::Uses;
 use crate::gpu::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, Page};
 use crate::gpu::code::Code;
 use crate::gpu::device;
 use crate::gpu::ring::Gathering;
 use crate::{context, session, torch};
 
+mod copies;
+mod recorder;
+
+pub(super) use recorder::Bundles;
+use recorder::Recorder;
+
 /// Most memory that is saved before a launch.
 const MOST_SAVED_BYTES: u64 = 16 << 30;
 /// Most bytes of variables of a module.
 const MOST_VARIABLE_BYTES: usize = 16 << 20;
-
-/// The bundles of a session.
-pub(super) struct Bundles {
-    /// The driver's allocations. Locked for moments only: other threads allocate while a launch is saved.
-    pub(super) memory: Mutex<Map>,
-    /// Handles of modules and contexts that are gone.
-    ended: Mutex<Vec<Key>>,
-    /// Only the thread whose launch it is uses it.
-    recorder: Mutex<Recorder>,
-    budget_bytes: u64,
-}
-
-struct Recorder {
-    selection: Selection,
-    contents: Contents,
-    /// Whether a bundle was refused for lack of budget.
-    is_spent: bool,
-    /// Saved memory, and memory to look at afterwards, by context.
-    buffers: BTreeMap<Key, Buffers>,
-    /// Variables, by module.
-    symbols: BTreeMap<Key, Arc<Vec<Symbol>>>,
-    uses: BTreeMap<(ModuleId, String), Uses>,
-    /// Functions that wrote where their parameters do not point to.
-    wanderers: BTreeSet<String>,
-}
-
-#[derive(Default)]
-struct Buffers {
-    saved: Buffer,
-    window: Buffer,
-}
 
 /// A launch that is beginning.
 #[derive(Clone, Copy)]
@@ -103,48 +75,6 @@ struct Rows {
     pages: Vec<BundlePage>,
     symbols: Vec<BundleSymbol>,
     new_page_count: u64,
-}
-
-impl Bundles {
-    /// The bundles that the options ask for; `None` where they ask for none.
-    pub(super) fn new(config: &Config) -> Result<Option<Self>, String> {
-        let Some(bundles) = &config.bundles else { return Ok(None) };
-        let recorder = Recorder {
-            selection: Selection::new(bundles)?,
-            contents: Contents::new(bundles.budget_bytes),
-            is_spent: false,
-            buffers: BTreeMap::new(),
-            symbols: BTreeMap::new(),
-            uses: BTreeMap::new(),
-            wanderers: BTreeSet::new(),
-        };
-        Ok(Some(Self {
-            memory: Mutex::default(),
-            ended: Mutex::default(),
-            recorder: Mutex::new(recorder),
-            budget_bytes: bundles.budget_bytes,
-        }))
-    }
-
-    pub(super) fn memory(&self) -> MutexGuard<'_, Map> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A module or context is gone; its handle may come back as another's.
-    pub(super) fn ended(&self, key: Key) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
-    }
-
-    fn recorder(&self) -> MutexGuard<'_, Recorder> {
-        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        for key in ended {
-            // A context's pinned memory went with it.
-            recorder.buffers.remove(&key);
-            recorder.symbols.remove(&key);
-        }
-        recorder
-    }
 }
 
 impl Prepared {
@@ -235,10 +165,8 @@ impl Instrument {
     ) -> Result<(), String> {
         let pages = usize::try_from(prepared.candidates.saved.count()).unwrap_or(usize::MAX);
         let buffers = recorder.buffers.entry(data.context.key()).or_default();
-        for (buffer, pages) in [(&mut buffers.saved, pages), (&mut buffers.window, buffer::CHUNK_PAGES)] {
-            // SAFETY: pinned memory of the context, which nobody else knows and which is dropped with the context.
-            unsafe { buffer.reserve(pages, |bytes| self.allocate_host(data.context, bytes)) }?;
-        }
+        self.reserve(&mut buffers.saved, pages, data.context)?;
+        self.reserve(&mut buffers.window, buffer::CHUNK_PAGES, data.context)?;
         let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
         buffers.saved.load(&prepared.candidates.saved, &mut read)?;
         prepared.variables = self.read_variables(data, &prepared.symbols)?;
@@ -345,44 +273,6 @@ impl Instrument {
         }
         Ok(rows)
     }
-
-    // Copies.
-
-    fn read_pages(
-        &self,
-        data: &LaunchData,
-        memory: &Map,
-        pages: Range<u64>,
-        target: &mut [Page],
-    ) -> Result<(), String> {
-        let pieces = memory.pieces(pages.clone(), data.device);
-        buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(data, address, part))
-    }
-
-    fn read_variables(&self, data: &LaunchData, symbols: &[Symbol]) -> Result<Vec<Vec<u8>>, String> {
-        let read = |symbol: &Symbol| {
-            let mut bytes = vec![0; symbol.bytes];
-            self.read_bytes(data, symbol.address, &mut bytes)
-                .map_err(|error| format!("{error}: variable `{}`", symbol.name))?;
-            Ok(bytes)
-        };
-        symbols.iter().map(read).collect()
-    }
-
-    fn read_bytes(&self, data: &LaunchData, address: u64, target: &mut [u8]) -> Result<(), String> {
-        let (to, from) = (target.as_mut_ptr().cast(), address as *const std::ffi::c_void);
-        // SAFETY: the target has that many bytes; the call returns when it is filled, or with an error.
-        let code = own(|| unsafe { (self.api.copy_to_host)(to, from, target.len(), data.stream_handle) });
-        super::check(code, "copy memory").map_err(|error| format!("{error} at {address:#x}"))
-    }
-
-    fn allocate_host(&self, context: Handle, bytes: usize) -> Result<*mut std::ffi::c_void, String> {
-        let mut pointer = null_mut();
-        // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
-        let code = own(|| unsafe { (self.api.alloc_host)(context, &raw mut pointer, bytes) });
-        super::check(code, "allocate host memory")?;
-        Ok(pointer)
-    }
 }
 
 impl Prepared {
@@ -403,43 +293,6 @@ impl Prepared {
             shared_carveout: attribute(cuda::ATTRIBUTE_SHARED_CARVEOUT),
             record_ns: 0,
         }
-    }
-}
-
-impl Recorder {
-    /// What a kernel uses that patches do not see; its cubin is read once.
-    fn uses(&mut self, code: &Code, name: &str) -> Uses {
-        let read = || match code.path.as_deref().map(std::fs::read) {
-            Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
-            _ => Uses::UNKNOWN,
-        };
-        *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
-    }
-
-    /// The variables of a module, whose places the driver is asked for once.
-    fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
-        let find = || {
-            let (symbols, missing) = own(|| symbols::find(module, &code.variables));
-            if missing > 0 {
-                session::lose(LossKind::Bundle, "variable of a module was not found", missing, None);
-            }
-            Arc::new(symbols)
-        };
-        Arc::clone(self.symbols.entry(module.key()).or_insert_with(find))
-    }
-
-    fn refused(&mut self, prepared: &Prepared, refusal: &Refusal) {
-        self.selection.refused(prepared.kind.clone());
-        let name = &prepared.kind.kernel.name;
-        match refusal.reason {
-            reason::BUDGET => self.is_spent = true,
-            reason::OUTSIDE => {
-                self.wanderers.insert(name.clone());
-            }
-            _ => {}
-        }
-        let detail = [name.as_str(), &refusal.detail].join(" ");
-        session::lose(LossKind::Bundle, refusal.reason, 1, Some(detail.trim_end().to_owned()));
     }
 }
 
