@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use regex::Regex;
 use stallmap_config::Selection;
 
+use super::kernels::Kernels;
 use crate::{context, session};
 
 /// The selection of a session, with its counters.
 pub struct Selector {
     selection: Selection,
-    kernels: Option<Regex>,
+    kernels: Kernels,
     /// Launches that name and region let through.
     seen: AtomicU64,
 }
@@ -18,8 +18,7 @@ pub struct Selector {
 impl Selector {
     /// The selector of a selection; an error is a bad regular expression.
     pub fn new(selection: Selection) -> Result<Self, String> {
-        let kernels = selection.kernels.as_deref().map(Regex::new).transpose();
-        let kernels = kernels.map_err(|error| format!("bad regular expression for kernels: {error}"))?;
+        let kernels = Kernels::new(selection.kernels.as_deref())?;
         Ok(Self { selection, kernels, seen: AtomicU64::new(0) })
     }
 
@@ -31,7 +30,7 @@ impl Selector {
         if self.selection.region.as_deref().is_some_and(|region| !context::in_region(region)) {
             return Err("outside the selected region");
         }
-        if self.kernels.as_ref().is_some_and(|kernels| !kernels.is_match(kernel)) {
+        if !self.kernels.hold(kernel) {
             return Err("kernel not selected");
         }
         self.count(self.seen.fetch_add(1, Ordering::Relaxed))

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regex::Regex;
 use stallmap_config::{Bundles, KernelShape};
-use stallmap_sass::demangle;
+
+use crate::gpu::kernels::Kernels;
 
 /// What makes launches so alike that one bundle stands for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,10 +30,8 @@ struct Tried {
 /// The selection of a session.
 pub struct Selection {
     per_kind: Option<u64>,
-    kernels: Option<Regex>,
+    kernels: Kernels,
     only: Option<BTreeSet<KernelShape>>,
-    /// Whether the expression finds a kernel's name.
-    found: BTreeMap<String, bool>,
     /// What came of the launches of each kind.
     tried: BTreeMap<LaunchKind, Tried>,
 }
@@ -41,19 +39,17 @@ pub struct Selection {
 impl Selection {
     /// The selection that the options ask for; an error is a bad regular expression.
     pub fn new(bundles: &Bundles) -> Result<Self, String> {
-        let kernels = bundles.kernels.as_deref().map(Regex::new).transpose();
         Ok(Self {
             per_kind: bundles.per_kind,
-            kernels: kernels.map_err(|error| format!("bad regular expression for replay: {error}"))?,
+            kernels: Kernels::new(bundles.kernels.as_deref())?,
             only: bundles.only.clone().map(BTreeSet::from_iter),
-            found: BTreeMap::new(),
             tried: BTreeMap::new(),
         })
     }
 
     /// Whether a launch is to become a bundle, and if not, why.
-    pub fn decide(&mut self, kind: &LaunchKind) -> Result<(), &'static str> {
-        if !self.finds(&kind.kernel.name)
+    pub fn decide(&self, kind: &LaunchKind) -> Result<(), &'static str> {
+        if !self.kernels.hold(&kind.kernel.name)
             || self.only.as_ref().is_some_and(|only| !only.contains(&kind.kernel))
         {
             return Err("not selected: its kernel");
@@ -77,16 +73,6 @@ impl Selection {
     /// A launch of this kind was refused.
     pub fn refused(&mut self, kind: LaunchKind) {
         self.tried.entry(kind).or_default().refused += 1;
-    }
-
-    fn finds(&mut self, name: &str) -> bool {
-        let Some(kernels) = &self.kernels else { return true };
-        if let Some(&found) = self.found.get(name) {
-            return found;
-        }
-        let found = kernels.is_match(name) || kernels.is_match(&demangle(name));
-        self.found.insert(name.to_owned(), found);
-        found
     }
 }
 
@@ -129,19 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_searched_mangled_and_demangled() {
-        let bundles =
-            Bundles { kernels: Some(r"^scale\(|^_Z3add".into()), per_kind: None, ..Bundles::default() };
-        let mut selection = Selection::new(&bundles).unwrap();
-        let taken =
-            ["_Z5scalePf", "_Z3addPf", "_Z3subPf"].map(|name| selection.decide(&kind(name, 1, 0)).is_ok());
-        assert_eq!(taken, [true, true, false]);
-    }
-
-    #[test]
     fn only_listed_shapes() {
         let only = Some(vec![kind("k", 4, 0).kernel]);
-        let mut selection = Selection::new(&Bundles { only, ..Bundles::default() }).unwrap();
+        let selection = Selection::new(&Bundles { only, ..Bundles::default() }).unwrap();
         assert_eq!(selection.decide(&kind("k", 4, 9)), Ok(()));
         assert!(selection.decide(&kind("k", 5, 9)).is_err());
     }
