@@ -78,6 +78,10 @@ fn hottest(samples: Samples, percent: u8) -> Vec<KernelShape> {
 
 #[cfg(test)]
 mod tests {
+    use stallmap_schema::capture::segment::SegmentWriter;
+    use stallmap_schema::id::{Address, ModuleId, RunId};
+    use stallmap_schema::word::Match;
+
     use super::*;
 
     #[test]
@@ -92,5 +96,93 @@ mod tests {
         assert_eq!(taken(61), ["b", "c"]);
         assert_eq!(taken(100), ["b", "c", "a"]);
         assert_eq!(hottest(Samples::new(), 50), []);
+    }
+
+    /// A process whose launches have these kernels, grids and samples.
+    fn write_run(folder: &Path, launches: &[(u64, u32, u64)]) {
+        std::fs::create_dir(folder).unwrap();
+        let mut segment = SegmentWriter::create(&folder.join(FILE_NAME)).unwrap();
+        let rows = (0..).zip(launches).map(|(ordinal, &(function, grid, samples))| {
+            (launch(ordinal, function, grid), launch_run(ordinal, samples), code_range(function))
+        });
+        let rows: Vec<_> = rows.collect();
+        let batches = [
+            (Launch::TABLE.name, Launch::batch(rows.iter().map(|row| row.0.clone())).unwrap()),
+            (LaunchRun::TABLE.name, LaunchRun::batch(rows.iter().map(|row| row.1.clone())).unwrap()),
+            (CodeRange::TABLE.name, CodeRange::batch(rows.iter().map(|row| row.2.clone())).unwrap()),
+        ];
+        for (table, batch) in batches {
+            segment.append_batch(table, &batch).unwrap();
+        }
+    }
+
+    fn launch(ordinal: u64, function: u64, grid_x: u32) -> Launch {
+        Launch {
+            kernel_id: KernelId(ordinal),
+            run_id: RunId(0),
+            function_id: FunctionId(function),
+            ordinal,
+            occurrence: 0,
+            grid_x,
+            grid_y: 1,
+            grid_z: 1,
+            block_x: 32,
+            block_y: 1,
+            block_z: 1,
+            cluster_x: None,
+            cluster_y: None,
+            cluster_z: None,
+            dynamic_shared_bytes: None,
+            static_shared_bytes: None,
+            local_bytes: None,
+            register_count: None,
+            device_id: 0,
+            op_id: None,
+            pystates_hash: None,
+        }
+    }
+
+    fn launch_run(ordinal: u64, samples: u64) -> LaunchRun {
+        LaunchRun {
+            run_id: RunId(0),
+            ordinal,
+            kernel_id: KernelId(ordinal),
+            matched: Match::Reference,
+            match_reason: None,
+            thread_id: 0,
+            stream_id: 0,
+            correlation_id: None,
+            begin_ns: 0,
+            end_ns: None,
+            recorded: true,
+            request_count: None,
+            lane_access_count: None,
+            lost_request_count: None,
+            sample_count: Some(samples),
+            lost_sample_count: None,
+        }
+    }
+
+    fn code_range(function: u64) -> CodeRange {
+        CodeRange {
+            function_id: FunctionId(function),
+            module_id: ModuleId(1),
+            name: format!("k{function}"),
+            is_kernel: true,
+            address: Address(0),
+            code_bytes: 0,
+            ordinal: 0,
+        }
+    }
+
+    #[test]
+    fn samples_of_all_processes_are_added_up_by_kernel_and_shape() {
+        let folder = tempfile::TempDir::new().unwrap();
+        write_run(&folder.path().join("run-pc_samples-1"), &[(1, 4, 30), (1, 8, 5), (2, 4, 20)]);
+        write_run(&folder.path().join("run-pc_samples-2"), &[(2, 4, 25), (3, 4, 20)]);
+        write_run(&folder.path().join("run-accesses-3"), &[(4, 4, 900)]);
+        let found = kernels(folder.path(), 75).unwrap();
+        let found: Vec<_> = found.iter().map(|kernel| (kernel.name.as_str(), kernel.shape[0])).collect();
+        assert_eq!(found, [("k2", 4), ("k1", 4)]);
     }
 }
