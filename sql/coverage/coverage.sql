@@ -43,7 +43,9 @@ WITH code AS (
   WHERE s.matched <> 'replayed'
   GROUP BY r.instrument
 ), ran AS (
-  SELECT r.instrument, CASE WHEN p.run_id IS NULL THEN '' ELSE 'of replays ' END AS what
+  SELECT
+    r.instrument, CASE WHEN p.run_id IS NULL THEN 10 ELSE 11 END AS position,
+    CASE WHEN p.run_id IS NULL THEN 'runs' ELSE 'runs of replays' END AS what
   FROM run r
   LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
 ), costed AS (
@@ -82,11 +84,11 @@ WITH code AS (
 ), stored AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
 ), fact AS (
-  SELECT 10 AS position, 'runs ' || what || 'under ' || CAST(instrument AS VARCHAR) AS item,
+  SELECT position, what || ' under ' || CAST(instrument AS VARCHAR) AS item,
     CAST(count(*) AS DOUBLE) AS count, CAST(NULL AS DOUBLE) AS total, CAST(NULL AS BOOLEAN) AS is_whole,
     CAST(NULL AS VARCHAR) AS detail
   FROM ran
-  GROUP BY instrument, what
+  GROUP BY position, what, instrument
   UNION ALL
   SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
   UNION ALL

@@ -35,7 +35,8 @@ WITH summed AS (
       WHEN 6 THEN s.unstable WHEN 7 THEN s.pages WHEN 8 THEN s.bytes WHEN 9 THEN c.contents * 4096 ELSE c.bytes END
       AS count,
     CASE k.ordinal WHEN 1 THEN l.launches WHEN 2 THEN s.selected WHEN 4 THEN s.bundled WHEN 5 THEN s.replayed
-      WHEN 6 THEN s.replayed WHEN 9 THEN s.bytes END AS total
+      WHEN 6 THEN s.replayed WHEN 9 THEN s.bytes END AS total,
+    CASE k.ordinal WHEN 2 THEN s.bundled = s.selected WHEN 5 THEN s.verified + s.unstable = s.replayed END AS is_whole
   FROM summed s
   CROSS JOIN stored c
   CROSS JOIN launched l
@@ -47,11 +48,7 @@ WITH summed AS (
   ) AS k(ordinal, item)
   WHERE s.selected > 0 AND (k.ordinal NOT IN (5, 6) OR s.replayed > 0) AND (k.ordinal <> 6 OR s.unstable > 0)
 )
-SELECT
-  ordinal, item, count, total,
-  CASE ordinal WHEN 2 THEN count = total WHEN 5 THEN count = total END,
-  NULL
-FROM fact
+SELECT ordinal, item, count, total, is_whole, NULL FROM fact
 UNION ALL
 SELECT 3, 'launches not bundled', count(*), NULL, false, refusal
 FROM bundle

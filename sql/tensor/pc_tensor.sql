@@ -1,4 +1,6 @@
 -- What one instruction of one launch accessed of one target, summed over its warp requests.
+--
+-- A capture holds the accesses of each launch once: as the program made them, or, where it has none, of one replay.
 CREATE VIEW pc_tensor (
   -- The launch.
   kernel_id,

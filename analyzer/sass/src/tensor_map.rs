@@ -232,9 +232,7 @@ mod tests {
             0x5f,
             0,
         ]);
-        let [found] = &find(&bytes, |address| address == 0x7f58_dcb0_0000)[..] else {
-            panic!("not found")
-        };
+        let [found] = &find(&bytes, |address| address == 0x7f58_dcb0_0000)[..] else { panic!("not found") };
         assert_eq!((&found.sizes[..], &found.strides[..]), (&[512, 1536, 1][..], &[1024, 0][..]));
         assert_eq!(found.box_sizes, [64, 96, 1]);
         assert_eq!(find(&bytes, |_| false), []);

@@ -145,15 +145,60 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     }
 }
 
+/// Takes tables out of a capture's folder, as if nobody had written them.
+fn remove_tables(folder: &Path, names: &[&str]) {
+    for name in names {
+        fs::remove_file(folder.join(format!("tables/{name}.parquet"))).unwrap();
+    }
+    let manifest = folder.join("manifest.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let is_kept = |table: &serde_json::Value| !names.iter().any(|name| table["name"] == *name);
+    json["tables"].as_array_mut().unwrap().retain(is_kept);
+    fs::write(&manifest, json.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn a_release_before_a_table_does_not_miss_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_folder(folder.path());
+    let of_replays = ["bundle", "bundle_page", "bundle_symbol", "bundle_content", "counter"];
+    let missing = "SELECT detail FROM coverage WHERE position = 70 ORDER BY detail";
+    remove_tables(&path, &of_replays);
+    let session = Session::open(&[(None, path.clone())]).unwrap();
+    assert_eq!(answer(&session, missing).await.unwrap(), {
+        let mut sorted = of_replays;
+        sorted.sort_unstable();
+        sorted
+    });
+    remove_tables(&path, &["replay"]);
+    let session = Session::open(&[(None, path)]).unwrap();
+    assert_eq!(answer(&session, missing).await.unwrap(), [""; 0]);
+    assert_eq!(answer(&session, "SELECT count(*) FROM replay_quality").await.unwrap(), ["0"]);
+    assert_eq!(answer(&session, "SELECT sum(samples) FROM sample_cost").await.unwrap(), ["118.0"]);
+}
+
+#[tokio::test]
+async fn contents_of_pages_are_read_by_those_who_ask_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_folder(folder.path());
+    let file = path.join("tables/bundle_content.parquet");
+    let mut bytes = fs::read(&file).unwrap();
+    // Everything before the footer and what it leads to.
+    bytes[4..200].fill(0xa5);
+    fs::write(&file, bytes).unwrap();
+    let session = Session::open(&[(None, path)]).unwrap();
+    assert!(answer(&session, "SELECT * FROM bundle_content").await.is_err());
+    for view in session.library().unwrap() {
+        let ran = answer(&session, &format!("SELECT * FROM {}", view.name)).await;
+        assert!(ran.is_ok(), "{}: {ran:?}", view.name);
+    }
+}
+
 #[tokio::test]
 async fn a_missing_table_is_empty_and_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = tiny_folder(folder.path());
-    fs::remove_file(path.join("tables/op_tensor.parquet")).unwrap();
-    let manifest = path.join("manifest.json");
-    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    json["tables"].as_array_mut().unwrap().retain(|table| table["name"] != "op_tensor");
-    fs::write(&manifest, json.to_string()).unwrap();
+    remove_tables(&path, &["op_tensor"]);
     let session = Session::open(&[(None, path)]).unwrap();
     assert_eq!(answer(&session, "SELECT count(*) FROM op_tensor").await.unwrap(), ["0"]);
     let missing = "SELECT item, detail FROM coverage WHERE position = 70";

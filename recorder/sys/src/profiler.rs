@@ -65,10 +65,6 @@ crate::functions! {
         start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> Code;
         /// The end of a pass.
         stop: cuptiRangeProfilerStop(*mut types::CUpti_RangeProfiler_Stop_Params) -> Code;
-        /// The beginning of a range.
-        push_range: cuptiRangeProfilerPushRange(*mut types::CUpti_RangeProfiler_PushRange_Params) -> Code;
-        /// Its end.
-        pop_range: cuptiRangeProfilerPopRange(*mut types::CUpti_RangeProfiler_PopRange_Params) -> Code;
         /// Writes what the hardware counted into the counter data.
         decode: cuptiRangeProfilerDecodeData(*mut types::CUpti_RangeProfiler_DecodeData_Params) -> Code;
         /// Bytes of the counter data.
@@ -158,8 +154,6 @@ parameters! {
     types::CUpti_RangeProfiler_SetConfig_Params: targetNestingLevel;
     types::CUpti_RangeProfiler_Start_Params: pRangeProfilerObject;
     types::CUpti_RangeProfiler_Stop_Params: isAllPassSubmitted;
-    types::CUpti_RangeProfiler_PushRange_Params: pRangeName;
-    types::CUpti_RangeProfiler_PopRange_Params: pRangeProfilerObject;
     types::CUpti_RangeProfiler_DecodeData_Params: numOfRangeDropped;
     types::CUpti_RangeProfiler_GetCounterDataSize_Params: counterDataSize;
     types::CUpti_RangeProfiler_CounterDataImage_Initialize_Params: pCounterData;
@@ -215,8 +209,6 @@ mod tests {
             (CUpti_RangeProfiler_SetConfig_Params::STRUCT_BYTES, 90),
             (CUpti_RangeProfiler_Start_Params::STRUCT_BYTES, 24),
             (CUpti_RangeProfiler_Stop_Params::STRUCT_BYTES, 41),
-            (CUpti_RangeProfiler_PushRange_Params::STRUCT_BYTES, 32),
-            (CUpti_RangeProfiler_PopRange_Params::STRUCT_BYTES, 24),
             (CUpti_RangeProfiler_DecodeData_Params::STRUCT_BYTES, 32),
             (CUpti_RangeProfiler_GetCounterDataSize_Params::STRUCT_BYTES, 64),
             (CUpti_RangeProfiler_CounterDataImage_Initialize_Params::STRUCT_BYTES, 40),

@@ -15,8 +15,8 @@ use stallmap_sys::cupti::types::{
     CUpti_RangeProfiler_CounterDataImage_Initialize_Params, CUpti_RangeProfiler_DecodeData_Params,
     CUpti_RangeProfiler_Disable_Params, CUpti_RangeProfiler_Enable_Params,
     CUpti_RangeProfiler_GetCounterDataInfo_Params, CUpti_RangeProfiler_GetCounterDataSize_Params,
-    CUpti_RangeProfiler_Object, CUpti_RangeProfiler_PopRange_Params, CUpti_RangeProfiler_PushRange_Params,
-    CUpti_RangeProfiler_SetConfig_Params, CUpti_RangeProfiler_Start_Params, CUpti_RangeProfiler_Stop_Params,
+    CUpti_RangeProfiler_Object, CUpti_RangeProfiler_SetConfig_Params, CUpti_RangeProfiler_Start_Params,
+    CUpti_RangeProfiler_Stop_Params,
 };
 use stallmap_sys::load::LoadError;
 use stallmap_sys::profiler::{Parameters, Profiler as Api};
@@ -30,9 +30,6 @@ mod answer;
 mod host;
 mod image;
 pub mod sets;
-
-/// The range that is measured; its name is nobody's concern.
-const RANGE: &std::ffi::CStr = c"launch";
 
 /// One value that was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,7 +120,7 @@ impl Profiler {
         let mut start = CUpti_RangeProfiler_Start_Params::new();
         start.pRangeProfilerObject = self.ranges;
         call(&self.api, self.api.start, &mut start, "start a pass")?;
-        let measured = self.range(launch);
+        let measured = launch();
         let mut stop = CUpti_RangeProfiler_Stop_Params::new();
         stop.pRangeProfilerObject = self.ranges;
         // Also after a failure: a pass that stays open spoils the next measurement.
@@ -131,18 +128,6 @@ impl Profiler {
         measured?;
         stopped?;
         Ok(stop.isAllPassSubmitted != 0)
-    }
-
-    fn range(&mut self, launch: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
-        let mut push = CUpti_RangeProfiler_PushRange_Params::new();
-        push.pRangeProfilerObject = self.ranges;
-        push.pRangeName = RANGE.as_ptr();
-        call(&self.api, self.api.push_range, &mut push, "begin a range")?;
-        let launched = launch();
-        let mut pop = CUpti_RangeProfiler_PopRange_Params::new();
-        pop.pRangeProfilerObject = self.ranges;
-        let popped = call(&self.api, self.api.pop_range, &mut pop, "end a range");
-        launched.and(popped)
     }
 
     fn chip(&self, device: i32) -> Result<CString, String> {
@@ -201,7 +186,8 @@ impl Profiler {
         config.pConfig = configured.config.pointer();
         config.counterDataImageSize = self.data.len();
         config.pCounterDataImage = self.data.pointer();
-        config.range = Range::CUPTI_UserRange;
+        // A range of the user's own would hold the time before and after the launch too.
+        config.range = Range::CUPTI_AutoRange;
         config.replayMode = ReplayMode::CUPTI_UserReplay;
         config.maxRangesPerPass = 1;
         config.numNestingLevels = 1;

@@ -109,8 +109,6 @@ stand_ins! {
         stop.isAllPassSubmitted = u8::from(cupti.stopped == cupti.needed);
         0
     };
-    push_range(CUpti_RangeProfiler_PushRange_Params, 32) |push, _| Code::from(push.pRangeName.is_null());
-    pop_range(CUpti_RangeProfiler_PopRange_Params, 24) |_, _| 0;
     decode(CUpti_RangeProfiler_DecodeData_Params, 32) |decode, cupti| {
         decode.numOfRangeDropped = cupti.dropped;
         0
@@ -159,8 +157,6 @@ const API: Api = Api {
     set_config,
     start,
     stop,
-    push_range,
-    pop_range,
     decode,
     data_bytes,
     initialize_data,
@@ -192,8 +188,8 @@ fn a_measurement_runs_the_work_once_a_pass() -> Result<(), String> {
         },
     )?;
     let log = with(|cupti| cupti.log.join(" "));
-    let expected = "initialize_data set_config before start push_range launch pop_range stop before start push_range \
-                    launch pop_range stop decode data_info evaluate";
+    let expected = "initialize_data set_config before start launch stop before start launch stop decode data_info \
+                    evaluate";
     assert_eq!(log, expected);
     let value = |metric: &str, value| Measured { metric: metric.to_owned(), value, unit: "byte".to_owned() };
     let expected = [value("dram__bytes.sum", Some(4096.0)), value("l1tex__t_sector_hit_rate.pct", None)];
@@ -219,7 +215,7 @@ fn work_that_fails_ends_its_range_and_its_pass() -> Result<(), String> {
     let failed = profiler.measure(&mut || Ok(()), &mut || Err("the launch failed".to_owned()));
     assert_eq!(failed, Err("the launch failed".to_owned()));
     let log = with(|cupti| cupti.log.join(" "));
-    assert_eq!(log, "initialize_data set_config start push_range pop_range stop");
+    assert_eq!(log, "initialize_data set_config start stop");
     Ok(())
 }
 
