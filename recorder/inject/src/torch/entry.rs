@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +11,7 @@ use stallmap_schema::id::{Address, OpId};
 use stallmap_schema::word::{LossKind, OpKind};
 
 use super::allocator_hook;
-use super::message::{Begin, End, Name, Seen};
+use super::message::{Begin, End, Name};
 use super::ops::{self, Running};
 use super::recorded::{Moment, send};
 use super::states::States;
@@ -181,19 +180,10 @@ fn op_begin(words: &[i64]) -> i64 {
     if let Some(region) = region {
         context::region_enter(region);
     }
-    let shapes_hash = if region.is_some() { 0 } else { shapes_hash(&message.tensors) };
+    let shapes_hash = message.shapes_hash();
     context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
     RUNNING.with_borrow_mut(|stack| stack.push((running, region)));
     op_id.0.cast_signed()
-}
-
-/// What the arguments' tensors look like, wherever they lie.
-fn shapes_hash(tensors: &[Seen]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for Seen { dtype, sizes, strides, .. } in tensors {
-        (dtype, sizes, strides).hash(&mut hasher);
-    }
-    hasher.finish()
 }
 
 fn op_end(words: &[i64]) {

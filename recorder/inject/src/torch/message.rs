@@ -1,5 +1,7 @@
 //! What Python sends as arrays of words: read with every bound checked, because a wrong count must not read past the end.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use stallmap_schema::id::{Address, OpId, PystatesHash};
 use stallmap_schema::word::{Direction, OpKind, Phase};
 
@@ -108,6 +110,18 @@ impl Begin {
             pystates_hash: words.state()?,
             tensors: words.tensors()?,
         })
+    }
+
+    /// What the arguments' tensors look like, wherever they lie: a hash that holds in this process; 0 for regions.
+    pub fn shapes_hash(&self) -> u64 {
+        if self.kind == OpKind::Region {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        for Seen { dtype, sizes, strides, .. } in &self.tensors {
+            (dtype, sizes, strides).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 }
 
@@ -257,6 +271,22 @@ mod tests {
         let seen = &op.tensors[0];
         assert_eq!((seen.direction, seen.argument), (Some(Direction::InOut), Some("mat2")));
         assert_eq!((&seen.sizes[..], &seen.strides[..]), (&[2, 3][..], &[3, 1][..]));
+    }
+
+    #[test]
+    fn shapes_are_equal_wherever_tensors_lie() {
+        let op = Begin::read(&begin()).unwrap();
+        let with = |change: fn(&mut Begin)| {
+            let mut other = op.clone();
+            change(&mut other);
+            other.shapes_hash()
+        };
+        let same = with(|op| op.tensors[0].address = Address(0));
+        let longer = with(|op| op.tensors[0].sizes[0] = 5);
+        let transposed = with(|op| op.tensors[0].strides.reverse());
+        assert_eq!(same, op.shapes_hash());
+        assert!(![longer, transposed, 0].contains(&op.shapes_hash()));
+        assert_eq!(with(|op| op.kind = OpKind::Region), 0);
     }
 
     #[test]

@@ -186,3 +186,13 @@ fn an_op_has_its_arguments_its_results_and_their_bases() {
     assert_eq!(parts, [(Direction::In, 1), (Direction::Out, 2), (Direction::Out, 2)]);
     assert!(matches!(rows.last(), Some(Recorded::OpEnd(row)) if row.end_ns == 1002), "{rows:?}");
 }
+
+#[test]
+fn a_live_block_is_found_by_any_address_in_it() {
+    let (mut storages, mut rows) = (reported(), Vec::new());
+    storages.allocated(0, Address(0x1000), 64, at(0), &mut rows);
+    let found = [0xfff, 0x1000, 0x103f, 0x1040].map(|address| storages.block_at(address));
+    assert_eq!(found, [None, Some((0x1000, 64)), Some((0x1000, 64)), None]);
+    storages.freed(Address(0x1000), at(1), &mut rows);
+    assert_eq!(storages.block_at(0x1000), None);
+}
