@@ -168,7 +168,8 @@ words! {
     ReplayResult {
         /// Every written page has the recorded hash.
         Verified = "verified",
-        /// Pages differ, and only such as differ between two replays without an instrument: order of atomics, clocks.
+        /// Pages differ, and only such as differ between two replays without an instrument, or sums by atomics in their
+        /// last bits: order of atomics, clocks.
         Unstable = "unstable",
         /// Pages differ that should not: nothing measured in it counts.
         Different = "different",

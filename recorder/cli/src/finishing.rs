@@ -116,10 +116,10 @@ fn written(summary: &Summary, output: &Path) -> String {
 
 /// How many of the launches that were selected for replay can be replayed.
 fn bundles(bundles: &BundleSummary) -> Option<String> {
-    let [bundled, selected] = [bundles.bundle_count, bundles.selected_count].map(grouped);
+    let [whole, selected] = [bundles.bundle_count, bundles.selected_count].map(grouped);
     let bytes = grouped(bundles.content_bytes);
     (bundles.selected_count > 0)
-        .then(|| format!("{bundled} bundles of {selected} selected launches, {bytes} bytes of memory"))
+        .then(|| format!("{whole} bundles of {selected} selected launches, {bytes} bytes of memory"))
 }
 
 /// What came of replays.

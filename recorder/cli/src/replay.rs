@@ -14,7 +14,7 @@ use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
 use stallmap_inject::gpu::counters::sets;
 use stallmap_replay::bundle::{Bundle, Bundles};
-use stallmap_replay::plan::{Outcome, Plan};
+use stallmap_replay::plan::{Outcome, Plan, Translation};
 use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::exit::Failure;
@@ -32,7 +32,7 @@ const NOT_VERIFIED: u8 = 1;
 /// Replays of a launch without an instrument.
 const NATIVE_REPEATS: u32 = 3;
 /// Most replays of a launch for samples.
-const SAMPLE_REPEATS: u32 = 500;
+const SAMPLE_REPEATS: u32 = 2000;
 /// Bytes of CUPTI's hardware buffer: replays are short, and a large buffer costs time at the first one.
 const SAMPLING_BUFFER_BYTES: u64 = 64 << 20;
 
@@ -223,7 +223,7 @@ impl<'a> Round<'a> {
             budget_ns: nanoseconds(extent.budget),
             metrics: sets::expand(&self.options.selection.metrics),
             is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == Cache::Cold),
-            may_translate: false,
+            translation: if extent.translate { Translation::Always } else { Translation::Never },
             unstable: BTreeMap::new(),
         })
     }

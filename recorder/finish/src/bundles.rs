@@ -99,7 +99,7 @@ impl Bundles {
         for kernel_id in self.whole() {
             let pages = reader.read(rows::ordinal(kernel_id));
             let ids: Vec<u64> =
-                pages.iter().map(|page| page.content_id).chain(self.symbol_contents(kernel_id)).collect();
+                pages.iter().flat_map(rows::contents_of).chain(self.symbol_contents(kernel_id)).collect();
             let said = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
             if pages.len() as u64 == said && ids.iter().all(|id| contents.holds(*id)) {
                 used.extend(ids);
@@ -116,7 +116,7 @@ impl Bundles {
         for kernel_id in self.whole().into_iter().filter(|_| !unreadable.is_empty()) {
             let pages = reader.read(rows::ordinal(kernel_id));
             let is_unreadable = {
-                let ids = pages.iter().map(|page| page.content_id);
+                let ids = pages.iter().flat_map(rows::contents_of);
                 ids.chain(self.symbol_contents(kernel_id)).any(|id| unreadable.contains(&id))
             };
             if is_unreadable {

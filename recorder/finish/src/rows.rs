@@ -28,6 +28,7 @@ use self::pages::PageFrames;
 use crate::loss::Losses;
 
 pub(crate) use global::{LAST_RUN, global, local, ordinal};
+pub(crate) use pages::contents_of;
 pub(crate) use samples::RawSamples;
 
 macro_rules! run_rows {

@@ -47,6 +47,8 @@ pub struct Page {
     pub content_id: u64,
     /// Hash of its content after the launch, where the launch writes it.
     pub hash_after: Option<u64>,
+    /// Its content after the launch, where atomics wrote it.
+    pub content_after_id: Option<u64>,
 }
 
 /// A part of a module's variable.
@@ -108,16 +110,16 @@ impl Bundles {
     fn add_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
         for row in capture.read_rows::<BundlePage>()? {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
-                let BundlePage { address, content_id, hash_after, .. } = row;
+                let BundlePage { address, content_id, hash_after, content_after_id, .. } = row;
                 // The sum of a page's address and size is computed everywhere.
                 let address = address.0.min(u64::MAX - PAGE_BYTES as u64);
-                bundle.pages.push(Page { address, content_id, hash_after });
+                bundle.pages.push(Page { address, content_id, hash_after, content_after_id });
             }
         }
         for row in capture.read_rows::<BundleSymbol>()? {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
                 let BundleSymbol { symbol: name, offset_bytes, size_bytes, content_id, hash_after, .. } = row;
-                let size_bytes = size_bytes.min(PAGE_BYTES as u32);
+                let size_bytes = size_bytes.min(u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX));
                 bundle.symbols.push(Symbol { name, offset_bytes, size_bytes, content_id, hash_after });
             }
         }
@@ -136,7 +138,9 @@ pub fn contents<'a>(
 ) -> Result<Contents, ReplayError> {
     let mut wanted = BTreeSet::new();
     for bundle in bundles {
-        wanted.extend(bundle.pages.iter().map(|page| page.content_id));
+        wanted.extend(
+            bundle.pages.iter().flat_map(|page| [Some(page.content_id), page.content_after_id]).flatten(),
+        );
         wanted.extend(bundle.symbols.iter().map(|symbol| symbol.content_id));
     }
     let mut contents = Contents::new();

@@ -73,13 +73,13 @@ fn header(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
     define("SYMBOL_COUNT", &bundle.symbols.len());
     // C has no empty arrays: each has one element more.
     let attributes = shape.attributes.iter().flat_map(|Attribute(bytes)| bytes.iter().copied());
-    write!(
+    writeln!(
         text,
-        "static const _Alignas(64) unsigned char PARAMETERS[] = {{{}0}};\n",
+        "static const _Alignas(64) unsigned char PARAMETERS[] = {{{}0}};",
         list(parameters.iter().copied())
     )
     .unwrap_or_default();
-    write!(text, "static const _Alignas(8) unsigned char ATTRIBUTES[] = {{{}0}};\n", list(attributes))
+    writeln!(text, "static const _Alignas(8) unsigned char ATTRIBUTES[] = {{{}0}};", list(attributes))
         .unwrap_or_default();
     text.push_str(
         "static const struct { const char *name; size_t offset, bytes; uint64_t content; } SYMBOLS[] = {\n",
@@ -141,7 +141,12 @@ mod tests {
             max_dynamic_shared_bytes: None,
             shared_carveout: None,
             parameters: vec![1, 2],
-            pages: vec![bundle::Page { address: 0x1000, content_id: 5, hash_after: Some(8) }],
+            pages: vec![bundle::Page {
+                address: 0x1000,
+                content_id: 5,
+                hash_after: Some(8),
+                content_after_id: None,
+            }],
             symbols: vec![bundle::Symbol {
                 name: "s".into(),
                 offset_bytes: 0,

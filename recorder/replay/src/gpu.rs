@@ -197,20 +197,18 @@ impl Gpu {
 
     // Code.
 
-    /// Loads a cubin.
+    /// Loads a cubin, or PTX that ends with a zero.
     pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
         let mut module = Handle::NULL;
-        // SAFETY: an ELF file says itself how long it is; a damaged one is the driver's error.
-        self.check(
-            unsafe { (self.driver.load_module)(&raw mut module, cubin.as_ptr().cast()) },
-            "load a cubin",
-        )?;
+        // SAFETY: an ELF file says itself how long it is, and text ends with a zero; a damaged one is the driver's error.
+        let code = unsafe { (self.driver.load_module)(&raw mut module, cubin.as_ptr().cast()) };
+        self.check(code, "load a cubin")?;
         Ok(Module(module))
     }
 
     /// A kernel of a module, by its mangled name.
     pub fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
-        let c_name = self.c_name(name)?;
+        let c_name = c_name(name)?;
         let mut function = Handle::NULL;
         // SAFETY: the module is loaded; the name outlives the call.
         let code = unsafe { (self.driver.function)(&raw mut function, module.0, c_name.as_ptr()) };
@@ -220,7 +218,7 @@ impl Gpu {
 
     /// Where a module's variable lies, and its bytes.
     pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
-        let c_name = self.c_name(name)?;
+        let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: the module is loaded; the name outlives the call.
         let code =
@@ -292,14 +290,6 @@ impl Gpu {
         Ok((f64::from(milliseconds) * 1e6).round() as u64)
     }
 
-    fn c_name(&self, name: &str) -> Result<CString, GpuError> {
-        CString::new(name).map_err(|error| GpuError {
-            action: "name a symbol".to_owned(),
-            cause: error.to_string(),
-            code: 0,
-        })
-    }
-
     fn check(&self, code: c_int, action: &str) -> Result<(), GpuError> {
         if code == 0 {
             return Ok(());
@@ -319,4 +309,13 @@ impl Gpu {
 
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn c_name(name: &str) -> Result<CString, GpuError> {
+    let failed = |error: std::ffi::NulError| GpuError {
+        action: "name a symbol".to_owned(),
+        cause: error.to_string(),
+        code: 1,
+    };
+    CString::new(name).map_err(failed)
 }

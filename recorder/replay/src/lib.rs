@@ -18,6 +18,7 @@ pub mod export;
 pub mod flush;
 pub mod gpu;
 pub mod memory;
+pub mod near;
 pub mod place;
 pub mod plan;
 pub mod precision;

@@ -3,9 +3,10 @@
 use rayon::prelude::*;
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use crate::bundle::{Bundle, Contents};
+use crate::bundle::{Bundle, Contents, Page};
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Module};
+use crate::near;
 use crate::place::Place;
 
 /// Page-locked memory that copies pass through.
@@ -79,8 +80,8 @@ pub struct Memory<'a> {
     bundle: &'a Bundle,
     /// Pages that the launch writes.
     written: Vec<PageRun>,
-    /// Their recorded hashes, and the recorded addresses.
-    expected: Vec<(u64, u64)>,
+    /// The same pages, in order.
+    expected: Vec<Page>,
     /// A copy on the GPU of what written pages hold before the launch, one after the other.
     backup: u64,
     /// Parts of variables with where they lie.
@@ -96,6 +97,8 @@ pub struct Comparison {
     pub hashes: Vec<u64>,
     /// Positions among them of those that differ.
     pub different: Vec<usize>,
+    /// Positions of those that differ only in the last bits of sums by atomics.
+    pub near: Vec<usize>,
 }
 
 impl<'a> Memory<'a> {
@@ -116,8 +119,8 @@ impl<'a> Memory<'a> {
             staging.write_pages(run.address, pages.map(|page| content(page.content_id)))?;
         }
         let written = runs(place, bundle, |page| page.hash_after.is_some());
-        let expected: Vec<(u64, u64)> =
-            bundle.pages.iter().filter_map(|page| Some((page.hash_after?, page.address))).collect();
+        let expected: Vec<Page> =
+            bundle.pages.iter().filter(|page| page.hash_after.is_some()).copied().collect();
         let backup = gpu.allocate(expected.len() as u64 * PAGE)?;
         for run in &written {
             gpu.copy(backup + run.first as u64 * PAGE, run.address, run.count * PAGE)?;
@@ -159,12 +162,18 @@ impl<'a> Memory<'a> {
     }
 
     /// Compares what a replay wrote with what was recorded.
-    pub fn compare(&self, gpu: Gpu, staging: &mut Staging) -> Result<Comparison, GpuError> {
+    pub fn compare(
+        &self,
+        gpu: Gpu,
+        staging: &mut Staging,
+        place: &Place,
+        contents: &Contents,
+    ) -> Result<Comparison, GpuError> {
         let mut hashes = Vec::with_capacity(self.expected.len());
         for run in &self.written {
             staging.hash_pages(run.address, run.count, &mut hashes)?;
         }
-        let mut expected: Vec<u64> = self.expected.iter().map(|&(hash, _)| hash).collect();
+        let mut expected: Vec<u64> = self.expected.iter().filter_map(|page| page.hash_after).collect();
         for &(index, address) in &self.symbols {
             let symbol = &self.bundle.symbols[index];
             if let Some(hash_after) = symbol.hash_after {
@@ -174,13 +183,30 @@ impl<'a> Memory<'a> {
                 expected.push(hash_after);
             }
         }
-        let different = (0..expected.len()).filter(|&at| hashes.get(at) != expected.get(at)).collect();
-        Ok(Comparison { checked_page_count: expected.len() as u64, hashes, different })
+        let different: Vec<usize> =
+            (0..expected.len()).filter(|&at| hashes.get(at) != expected.get(at)).collect();
+        let mut near = Vec::new();
+        for &at in &different {
+            if self.is_near(gpu, place, contents, at)? {
+                near.push(at);
+            }
+        }
+        Ok(Comparison { checked_page_count: expected.len() as u64, hashes, different, near })
+    }
+
+    /// Whether a page that atomics wrote differs from the recorded one in the last bits only.
+    fn is_near(&self, gpu: Gpu, place: &Place, contents: &Contents, at: usize) -> Result<bool, GpuError> {
+        let recorded = self.expected.get(at).and_then(|page| Some((page.address, page.content_after_id?)));
+        let Some((address, content_id)) = recorded else { return Ok(false) };
+        let Some(content) = contents.get(&content_id) else { return Ok(false) };
+        let mut page = [0; PAGE_BYTES];
+        gpu.read(place.translate(address).unwrap_or(address), &mut page)?;
+        Ok(near::are_near(&page, content))
     }
 
     /// The recorded address of a compared page; `None` for parts of variables.
     pub fn address(&self, position: usize) -> Option<u64> {
-        self.expected.get(position).map(|&(_, address)| address)
+        self.expected.get(position).map(|page| page.address)
     }
 
     /// Gives its own memory back.
@@ -190,7 +216,7 @@ impl<'a> Memory<'a> {
 }
 
 /// The runs of a bundle's pages of one kind that are neighbours in this process.
-fn runs(place: &Place, bundle: &Bundle, is_wanted: impl Fn(&crate::bundle::Page) -> bool) -> Vec<PageRun> {
+fn runs(place: &Place, bundle: &Bundle, is_wanted: impl Fn(&Page) -> bool) -> Vec<PageRun> {
     let wanted = bundle.pages.iter().filter(|page| is_wanted(page));
     join(wanted.map(|page| place.translate(page.address).unwrap_or(page.address)))
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::bundle::Bundle;
 use crate::error::{GpuError, ReplayError};
 use crate::gpu::{GRANULE_BYTES, Gpu};
+use crate::plan::Translation;
 
 /// What a wished address must be a multiple of.
 const ALIGNMENT_BYTES: u64 = 32 << 20;
@@ -43,20 +44,21 @@ impl Place {
     pub fn reserve<'a>(
         gpu: Gpu,
         bundles: impl IntoIterator<Item = &'a Bundle>,
-        may_translate: bool,
+        translation: Translation,
     ) -> Result<Self, ReplayError> {
         let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
         let mut place = Self { gpu, spans: BTreeMap::new(), mapped: BTreeMap::new(), spare: Vec::new() };
         for span in spans(&granules) {
-            let actual = place.reserve_span(span, may_translate)?;
+            let actual = place.reserve_span(span, translation)?;
             place.spans.insert(span.recorded, (span, actual));
         }
         Ok(place)
     }
 
-    fn reserve_span(&self, span: Span, may_translate: bool) -> Result<u64, GpuError> {
-        let actual = self.gpu.reserve(span.recorded, span.bytes)?;
-        if actual == span.recorded || may_translate {
+    fn reserve_span(&self, span: Span, translation: Translation) -> Result<u64, GpuError> {
+        let wished = if translation == Translation::Always { 0 } else { span.recorded };
+        let actual = self.gpu.reserve(wished, span.bytes)?;
+        if actual == span.recorded || translation != Translation::Never {
             return Ok(actual);
         }
         self.gpu.unreserve(actual, span.bytes)?;

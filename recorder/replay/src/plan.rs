@@ -25,9 +25,22 @@ pub struct Plan {
     /// Whether caches are flushed before each replay.
     pub is_cold: bool,
     /// Whether memory may lie elsewhere than recorded, with pointers translated.
-    pub may_translate: bool,
+    pub translation: Translation,
     /// Pages that differ between two replays without an instrument, by launch.
     pub unstable: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+/// Whether memory may lie elsewhere than recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Translation {
+    /// It must not: taken addresses are for another process to try.
+    #[default]
+    Never,
+    /// Where addresses are taken.
+    IfTaken,
+    /// All of it.
+    Always,
 }
 
 /// A line that a worker writes to standard output.

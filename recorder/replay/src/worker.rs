@@ -41,7 +41,7 @@ pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError>
     // The sanitizer must be there before the first context.
     instruments::attach();
     let gpu = Gpu::open(0)?;
-    let place = match Place::reserve(gpu, bundles.values(), plan.may_translate) {
+    let place = match Place::reserve(gpu, bundles.values(), plan.translation) {
         Ok(place) => place,
         Err(ReplayError::Gpu(error)) if error.code == 0 => {
             say(&Event::Taken { detail: error.to_string() });
@@ -53,9 +53,9 @@ pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError>
         Attempts::new(KernelId(kernel_id), false).failed(reason);
     }
     let worker = Worker::new(plan, instrument, gpu, place, &capture, &contents)?;
-    let finished = worker.run(&bundles, say);
+    worker.run(&bundles, say);
     session::finish();
-    finished
+    Ok(())
 }
 
 struct Worker<'a> {
@@ -126,11 +126,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn run(
-        mut self,
-        bundles: &BTreeMap<KernelId, Bundle>,
-        say: &mut dyn FnMut(&Event),
-    ) -> Result<(), ReplayError> {
+    fn run(mut self, bundles: &BTreeMap<KernelId, Bundle>, say: &mut dyn FnMut(&Event)) {
         for &kernel_id in &self.plan.kernels {
             let Some(bundle) = bundles.get(&KernelId(kernel_id)) else { continue };
             say(&Event::Begin { kernel_id });
@@ -147,10 +143,9 @@ impl<'a> Worker<'a> {
             say(&Event::End(outcome));
             if lost {
                 say(&Event::Lost);
-                return Ok(());
+                return;
             }
         }
-        Ok(())
     }
 
     fn replay(
@@ -167,7 +162,7 @@ impl<'a> Worker<'a> {
                 ready.memory.restore(self.gpu, self.contents)?;
             }
             let attempt = self.attempt(&ready, repeat)?;
-            let comparison = ready.memory.compare(self.gpu, &mut self.staging)?;
+            let comparison = ready.memory.compare(self.gpu, &mut self.staging, &self.place, self.contents)?;
             attempts.add(attempt, &comparison, |position| ready.memory.address(position));
             if self.is_enough(&mut shares, outcome)
                 || begin.elapsed() > Duration::from_nanos(self.plan.budget_ns)

@@ -41,6 +41,7 @@ pub(super) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         address: Address(REUSED + index * PAGE_BYTES as u64),
         content_id: (1 << 40) + 1 + index,
         hash_after: (index == 0).then_some(after),
+        content_after_id: None,
     };
     writer.append_rows([written(0), written(1)])?;
     writer.append_rows([BundleSymbol {

@@ -48,6 +48,8 @@ crate::tables! {
         content_id: u64 => "bundle_content"."content_id",
         /// First eight bytes of the BLAKE3 hash of its content after the launch; null where the launch does not write it.
         hash_after: Option<u64>,
+        /// Its content after the launch, where atomics wrote it: their order may change the last bits of sums.
+        content_after_id: Option<u64> => "bundle_content"."content_id",
     }
     /// A part of a module's variable (`__device__` or `__constant__`) before a bundled launch.
     BundleSymbol "bundle_symbol" key [kernel_id, symbol, offset_bytes] sort [kernel_id, symbol, offset_bytes] {
@@ -89,7 +91,8 @@ crate::tables! {
         checked_page_count: u64,
         /// Those that came out different.
         different_page_count: u64,
-        /// Those of them that two replays without an instrument leave different as well.
+        /// Those of them that may: they differ between two replays without an instrument as well, or atomics wrote them
+        /// and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
         unstable_page_count: u64,
         /// Whether memory lies at other addresses than recorded, with pointers in the parameters translated.
         is_translated: bool,

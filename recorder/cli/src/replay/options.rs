@@ -85,7 +85,7 @@ pub(crate) struct Selection {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Extent")]
 pub(crate) struct Extent {
-    /// Replays of each launch: for samples the most (500 otherwise), else all (3 without an instrument, else 1)
+    /// Replays of each launch: for samples the most (2000 otherwise), else all (3 without an instrument, else 1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
     /// Sample until the share of every instruction with 2 % of a launch's samples or more is known to so many percent
@@ -101,6 +101,9 @@ pub(crate) struct Extent {
     /// warm
     #[arg(long, value_enum, value_name = "STATE")]
     pub cache: Option<Cache>,
+    /// Place memory anywhere and translate the pointers in parameters, as is done where the recorded addresses are taken
+    #[arg(long)]
+    pub translate: bool,
     /// End a process that replays one launch for more than so many seconds beyond its budget
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub timeout: f64,

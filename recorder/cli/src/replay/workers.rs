@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use stallmap_config::{Config, Pass, Recording, VARIABLE};
-use stallmap_replay::plan::{Event, Outcome, Plan};
+use stallmap_replay::plan::{Event, Outcome, Plan, Translation};
 
 use crate::exit::Failure;
 use crate::folder::Folder;
@@ -49,15 +49,17 @@ impl Workers<'_> {
         let mut tries = 0;
         while !left.is_empty() || !plan.failed.is_empty() {
             plan.kernels = left.iter().copied().collect();
-            plan.may_translate = tries >= TRIES;
-            let mut tried = BTreeMap::new();
-            let end = self.work(config, &plan, &mut tried)?;
+            if tries >= TRIES && plan.translation == Translation::Never {
+                plan.translation = Translation::IfTaken;
+            }
+            let mut done = BTreeMap::new();
+            let end = self.work(config, &plan, &mut done)?;
             if !matches!(end, End::Taken(_)) {
                 plan.failed.clear();
             }
-            left.retain(|kernel_id| !tried.contains_key(kernel_id));
-            let nothing_done = tried.is_empty();
-            outcomes.append(&mut tried);
+            left.retain(|kernel_id| !done.contains_key(kernel_id));
+            let nothing_done = done.is_empty();
+            outcomes.append(&mut done);
             match end {
                 End::Done if nothing_done && !left.is_empty() => {
                     return Err(Failure::before(anyhow!("a worker ended without replaying anything")));

@@ -97,5 +97,11 @@ pub(crate) fn globalize(pages: &mut [BundlePage], run_id: RunId) {
     for page in pages {
         page.kernel_id.globalize(run_id);
         page.content_id = global(run_id, page.content_id);
+        page.content_after_id = page.content_after_id.map(|content_id| global(run_id, content_id));
     }
+}
+
+/// The contents that a page refers to.
+pub(crate) fn contents_of(page: &BundlePage) -> impl Iterator<Item = u64> + use<> {
+    [Some(page.content_id), page.content_after_id].into_iter().flatten()
 }

@@ -48,6 +48,7 @@ fn page(ordinal: u64, number: u64, content_id: u64) -> BundlePage {
         address: Address((1 << 32) + number * 4096),
         content_id,
         hash_after: (number == 1).then_some(7),
+        content_after_id: None,
     }
 }
 

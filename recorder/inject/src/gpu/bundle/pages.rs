@@ -31,6 +31,18 @@ struct Region {
     number: u64,
     read: [u64; WORDS],
     written: [u64; WORDS],
+    atomic: [u64; WORDS],
+}
+
+/// The pages of a set, each list in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Pages that were read.
+    pub read: Vec<u64>,
+    /// Pages that were written.
+    pub written: Vec<u64>,
+    /// Pages that atomics wrote.
+    pub atomic: Vec<u64>,
 }
 
 impl Default for PageSet {
@@ -65,14 +77,18 @@ impl PageSet {
         }
     }
 
-    /// Pages that were read, and those that were written, each in order.
-    pub fn pages(&self) -> (Vec<u64>, Vec<u64>) {
+    /// The pages by what was done to them.
+    pub fn pages(&self) -> Pages {
         let mut regions: Vec<&Region> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);
         let list = |bits: fn(&Region) -> &[u64; WORDS]| {
             regions.iter().flat_map(|region| set_bits(region.number * REGION_PAGES, bits(region))).collect()
         };
-        (list(|region| &region.read), list(|region| &region.written))
+        Pages {
+            read: list(|region| &region.read),
+            written: list(|region| &region.written),
+            atomic: list(|region| &region.atomic),
+        }
     }
 
     fn add_regular(&mut self, request: &Request, access: Access) {
@@ -115,7 +131,7 @@ impl PageSet {
         if recent.0 != number {
             let regions = &mut self.regions;
             let at = *self.index.entry(number).or_insert_with(|| {
-                regions.push(Region { number, read: Default::default(), written: Default::default() });
+                regions.push(Region { number, read: [0; WORDS], written: [0; WORDS], atomic: [0; WORDS] });
                 regions.len() - 1
             });
             *recent = (number, at);
@@ -128,6 +144,9 @@ impl PageSet {
         if access.writes {
             region.written[word] |= mask;
         }
+        if access.is_atomic {
+            region.atomic[word] |= mask;
+        }
     }
 }
 
@@ -136,10 +155,11 @@ impl PageSet {
 struct Access {
     reads: bool,
     writes: bool,
+    is_atomic: bool,
 }
 
 impl Access {
-    const NONE: Self = Self { reads: false, writes: false };
+    const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
     /// Atomics do both; a prefetch does neither.
     fn of(flags: u8) -> Self {
@@ -147,7 +167,8 @@ impl Access {
             return Self::NONE;
         }
         let is_atomic = flags & ATOMIC != 0;
-        Self { reads: is_atomic || flags & READ != 0, writes: is_atomic || flags & WRITE != 0 }
+        let (reads, writes) = (is_atomic || flags & READ != 0, is_atomic || flags & WRITE != 0);
+        Self { reads, writes, is_atomic }
     }
 }
 
@@ -252,7 +273,7 @@ mod tests {
         #[test]
         fn pages_are_those_that_the_lanes_touch(warps in prop::collection::vec(warp(), 0..40)) {
             let mut set = PageSet::default();
-            let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+            let [mut read, mut written, mut atomic] = [const { BTreeSet::new() }; 3];
             for (request, slots, addresses) in warps {
                 set.add(&request, slots.iter());
                 if request.space == SPACE_SHARED || request.flags & PREFETCH != 0 {
@@ -265,10 +286,13 @@ mod tests {
                     if request.flags & (WRITE | ATOMIC) != 0 {
                         written.insert(byte >> PAGE_SHIFT);
                     }
+                    if request.flags & ATOMIC != 0 {
+                        atomic.insert(byte >> PAGE_SHIFT);
+                    }
                 }
             }
-            let expected = (read.into_iter().collect::<Vec<_>>(), written.into_iter().collect::<Vec<_>>());
-            prop_assert_eq!(set.pages(), expected);
+            let [read, written, atomic] = [read, written, atomic].map(|pages| pages.into_iter().collect());
+            prop_assert_eq!(set.pages(), Pages { read, written, atomic });
         }
     }
 
@@ -276,6 +300,6 @@ mod tests {
     fn an_access_may_lie_in_two_pages() {
         let mut set = PageSet::default();
         set.add(&Request { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
-        assert_eq!(set.pages(), (vec![0, 1], vec![]));
+        assert_eq!(set.pages(), Pages { read: vec![0, 1], ..Pages::default() });
     }
 }

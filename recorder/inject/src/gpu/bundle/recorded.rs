@@ -7,6 +7,7 @@ use super::buffer::{Buffer, Read, windows};
 use super::candidates::Candidates;
 use super::contents::{self, Contents, Stored};
 use super::memory::Map;
+use super::pages::Pages;
 use super::place::{Place, place};
 use super::ranges::{Numbered, Ranges};
 use super::refusal::{Refusal, reason};
@@ -19,14 +20,16 @@ pub struct Touched {
     pub all: Ranges,
     /// Written by accesses that were seen.
     pub written: Ranges,
+    /// Written by atomics among them.
+    pub atomic: Ranges,
     /// Pages in which writes that were not seen are to be searched.
     pub searched: Ranges,
 }
 
-/// The pages of a launch, from those that its accesses `read` and `wrote`, what its code uses, and what was saved
+/// The pages of a launch, from `pages` that its accesses touched, what its code uses, and what was saved
 /// before it.
 pub fn touched(
-    (read, wrote): (&[u64], &[u64]),
+    pages: &Pages,
     uses: Uses,
     candidates: &Candidates,
     memory: &Map,
@@ -42,8 +45,12 @@ pub fn touched(
         });
         kept.collect::<Result<Ranges, Refusal>>()
     };
-    let mut touched =
-        Touched { all: keep(read, false)?, written: keep(wrote, true)?, searched: Ranges::default() };
+    let mut touched = Touched {
+        all: keep(&pages.read, false)?,
+        written: keep(&pages.written, true)?,
+        ..Touched::default()
+    };
+    touched.atomic = pages.atomic.iter().copied().filter(|&page| touched.written.holds(page)).collect();
     let outside = touched.written.iter().flatten().find(|&page| !candidates.saved.holds(page));
     if let Some(page) = outside {
         let address = page << PAGE_SHIFT;
@@ -72,22 +79,34 @@ pub struct Saved<'a> {
     pub buffer: &'a Buffer,
 }
 
-/// The pages that are written or that changed, with the hash of what they hold now. `window` has room for a chunk.
+/// What a launch made of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Hash of what it holds now.
+    pub hash: u64,
+    /// That content, where atomics wrote it.
+    pub content_id: Option<u64>,
+}
+
+/// The pages that are written or that changed, with what they hold now. `window` has room for a chunk; `add` keeps a
+/// content.
 pub fn changes(
     touched: &Touched,
     saved: &Saved,
     window: &mut Buffer,
     read: &mut Read,
-) -> Result<BTreeMap<u64, u64>, String> {
+    add: &mut dyn FnMut(&super::Page) -> Result<Stored, Refusal>,
+) -> Result<BTreeMap<u64, Change>, Refusal> {
     let mut changed = BTreeMap::new();
     for (pages, first) in windows(&touched.searched) {
         let count = usize::try_from(pages.end - pages.start).unwrap_or(usize::MAX);
         let now = window.pages(first % super::buffer::CHUNK_PAGES, count);
-        read(pages.clone(), now)?;
+        read(pages.clone(), now).map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
         for (page, now) in pages.zip(now.iter()) {
             let before = saved.numbered.number(page).and_then(|number| saved.buffer.page(number));
             if touched.written.holds(page) || before.is_some_and(|before| before != now) {
-                changed.insert(page, contents::short_hash(now));
+                let content = if touched.atomic.holds(page) { Some(add(now)?.content_id) } else { None };
+                changed.insert(page, Change { hash: contents::short_hash(now), content_id: content });
             }
         }
     }

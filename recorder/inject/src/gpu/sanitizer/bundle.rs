@@ -212,20 +212,14 @@ impl Instrument {
     ) -> Result<Rows, Refusal> {
         let pages = touched.pages();
         let variables = symbols::pages(&prepared.symbols);
-        let touched = recorded::touched(
-            (&pages.0, &pages.1),
-            prepared.uses,
-            &prepared.candidates,
-            memory,
-            &variables,
-            data.device,
-        )?;
+        let touched =
+            recorded::touched(&pages, prepared.uses, &prepared.candidates, memory, &variables, data.device)?;
         let Recorder { contents, buffers, .. } = recorder;
         let buffers = buffers.entry(data.context.key()).or_default();
         let saved = Saved { numbered: &prepared.numbered, buffer: &buffers.saved };
         let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
-        let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read)
-            .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        let mut keep = |page: &Page| recorded::add(contents, page, session::emit_pages);
+        let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read, &mut keep)?;
         let mut all = touched.all;
         for &page in changed.keys() {
             all.add(page..page + 1);
@@ -242,7 +236,8 @@ impl Instrument {
             kernel_id,
             address: Address(page << PAGE_SHIFT),
             content_id: stored.content_id,
-            hash_after: changed.get(&page).copied(),
+            hash_after: changed.get(&page).map(|change| change.hash),
+            content_after_id: changed.get(&page).and_then(|change| change.content_id),
         };
         let pages = stored.into_iter().map(row).collect();
         let symbols = self.record_variables(data, prepared, &mut add)?;

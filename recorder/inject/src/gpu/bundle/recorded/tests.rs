@@ -62,7 +62,10 @@ const COPIES: Uses = Uses { tensor_maps: true, others: false, refusal: None };
 
 fn of(uses: Uses, candidates: &Candidates, read: &[u64], wrote: &[u64]) -> Result<Touched, Refusal> {
     let far = |pages: &[u64]| pages.iter().map(|page| page + FIRST).collect::<Vec<_>>();
-    touched((&far(read), &far(wrote)), uses, candidates, &memory(), &Ranges::default(), 0)
+    // Atomics wrote every third page.
+    let atomic = wrote.iter().copied().filter(|page| page % 3 == 0).collect::<Vec<_>>();
+    let pages = Pages { read: far(read), written: far(wrote), atomic: far(&atomic) };
+    touched(&pages, uses, candidates, &memory(), &Ranges::default(), 0)
 }
 
 #[test]
@@ -122,11 +125,16 @@ proptest! {
         let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };
         let uses = if is_observed { OBSERVED } else { COPIES };
         let touched = of(uses, &candidates, &reads, &seen).unwrap();
-        let changed = changes(&touched, &saved, window, &mut reader(&after)).unwrap();
+        let mut add = |page: &Page| Ok(Stored { content_id: u64::from(page[0]), is_new: false });
+        let changed = changes(&touched, &saved, window, &mut reader(&after), &mut add).unwrap();
         let at = |page: u64| usize::try_from(page).unwrap();
-        let expected: BTreeMap<u64, u64> = (0..PAGES)
+        let expected: BTreeMap<u64, Change> = (0..PAGES)
             .filter(|&page| if is_observed { writes.contains_key(&page) } else { before[at(page)] != after[at(page)] })
-            .map(|number| (number + FIRST, contents::short_hash(&page(after[at(number)]))))
+            .map(|number| {
+                let content = after[at(number)];
+                let content_id = (is_observed && number % 3 == 0).then_some(u64::from(content));
+                (number + FIRST, Change { hash: contents::short_hash(&page(content)), content_id })
+            })
             .collect();
         prop_assert_eq!(&changed, &expected);
 
@@ -134,7 +142,6 @@ proptest! {
         for &page in changed.keys() {
             all.add(page..page + 1);
         }
-        let mut add = |page: &Page| Ok(Stored { content_id: u64::from(page[0]), is_new: false });
         let stored = contents_before(&all, &saved, window, &mut reader(&after), &mut add).unwrap();
         prop_assert_eq!(stored.iter().map(|(page, _)| *page).collect::<Vec<_>>(), all.iter().flatten().collect::<Vec<_>>());
         for (page, stored) in stored {
