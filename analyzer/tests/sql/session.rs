@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::Float64Array;
 use stallmap::error::AnalyzeError;
+use stallmap::library;
 use stallmap::session::Session;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 
-use crate::{answer, blame, tiny};
+use crate::{answer, blame, replay, tiny};
 
 fn tiny_folder(folder: &Path) -> PathBuf {
     let path = folder.join("tiny");
@@ -175,6 +176,27 @@ async fn a_release_before_a_table_does_not_miss_it() {
     assert_eq!(answer(&session, missing).await.unwrap(), [""; 0]);
     assert_eq!(answer(&session, "SELECT count(*) FROM replay_quality").await.unwrap(), ["0"]);
     assert_eq!(answer(&session, "SELECT sum(samples) FROM sample_cost").await.unwrap(), ["118.0"]);
+}
+
+#[tokio::test]
+async fn sections_add_up_where_only_replays_were_sampled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("replays.stallmap");
+    replay::write(&path, false);
+    let session = Session::open(&[(None, path)]).unwrap();
+    let function = blame::function().0.to_string();
+    for package in library::QUERIES {
+        for (name, text) in library::queries(package) {
+            let sql = text.replace("$top", "2").replace("$function", &function);
+            let rows = answer(&session, &sql).await;
+            assert!(rows.is_ok(), "{name}: {rows:?}");
+            // One execution of each launch at 64 cycles: 120 samples, and 110 * 4 / 5.
+            if package == "report" && ["tensors", "kernels", "lines", "ops"].contains(&name) {
+                let sum = format!("SELECT round(sum(samples), 6) FROM ({sql})");
+                assert_eq!(answer(&session, &sum).await.unwrap(), ["208.0"], "{name}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
