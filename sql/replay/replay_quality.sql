@@ -7,8 +7,8 @@ CREATE VIEW replay_quality (
   -- Its name as the programmer wrote it.
   kernel,
   -- What became of it: not bundled, not replayed; of its repeats in all runs, the worst: different (it left other
-  -- memory than the launch), failed, unstable (other memory, where replays without an instrument differ as well),
-  -- verified (the same memory, each time).
+  -- memory than the launch), failed, unstable (other memory only where replays may differ: by the order of atomics, by
+  -- clocks), verified (the same memory, each time).
   outcome,
   -- Why it is not a bundle; null where it is one.
   refusal,
@@ -28,7 +28,7 @@ CREATE VIEW replay_quality (
   repeat_count,
   -- Those that left the same memory as the launch.
   verified_count,
-  -- Those that left other memory, where replays without an instrument differ as well.
+  -- Those that left other memory only where replays may differ.
   unstable_count,
   -- Those that left other memory.
   different_count,
