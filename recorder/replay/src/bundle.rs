@@ -10,7 +10,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
 
-use crate::error::ReplayError;
+use crate::error::{GpuError, ReplayError};
 use crate::gpu::Shape;
 
 /// One launch that can be run again.
@@ -75,6 +75,20 @@ pub struct Bundles {
     pub refusals: BTreeMap<KernelId, String>,
     /// The runs that recorded them.
     pub runs: BTreeSet<RunId>,
+}
+
+impl Bundle {
+    /// Says so where contents of its memory are missing.
+    pub fn check_whole(&self, contents: &Contents) -> Result<(), GpuError> {
+        let pages = self.pages.iter().map(|page| page.content_id);
+        let ids = pages.chain(self.symbols.iter().map(|symbol| symbol.content_id));
+        let missing = ids.filter(|content_id| !contents.contains_key(content_id)).count();
+        if missing == 0 {
+            return Ok(());
+        }
+        let cause = format!("the capture lacks {missing} of its pages");
+        Err(GpuError { action: "fill its memory".to_owned(), cause, code: 1 })
+    }
 }
 
 /// Contents of pages, by content_id.

@@ -18,9 +18,10 @@ const PROGRAM: &str = include_str!("export/replay.c");
 /// Writes a bundle into a new folder below `folder`; says which.
 pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
+    let contents = bundle::contents(capture, [bundle])?;
+    bundle.check_whole(&contents)?;
     fs::create_dir_all(folder).map_err(io("create folder", folder))?;
     fs::create_dir(&path).map_err(io("create folder", &path))?;
-    let contents = bundle::contents(capture, [bundle])?;
     let numbers: BTreeMap<u64, u64> = contents.keys().copied().zip(0..).collect();
     write(&path.join("kernel.cubin"), &capture.cubin(&bundle.content_hash)?)?;
     write(&path.join("replay.c"), PROGRAM.as_bytes())?;

@@ -174,6 +174,7 @@ impl<'a> Worker<'a> {
     }
 
     fn prepare<'b>(&mut self, bundle: &'b Bundle) -> Result<Ready<'b>, GpuError> {
+        bundle.check_whole(self.contents)?;
         let module = self.module(bundle)?;
         let kernel = self.gpu.kernel(module, &bundle.name)?;
         let dynamic = i32::try_from(bundle.shape.dynamic_shared_bytes).unwrap_or(i32::MAX);

@@ -118,7 +118,7 @@ pub(crate) enum Instrument {
     PcSamples,
     /// Hardware counters
     Counters,
-    /// Memory accesses
+    /// Memory accesses, of launches that the capture has none of
     Accesses,
 }
 
