@@ -145,7 +145,8 @@ impl Workers<'_> {
                     outcomes.insert(outcome.kernel_id, outcome);
                 }
                 Ok(Event::Taken { detail }) => end = Some(End::Taken(detail)),
-                Ok(Event::Lost | Event::Done) => end = Some(End::Done),
+                // What came before says more.
+                Ok(Event::Lost | Event::Done) => end = end.or(Some(End::Done)),
                 Ok(Event::Failed { detail }) => end = Some(End::Broken(current, detail)),
                 // A library in the process may print something of its own.
                 Err(_) => self.messages.step(line),
