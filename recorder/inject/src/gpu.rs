@@ -30,9 +30,9 @@ mod name;
 static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Attaches the instrument that the session asks for, once.
-pub fn attach() {
-    ATTACHED.get_or_init(|| {
+/// Attaches the instrument that the session asks for, once; says whether it is attached.
+pub fn attach() -> bool {
+    let attached = ATTACHED.get_or_init(|| {
         let instrument = session::config()?.instrument;
         let (attached, what) = match instrument {
             Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
@@ -49,6 +49,7 @@ pub fn attach() {
             }
         }
     });
+    attached.is_some()
 }
 
 /// Ends the instrument, with everything delivered.

@@ -2,16 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::Row;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
 
-use crate::error::{GpuError, ReplayError};
+use crate::error::GpuError;
 use crate::gpu::Shape;
+
+/// Most rows of bundles, functions and modules that are kept: far more than any program has.
+const MOST_BUNDLES: usize = 8 << 20;
+/// Most pages of all bundles together: 256 GiB of memory.
+const MOST_PAGES: usize = 64 << 20;
+/// CUDA allows 32,764.
+const MOST_PARAMETER_BYTES: usize = 64 << 10;
+/// Addresses of GPUs are below: so much that sums of an address and a size are numbers too.
+const ADDRESSES: u64 = 1 << 57;
 
 /// One launch that can be run again.
 #[derive(Clone, Debug)]
@@ -86,8 +95,23 @@ impl Bundle {
         if missing == 0 {
             return Ok(());
         }
-        let cause = format!("the capture lacks {missing} of its pages");
-        Err(GpuError { action: "fill its memory".to_owned(), cause, code: 1 })
+        Err(GpuError::own("fill its memory", format!("the capture lacks {missing} of its pages")))
+    }
+
+    /// What no recorder writes. A capture may come from a stranger: what goes on counts on this.
+    fn flaw(&self) -> Option<&'static str> {
+        let is_page =
+            |page: &Page| page.address.is_multiple_of(PAGE_BYTES as u64) && page.address < ADDRESSES;
+        let is_part = |symbol: &Symbol| symbol.size_bytes as usize <= PAGE_BYTES;
+        if self.parameters.len() > MOST_PARAMETER_BYTES {
+            Some("it has more parameters than a launch can have")
+        } else if !self.pages.iter().all(is_page) {
+            Some("a page of its memory is at an address that is none")
+        } else if !self.symbols.iter().all(is_part) {
+            Some("a part of a variable is larger than a page")
+        } else {
+            None
+        }
     }
 }
 
@@ -96,52 +120,64 @@ pub type Contents = BTreeMap<u64, Vec<u8>>;
 
 impl Bundles {
     /// Reads the bundles of a capture; contents are read by [`contents`].
-    pub fn read(capture: &CaptureReader) -> Result<Self, ReplayError> {
+    pub fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let mut all = Self::default();
-        let code = Code::read(capture)?;
-        let launches = by_kernel(capture.read_rows::<Launch>()?, |row| row.kernel_id);
-        let mut parameters = by_kernel(capture.read_rows::<LaunchParameter>()?, |row| row.kernel_id);
-        for row in capture.read_rows::<replay::Bundle>()? {
+        let mut rows = BTreeMap::new();
+        capture.for_each_row(MOST_BUNDLES, |row: replay::Bundle| {
             all.runs.insert(row.run_id);
-            if let Some(refusal) = row.refusal {
-                all.refusals.insert(row.kernel_id, refusal);
-                continue;
+            match &row.refusal {
+                Some(refusal) => drop(all.refusals.insert(row.kernel_id, refusal.clone())),
+                None => drop(rows.insert(row.kernel_id, row)),
             }
-            let parameters = parameters.remove(&row.kernel_id).map(|row| row.bytes.0).unwrap_or_default();
-            match launches.get(&row.kernel_id).and_then(|launch| code.bundle(&row, launch, parameters)) {
-                Some(bundle) => {
-                    all.bundles.insert(row.kernel_id, bundle);
-                }
-                None => {
-                    all.refusals.insert(row.kernel_id, "its launch or its code is not in the capture".into());
-                }
-            }
+        })?;
+        let code = Code::read(capture)?;
+        capture.for_each_row(usize::MAX, |launch: Launch| {
+            let bundle = rows.get(&launch.kernel_id).and_then(|row| code.bundle(row, &launch));
+            all.bundles.extend(bundle.map(|bundle| (bundle.kernel_id, bundle)));
+        })?;
+        for kernel_id in rows.into_keys().filter(|kernel_id| !all.bundles.contains_key(kernel_id)) {
+            all.refusals.insert(kernel_id, "its launch or its code is not in the capture".to_owned());
         }
+        all.add_parameters(capture)?;
         all.add_memory(capture)?;
+        all.refuse_flawed();
         Ok(all)
     }
 
-    fn add_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
-        for row in capture.read_rows::<BundlePage>()? {
+    fn add_parameters(&mut self, capture: &CaptureReader) -> Result<(), CaptureError> {
+        capture.for_each_row(usize::MAX, |row: LaunchParameter| {
+            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
+                bundle.parameters = row.bytes.0;
+                // More is a flaw, whatever it is.
+                bundle.parameters.truncate(MOST_PARAMETER_BYTES + 1);
+            }
+        })
+    }
+
+    fn add_memory(&mut self, capture: &CaptureReader) -> Result<(), CaptureError> {
+        capture.for_each_row(MOST_PAGES, |row: BundlePage| {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
                 let BundlePage { address, content_id, hash_after, content_after_id, .. } = row;
-                // The sum of a page's address and size is computed everywhere.
-                let address = address.0.min(u64::MAX - PAGE_BYTES as u64);
-                bundle.pages.push(Page { address, content_id, hash_after, content_after_id });
+                bundle.pages.push(Page { address: address.0, content_id, hash_after, content_after_id });
             }
-        }
-        for row in capture.read_rows::<BundleSymbol>()? {
+        })?;
+        capture.for_each_row(MOST_PAGES, |row: BundleSymbol| {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
                 let BundleSymbol { symbol: name, offset_bytes, size_bytes, content_id, hash_after, .. } = row;
-                let size_bytes = size_bytes.min(u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX));
                 bundle.symbols.push(Symbol { name, offset_bytes, size_bytes, content_id, hash_after });
             }
-        }
+        })?;
         for bundle in self.bundles.values_mut() {
             bundle.pages.sort_by_key(|page| page.address);
             bundle.pages.dedup_by_key(|page| page.address);
         }
         Ok(())
+    }
+
+    fn refuse_flawed(&mut self) {
+        let flawed = self.bundles.extract_if(.., |_, bundle| bundle.flaw().is_some());
+        let reason = |bundle: Bundle| bundle.flaw().unwrap_or_default().to_owned();
+        self.refusals.extend(flawed.map(|(kernel_id, bundle)| (kernel_id, reason(bundle))));
     }
 }
 
@@ -149,7 +185,7 @@ impl Bundles {
 pub fn contents<'a>(
     capture: &CaptureReader,
     bundles: impl IntoIterator<Item = &'a Bundle>,
-) -> Result<Contents, ReplayError> {
+) -> Result<Contents, CaptureError> {
     let mut wanted = BTreeSet::new();
     for bundle in bundles {
         wanted.extend(
@@ -158,12 +194,11 @@ pub fn contents<'a>(
         wanted.extend(bundle.symbols.iter().map(|symbol| symbol.content_id));
     }
     let mut contents = Contents::new();
-    for batch in capture.read_table(BundleContent::TABLE.name)? {
-        let rows = BundleContent::read_all(&batch?)
-            .map_err(|error| ReplayError::Plan(format!("contents of pages: {error}")))?;
-        let whole = |row: &BundleContent| row.bytes.0.len() == PAGE_BYTES && wanted.contains(&row.content_id);
-        contents.extend(rows.into_iter().filter(whole).map(|row| (row.content_id, row.bytes.0)));
-    }
+    capture.for_each_row(usize::MAX, |row: BundleContent| {
+        if row.bytes.0.len() == PAGE_BYTES && wanted.contains(&row.content_id) {
+            contents.insert(row.content_id, row.bytes.0);
+        }
+    })?;
     Ok(contents)
 }
 
@@ -174,13 +209,14 @@ struct Code {
 }
 
 impl Code {
-    fn read(capture: &CaptureReader) -> Result<Self, ReplayError> {
-        let functions = capture.read_rows::<Function>()?.into_iter().map(|row| (row.function_id, row));
-        let modules = capture.read_rows::<Module>()?.into_iter().map(|row| (row.module_id, row));
-        Ok(Self { functions: functions.collect(), modules: modules.collect() })
+    fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
+        let (mut functions, mut modules) = (BTreeMap::new(), BTreeMap::new());
+        capture.for_each_row(MOST_BUNDLES, |row: Function| drop(functions.insert(row.function_id, row)))?;
+        capture.for_each_row(MOST_BUNDLES, |row: Module| drop(modules.insert(row.module_id, row)))?;
+        Ok(Self { functions, modules })
     }
 
-    fn bundle(&self, row: &replay::Bundle, launch: &Launch, parameters: Vec<u8>) -> Option<Bundle> {
+    fn bundle(&self, row: &replay::Bundle, launch: &Launch) -> Option<Bundle> {
         let function = self.functions.get(&launch.function_id)?;
         let module = self.modules.get(&function.module_id).filter(|module| module.file.is_some())?;
         Some(Bundle {
@@ -196,7 +232,7 @@ impl Code {
             },
             max_dynamic_shared_bytes: row.max_dynamic_shared_bytes,
             shared_carveout: row.shared_carveout,
-            parameters,
+            parameters: Vec::new(),
             pages: Vec::new(),
             symbols: Vec::new(),
         })
@@ -221,10 +257,6 @@ fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<Attribute> {
         attributes.push(attribute);
     }
     attributes
-}
-
-fn by_kernel<T>(rows: Vec<T>, key: impl Fn(&T) -> KernelId) -> BTreeMap<KernelId, T> {
-    rows.into_iter().map(|row| (key(&row), row)).collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,11 @@ pub struct GpuError {
 }
 
 impl GpuError {
+    /// A failure that is not the driver's.
+    pub fn own(action: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { action: action.into(), cause: cause.into(), code: 0 }
+    }
+
     /// Whether the context is of no more use: a kernel faulted, and every later call fails alike.
     pub fn is_sticky(&self) -> bool {
         // Faults of kernels, CUDA_ERROR_ILLEGAL_ADDRESS to CUDA_ERROR_LAUNCH_FAILED, and the GPU's own.
@@ -43,7 +48,18 @@ pub enum ReplayError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The plan of a worker makes no sense.
-    #[error("the plan of replays cannot be read: {0}")]
-    Plan(String),
+    /// Recorded addresses are not free in this process; in another one they may be.
+    #[error("failed to reserve {mib} MiB at {address:#x}: the addresses are taken")]
+    Taken {
+        /// The first of them.
+        address: u64,
+        /// How many.
+        mib: u64,
+    },
+    /// Nothing says what is to be recorded, and where.
+    #[error("there is no session: STALLMAP_CONFIG is missing or wrong")]
+    NoSession,
+    /// The instrument cannot be used here; it has said why.
+    #[error("the instrument {0} could not be attached")]
+    NotAttached(&'static str),
 }

@@ -15,20 +15,29 @@ use crate::error::ReplayError;
 /// The program, the same for every bundle.
 const PROGRAM: &str = include_str!("export/replay.c");
 
-/// Writes a bundle into a new folder below `folder`; says which.
+/// Writes a bundle into a new folder below `folder`, whole or not at all; says which.
 pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
     bundle.check_whole(&contents)?;
+    let cubin = capture.cubin(&bundle.content_hash)?;
     fs::create_dir_all(folder).map_err(io("create folder", folder))?;
     fs::create_dir(&path).map_err(io("create folder", &path))?;
+    let written = write_files(&path, bundle, &cubin, &contents);
+    if written.is_err() {
+        // The reason is told; what is left over of a half is not worth a second one.
+        drop(fs::remove_dir_all(&path));
+    }
+    written.map(|()| path)
+}
+
+fn write_files(path: &Path, bundle: &Bundle, cubin: &[u8], contents: &Contents) -> Result<(), ReplayError> {
     let numbers: BTreeMap<u64, u64> = contents.keys().copied().zip(0..).collect();
-    write(&path.join("kernel.cubin"), &capture.cubin(&bundle.content_hash)?)?;
+    write(&path.join("kernel.cubin"), cubin)?;
     write(&path.join("replay.c"), PROGRAM.as_bytes())?;
     write(&path.join("launch.h"), header(bundle, &numbers).as_bytes())?;
     write(&path.join("pages.bin"), &pages(bundle, &numbers))?;
-    write_contents(&path.join("contents.bin"), &contents)?;
-    Ok(path)
+    write_contents(&path.join("contents.bin"), contents)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ReplayError> {
@@ -121,11 +130,11 @@ fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -
 mod tests {
     use std::process::{Command, Stdio};
 
+    use stallmap_schema::hash;
     use stallmap_schema::tables::replay::PAGE_BYTES;
 
     use super::*;
     use crate::gpu::Shape;
-    use crate::memory;
 
     fn bundle() -> Bundle {
         Bundle {
@@ -181,7 +190,8 @@ mod tests {
             .unwrap();
         child.stdin.take().unwrap().write_all(&pages.concat()).unwrap();
         let output = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-        let expected: Vec<String> = pages.iter().map(|page| format!("{:016x}", memory::hash(page))).collect();
+        let expected: Vec<String> =
+            pages.iter().map(|page| format!("{:016x}", hash::content_hash(page))).collect();
         assert_eq!(output.lines().collect::<Vec<_>>(), expected);
     }
 

@@ -52,7 +52,7 @@ impl Flush {
         let bytes = 2 * gpu.l2_bytes();
         let address = gpu.allocate(bytes)?;
         gpu.fill(address, 0, bytes)?;
-        let module = gpu.load(READER.to_bytes_with_nul())?;
+        let module = gpu.compile(READER)?;
         let kernel = gpu.kernel(module, "stallmap_read")?;
         let parameters = [address, bytes].into_iter().flat_map(u64::to_le_bytes).collect();
         Ok(Self { kernel, parameters })

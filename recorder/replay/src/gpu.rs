@@ -7,6 +7,7 @@ use std::ptr::null_mut;
 use stallmap_sys::cuda::{self, Handle};
 use stallmap_sys::replayer::{self, Attribute, Configuration, Driver, types};
 
+use crate::elf;
 use crate::error::GpuError;
 
 /// Granularity of physical memory, and of what lies at a chosen address.
@@ -46,11 +47,8 @@ pub struct Module(Handle);
 impl Gpu {
     /// Opens the driver and makes the context of a device.
     pub fn open(device: i32) -> Result<Self, GpuError> {
-        let (driver, _path) = Driver::load(&["libcuda.so.1".into()]).map_err(|error| GpuError {
-            action: "open the driver".to_owned(),
-            cause: error.to_string(),
-            code: 0,
-        })?;
+        let (driver, _path) = Driver::load(&["libcuda.so.1".into()])
+            .map_err(|error| GpuError::own("open the driver", error.to_string()))?;
         let mut gpu = Self { driver, context: Handle::NULL, device };
         // SAFETY: no requirements.
         gpu.check(unsafe { (driver.init)(0) }, "initialize the driver")?;
@@ -116,7 +114,7 @@ impl Gpu {
         Ok(memory)
     }
 
-    /// Maps a granule at a reserved address.
+    /// Maps a granule at a reserved address, or leaves it unmapped.
     pub fn map(&self, address: u64, memory: u64) -> Result<(), GpuError> {
         let access = types::CUmemAccessDesc {
             location: self.location(),
@@ -126,7 +124,7 @@ impl Gpu {
         self.check(unsafe { (self.driver.map)(address, size(GRANULE_BYTES), 0, memory, 0) }, "map memory")?;
         // SAFETY: the range was just mapped; `access` outlives the call.
         let code = unsafe { (self.driver.set_access)(address, size(GRANULE_BYTES), &raw const access, 1) };
-        self.check(code, "allow access to memory")
+        self.check(code, "allow access to memory").inspect_err(|_| drop(self.unmap(address)))
     }
 
     /// Takes a granule from its address.
@@ -197,12 +195,22 @@ impl Gpu {
 
     // Code.
 
-    /// Loads a cubin, or PTX that ends with a zero.
+    /// Loads a cubin. The driver is not told where it ends and believes what its headers say.
     pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
+        elf::check_whole(cubin).map_err(|cause| GpuError::own("load a cubin", cause))?;
         let mut module = Handle::NULL;
-        // SAFETY: an ELF file says itself how long it is, and text ends with a zero; a damaged one is the driver's error.
+        // SAFETY: everything that its headers say is in the file is there.
         let code = unsafe { (self.driver.load_module)(&raw mut module, cubin.as_ptr().cast()) };
         self.check(code, "load a cubin")?;
+        Ok(Module(module))
+    }
+
+    /// Compiles PTX and loads it.
+    pub fn compile(&self, ptx: &CStr) -> Result<Module, GpuError> {
+        let mut module = Handle::NULL;
+        // SAFETY: the text ends with a zero.
+        let code = unsafe { (self.driver.load_module)(&raw mut module, ptx.as_ptr().cast()) };
+        self.check(code, "compile a kernel")?;
         Ok(Module(module))
     }
 
@@ -312,10 +320,5 @@ fn size(bytes: u64) -> usize {
 }
 
 fn c_name(name: &str) -> Result<CString, GpuError> {
-    let failed = |error: std::ffi::NulError| GpuError {
-        action: "name a symbol".to_owned(),
-        cause: error.to_string(),
-        code: 1,
-    };
-    CString::new(name).map_err(failed)
+    CString::new(name).map_err(|error| GpuError::own("name a symbol", error.to_string()))
 }

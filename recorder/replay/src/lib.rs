@@ -13,6 +13,7 @@
 
 pub mod attempt;
 pub mod bundle;
+pub mod elf;
 pub mod error;
 pub mod export;
 pub mod flush;

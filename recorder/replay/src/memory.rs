@@ -1,9 +1,10 @@
 //! The memory of one bundle on the GPU: filled before the first replay, compared after each, restored before the next.
 
 use rayon::prelude::*;
+use stallmap_schema::hash::content_hash;
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use crate::bundle::{Bundle, Contents, Page};
+use crate::bundle::{Bundle, Contents, Page, Symbol};
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Module};
 use crate::near;
@@ -51,17 +52,12 @@ impl Staging {
             let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(self.buffer.len());
             let part = &mut self.buffer[..bytes];
             self.gpu.read(address, part)?;
-            hashes.par_extend(part.par_chunks_exact(PAGE_BYTES).map(hash));
+            hashes.par_extend(part.par_chunks_exact(PAGE_BYTES).map(content_hash));
             address += bytes as u64;
             left -= bytes as u64;
         }
         Ok(())
     }
-}
-
-/// First eight bytes of the BLAKE3 hash of a page.
-pub fn hash(page: &[u8]) -> u64 {
-    blake3::hash(page).as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Neighbouring pages.
@@ -111,7 +107,9 @@ impl<'a> Memory<'a> {
         bundle: &'a Bundle,
         contents: &Contents,
     ) -> Result<Self, GpuError> {
+        let symbols = locate(gpu, module, bundle)?;
         let zero = [0; PAGE_BYTES];
+        // None is missing: see `Bundle::check_whole`.
         let content = |id: u64| contents.get(&id).map_or(&zero[..], Vec::as_slice);
         for run in runs(place, bundle, |_| true) {
             let pages = bundle.pages.iter().skip(run.first);
@@ -122,22 +120,22 @@ impl<'a> Memory<'a> {
         let expected: Vec<Page> =
             bundle.pages.iter().filter(|page| page.hash_after.is_some()).copied().collect();
         let backup = gpu.allocate(expected.len() as u64 * PAGE)?;
-        for run in &written {
-            gpu.copy(backup + run.first as u64 * PAGE, run.address, run.count * PAGE)?;
-        }
-        let mut symbols = Vec::new();
-        for (index, symbol) in bundle.symbols.iter().enumerate() {
-            let (address, bytes) = gpu.variable(module, &symbol.name)?;
-            if symbol.offset_bytes.saturating_add(symbol.size_bytes.into()) > bytes {
-                let cause = format!("it has {bytes} bytes");
-                return Err(GpuError { action: format!("fill variable `{}`", symbol.name), cause, code: 0 });
-            }
-            symbols.push((index, address + symbol.offset_bytes));
-        }
         let memory = Self { bundle, written, expected, backup, symbols };
-        memory.write_symbols(gpu, contents, true)?;
-        gpu.synchronize()?;
-        Ok(memory)
+        match memory.begin(gpu, contents) {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                drop(memory.release(gpu));
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
+        for run in &self.written {
+            gpu.copy(self.backup + run.first as u64 * PAGE, run.address, run.count * PAGE)?;
+        }
+        self.write_symbols(gpu, contents, true)?;
+        gpu.synchronize()
     }
 
     /// Makes everything what it was before the launch.
@@ -179,7 +177,7 @@ impl<'a> Memory<'a> {
             if let Some(hash_after) = symbol.hash_after {
                 let mut page = [0; PAGE_BYTES];
                 gpu.read(address, &mut page[..symbol.size_bytes as usize])?;
-                hashes.push(hash(&page));
+                hashes.push(content_hash(&page));
                 expected.push(hash_after);
             }
         }
@@ -215,6 +213,19 @@ impl<'a> Memory<'a> {
     }
 }
 
+/// Where the recorded parts of variables lie in a loaded module.
+fn locate(gpu: Gpu, module: Module, bundle: &Bundle) -> Result<Vec<(usize, u64)>, GpuError> {
+    let place = |(index, symbol): (usize, &Symbol)| {
+        let (address, bytes) = gpu.variable(module, &symbol.name)?;
+        if symbol.offset_bytes.saturating_add(symbol.size_bytes.into()) > bytes {
+            let action = format!("fill variable `{}`", symbol.name);
+            return Err(GpuError::own(action, format!("it has {bytes} bytes, and more were recorded")));
+        }
+        Ok((index, address + symbol.offset_bytes))
+    };
+    bundle.symbols.iter().enumerate().map(place).collect()
+}
+
 /// The runs of a bundle's pages of one kind that are neighbours in this process.
 fn runs(place: &Place, bundle: &Bundle, is_wanted: impl Fn(&Page) -> bool) -> Vec<PageRun> {
     let wanted = bundle.pages.iter().filter(|page| is_wanted(page));
@@ -225,6 +236,7 @@ fn join(addresses: impl Iterator<Item = u64>) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     for (first, address) in addresses.enumerate() {
         match runs.last_mut() {
+            // Pages are distinct and far below the end of a number, see `Bundles::read`.
             Some(last) if last.address + last.count * PAGE == address => last.count += 1,
             _ => runs.push(PageRun { address, count: 1, first }),
         }
@@ -234,7 +246,25 @@ fn join(addresses: impl Iterator<Item = u64>) -> Vec<PageRun> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_the_pages_in_order(pages in prop::collection::btree_set(0_u64..1 << 45, 0..100), near in 0_u64..40) {
+            let addresses: Vec<u64> = pages.into_iter().chain((1 << 45)..(1 << 45) + near).map(|page| page * PAGE).collect();
+            let runs = join(addresses.iter().copied());
+            let of_run = |run: &PageRun| (0..run.count).map(|page| run.address + page * PAGE).collect::<Vec<_>>();
+            prop_assert_eq!(runs.iter().flat_map(of_run).collect::<Vec<_>>(), addresses);
+            let mut first = 0;
+            for run in &runs {
+                prop_assert_eq!(run.first, first);
+                first += usize::try_from(run.count).unwrap();
+            }
+            prop_assert!(runs.windows(2).all(|two| two[0].address + two[0].count * PAGE < two[1].address));
+        }
+    }
 
     #[test]
     fn neighbours_are_joined() {

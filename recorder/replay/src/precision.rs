@@ -46,14 +46,16 @@ impl<K: Ord> Shares<K> {
         self.total
     }
 
-    /// The largest relative error among the instructions that hold at least 2 % of the samples: half of the 95 %
-    /// interval of its share, from the counts (Poisson) or from the spread between replays, whichever is wider.
-    /// Infinite while there are too few replays to tell.
+    /// The largest relative error among the instructions that hold at least 2 % of the samples, or of the one that
+    /// holds the most where none does: half of the 95 % interval of its share, from the counts (Poisson) or from the
+    /// spread between replays, whichever is wider. Infinite while there are too few replays to tell.
     pub fn relative_error(&self) -> f64 {
         if self.repeats < LEAST_REPEATS || self.total == 0 {
             return f64::INFINITY;
         }
-        let matters = |count: &&Count| count.samples as f64 >= LEAST_SHARE * self.total as f64;
+        let most = self.counts.values().map(|count| count.samples).max().unwrap_or(0);
+        let least = (LEAST_SHARE * self.total as f64).min(most as f64);
+        let matters = |count: &&Count| count.samples as f64 >= least;
         self.counts.values().filter(matters).map(|count| self.error_of(count)).fold(0.0, f64::max)
     }
 
@@ -81,6 +83,15 @@ mod tests {
         shares.add([(0, 900), (1, 99), (2, 1)]);
         // Instruction 2 holds less than 2 %; 1 has 297 samples.
         assert!((shares.relative_error() - 1.96 / 297_f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn where_no_instruction_stands_out_the_largest_counts() {
+        let mut shares = Shares::default();
+        for _ in 0..3 {
+            shares.add((0..100).map(|pc| (pc, if pc == 7 { 11 } else { 10 })));
+        }
+        assert!((shares.relative_error() - 1.96 / 33_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::precision::Shares;
 /// Replays a plan's launches; `say` hears of each.
 pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError> {
     if !session::start() {
-        return Err(ReplayError::Plan("there is no session: STALLMAP_CONFIG is missing".to_owned()));
+        return Err(ReplayError::NoSession);
     }
     let instrument = session::config().map_or(Instrument::Native, |config| config.instrument);
     let capture = CaptureReader::open(&plan.capture)?;
@@ -39,11 +39,13 @@ pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError>
     bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
     let contents = bundle::contents(&capture, bundles.values())?;
     // The sanitizer must be there before the first context.
-    instruments::attach();
+    if !instruments::attach() {
+        return Err(ReplayError::NotAttached(instrument.word()));
+    }
     let gpu = Gpu::open(0)?;
     let place = match Place::reserve(gpu, bundles.values(), plan.translation) {
         Ok(place) => place,
-        Err(ReplayError::Gpu(error)) if error.code == 0 => {
+        Err(error @ ReplayError::Taken { .. }) => {
             say(&Event::Taken { detail: error.to_string() });
             return Ok(());
         }
@@ -93,7 +95,7 @@ impl<'a> Worker<'a> {
         let profiler = match instrument {
             Instrument::Counters => {
                 let profiler = Profiler::new(gpu.context, gpu.device, &plan.metrics);
-                Some(profiler.map_err(|cause| GpuError { action: "count".to_owned(), cause, code: 1 })?)
+                Some(profiler.map_err(|cause| GpuError::own("count", cause))?)
             }
             _ => None,
         };
@@ -155,13 +157,24 @@ impl<'a> Worker<'a> {
         outcome: &mut Outcome,
     ) -> Result<(), GpuError> {
         let ready = self.prepare(bundle)?;
+        let repeated = self.repeat(&ready, attempts, outcome);
+        let released = ready.memory.release(self.gpu);
+        repeated.and(released)
+    }
+
+    fn repeat(
+        &mut self,
+        ready: &Ready,
+        attempts: &mut Attempts,
+        outcome: &mut Outcome,
+    ) -> Result<(), GpuError> {
         let begin = Instant::now();
         let mut shares = Shares::default();
         for repeat in 0..self.plan.repeats {
             if repeat > 0 {
                 ready.memory.restore(self.gpu, self.contents)?;
             }
-            let attempt = self.attempt(&ready, repeat)?;
+            let attempt = self.attempt(ready, repeat)?;
             let comparison = ready.memory.compare(self.gpu, &mut self.staging, &self.place, self.contents)?;
             attempts.add(attempt, &comparison, |position| ready.memory.address(position));
             if self.is_enough(&mut shares, outcome)
@@ -170,7 +183,7 @@ impl<'a> Worker<'a> {
                 break;
             }
         }
-        ready.memory.release(self.gpu)
+        Ok(())
     }
 
     fn prepare<'b>(&mut self, bundle: &'b Bundle) -> Result<Ready<'b>, GpuError> {
@@ -194,11 +207,8 @@ impl<'a> Worker<'a> {
         if let Some(&module) = self.modules.get(&bundle.module_id) {
             return Ok(module);
         }
-        let cubin = self.capture.cubin(&bundle.content_hash).map_err(|error| GpuError {
-            action: "read a cubin".to_owned(),
-            cause: error.to_string(),
-            code: 1,
-        })?;
+        let cubin = self.capture.cubin(&bundle.content_hash);
+        let cubin = cubin.map_err(|error| GpuError::own("read a cubin", error.to_string()))?;
         code::alias(&cubin, bundle.module_id, &bundle.content_hash);
         let module = self.gpu.load(&cubin)?;
         self.modules.insert(bundle.module_id, module);
@@ -241,7 +251,10 @@ impl<'a> Worker<'a> {
     }
 
     fn count(&self, profiler: &mut Profiler, ready: &Ready, repeat: u32) -> Result<(), GpuError> {
-        let failed = |cause: String| GpuError { action: "count".to_owned(), cause, code: 1 };
+        // Code goes into caches that no flush empties. Every pass shall find it there, or the first would count its way
+        // in, and hit rates would be made of passes that differ.
+        ready.memory.restore(self.gpu, self.contents)?;
+        self.launch(ready, false)?;
         let mut fault = None;
         let measured = profiler.measure(
             &mut || {
@@ -260,7 +273,7 @@ impl<'a> Worker<'a> {
         if let Some(error) = fault {
             return Err(error);
         }
-        for counter in measured.map_err(failed)? {
+        for counter in measured.map_err(|cause| GpuError::own("count", cause))? {
             session::emit(Counter {
                 run_id: RunId(0),
                 kernel_id: ready.bundle.kernel_id,

@@ -146,15 +146,37 @@ impl CaptureReader {
 
     /// All rows of a table: for small tables.
     pub fn read_rows<R: Row>(&self) -> Result<Vec<R>, CaptureError> {
-        let name = R::TABLE.name;
         let mut rows = Vec::new();
-        for batch in self.read_table(name)? {
-            let read = R::read_all(&batch?);
-            rows.extend(read.map_err(|cause| {
-                CaptureError::corrupt(format!("table `{name}`"), cause.to_string(), &self.path)
-            })?);
+        for batch in self.read_table(R::TABLE.name)? {
+            rows.extend(self.rows_of(&batch?)?);
         }
         Ok(rows)
+    }
+
+    /// Reads a table row by row. One that an earlier release did not write has no rows; more than `most` rows are an
+    /// error, for callers who keep something of each.
+    pub fn for_each_row<R: Row>(&self, most: usize, mut each: impl FnMut(R)) -> Result<(), CaptureError> {
+        let name = R::TABLE.name;
+        if !self.tables().iter().any(|table| table.name == name) {
+            return Ok(());
+        }
+        let mut left = most;
+        for batch in self.read_table(name)? {
+            let batch = batch?;
+            let Some(rest) = left.checked_sub(batch.num_rows()) else {
+                let cause = format!("it has more than {most} rows");
+                return Err(CaptureError::corrupt(format!("table `{name}`"), cause, &self.path));
+            };
+            left = rest;
+            self.rows_of(&batch)?.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    fn rows_of<R: Row>(&self, batch: &RecordBatch) -> Result<Vec<R>, CaptureError> {
+        R::read_all(batch).map_err(|cause| {
+            CaptureError::corrupt(format!("table `{}`", R::TABLE.name), cause.to_string(), &self.path)
+        })
     }
 
     /// A cubin, decompressed, by the BLAKE3 hash of the cubin as loaded: `module.content_hash`.

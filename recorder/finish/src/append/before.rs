@@ -42,13 +42,13 @@ pub(super) struct Bundled {
 impl Before {
     pub(super) fn read(reader: &CaptureReader) -> Result<Self, FinishError> {
         let mut runs = BTreeSet::new();
-        for_each(reader, |run: Run| runs.extend([run.run_id]))?;
+        reader.for_each_row(MAX_ROWS, |run: Run| runs.extend([run.run_id]))?;
         let last = runs.last().copied().unwrap_or(RunId(0));
         let next_run = RunId(last.0.saturating_add(1));
         let mut modules = BTreeMap::new();
-        for_each(reader, |module: Module| modules.extend([(module.module_id, module)]))?;
+        reader.for_each_row(MAX_ROWS, |module: Module| modules.extend([(module.module_id, module)]))?;
         let mut functions = Vec::new();
-        for_each(reader, |function: Function| functions.push(function))?;
+        reader.for_each_row(MAX_ROWS, |function: Function| functions.push(function))?;
         let first_run = runs.first().copied().unwrap_or(next_run);
         Ok(Self { next_run, first_run, bundles: bundles(reader)?, functions, modules })
     }
@@ -73,19 +73,19 @@ impl Before {
 /// Bundles of launches that the capture has.
 fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, FinishError> {
     let mut runs = BTreeMap::new();
-    for_each(reader, |bundle: Bundle| {
+    reader.for_each_row(MAX_ROWS, |bundle: Bundle| {
         if bundle.refusal.is_none() {
             runs.insert(bundle.kernel_id, bundle.run_id);
         }
     })?;
     let mut bundles = BTreeMap::new();
-    for_each_unbounded(reader, |launch: Launch| {
+    reader.for_each_row(usize::MAX, |launch: Launch| {
         if let Some(run_id) = runs.get(&launch.kernel_id) {
             let function_id = launch.function_id;
             bundles.insert(launch.kernel_id, Bundled { run_id: *run_id, function_id, has_accesses: false });
         }
     })?;
-    for_each_unbounded(reader, |row: LaunchRun| {
+    reader.for_each_row(usize::MAX, |row: LaunchRun| {
         if row.request_count.unwrap_or(0) > 0
             && let Some(launch) = bundles.get_mut(&row.kernel_id)
         {
@@ -93,33 +93,6 @@ fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, Finish
         }
     })?;
     Ok(bundles)
-}
-
-/// Reads a table row by row. A capture of an earlier release may not have it.
-fn for_each_unbounded<R: Row>(reader: &CaptureReader, mut each: impl FnMut(R)) -> Result<(), FinishError> {
-    if !reader.tables().iter().any(|table| table.name == R::TABLE.name) {
-        return Ok(());
-    }
-    for batch in reader.read_table(R::TABLE.name)? {
-        let rows = R::read_all(&batch?).map_err(|cause| damaged::<R>(cause.to_string(), reader))?;
-        rows.into_iter().for_each(&mut each);
-    }
-    Ok(())
-}
-
-/// Reads a table of which rows are kept.
-fn for_each<R: Row>(reader: &CaptureReader, mut each: impl FnMut(R)) -> Result<(), FinishError> {
-    let mut count = 0;
-    for_each_unbounded(reader, |row| {
-        count += 1;
-        if count <= MAX_ROWS {
-            each(row);
-        }
-    })?;
-    if count > MAX_ROWS {
-        return Err(damaged::<R>(format!("it has more than {MAX_ROWS} rows"), reader).into());
-    }
-    Ok(())
 }
 
 fn damaged<R: Row>(cause: String, reader: &CaptureReader) -> CaptureError {

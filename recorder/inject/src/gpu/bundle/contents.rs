@@ -73,11 +73,6 @@ impl Contents {
     }
 }
 
-/// The hash of a page's content as rows hold it.
-pub fn short_hash(page: &Page) -> u64 {
-    blake3::hash(page).as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

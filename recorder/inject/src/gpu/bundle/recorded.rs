@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use stallmap_schema::hash::content_hash;
+
 use super::PAGE_SHIFT;
 use super::buffer::{Buffer, Read, windows};
 use super::candidates::Candidates;
@@ -106,7 +108,7 @@ pub fn changes(
             let before = saved.numbered.number(page).and_then(|number| saved.buffer.page(number));
             if touched.written.holds(page) || before.is_some_and(|before| before != now) {
                 let content = if touched.atomic.holds(page) { Some(add(now)?.content_id) } else { None };
-                changed.insert(page, Change { hash: contents::short_hash(now), content_id: content });
+                changed.insert(page, Change { hash: content_hash(now), content_id: content });
             }
         }
     }

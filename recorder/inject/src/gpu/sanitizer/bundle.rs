@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stallmap_config::{Config, KernelShape, Space, WhenFull};
 use stallmap_schema::cell::Blob;
+use stallmap_schema::hash::content_hash;
 use stallmap_schema::id::{Address, KernelId, RunId};
 use stallmap_schema::tables::replay::{Bundle, BundlePage, BundleSymbol};
 use stallmap_schema::word::{BundleMethod, LossKind};
@@ -15,7 +16,7 @@ use super::launch::Given;
 use super::{Instrument, own};
 use crate::gpu::bundle::buffer;
 use crate::gpu::bundle::candidates::{self, Candidates};
-use crate::gpu::bundle::contents::{Stored, short_hash};
+use crate::gpu::bundle::contents::Stored;
 use crate::gpu::bundle::memory::Map;
 use crate::gpu::bundle::pages::PageSet;
 use crate::gpu::bundle::ranges::Numbered;
@@ -262,7 +263,7 @@ impl Instrument {
                     offset_bytes: part.offset as u64,
                     size_bytes: u32::try_from(part.bytes).unwrap_or(u32::MAX),
                     content_id: add(&part.before)?.content_id,
-                    hash_after: part.after.as_ref().map(short_hash),
+                    hash_after: part.after.as_ref().map(|page| content_hash(page)),
                 });
             }
         }

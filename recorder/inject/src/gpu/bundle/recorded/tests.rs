@@ -133,7 +133,7 @@ proptest! {
             .map(|number| {
                 let content = after[at(number)];
                 let content_id = (is_observed && number % 3 == 0).then_some(u64::from(content));
-                (number + FIRST, Change { hash: contents::short_hash(&page(content)), content_id })
+                (number + FIRST, Change { hash: content_hash(&page(content)), content_id })
             })
             .collect();
         prop_assert_eq!(&changed, &expected);
