@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 /// What else there is to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a capture of what an interrupted recording left
+    /// Make a capture of what an interrupted recording left, or add what interrupted replays left
     Recover(Recover),
     /// Run recorded launches again, under other instruments, and add the results to their capture
     Replay(Replay),
@@ -177,10 +177,10 @@ pub(crate) struct Voice {
 /// The options of `recover`.
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// The folder that the recording left, NAME.stallmap.partial
+    /// The folder that the recording left, NAME.stallmap.partial, or that replays left, NAME.stallmap.replays
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The capture to write; the folder's name without `.partial` otherwise
+    /// The capture to write; the folder's name without its end otherwise
     #[arg(short, long, value_name = "NAME.stallmap")]
     pub output: Option<PathBuf>,
     /// Replace an existing capture

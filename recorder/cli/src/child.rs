@@ -1,9 +1,10 @@
 //! Runs the program as if we were not there: signals that end us reach it, and its end is our end.
 
-use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -17,6 +18,8 @@ use crate::message;
 
 /// Signals that ask a program to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+/// Signals to which a program may give a meaning of its own.
+const OTHERS: [i32; 2] = [SIGUSR1, SIGUSR2];
 
 /// The signals that reach us, passed on to the program while it runs.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +33,17 @@ struct State {
     program: Option<Pid>,
     /// The last signal that asked for the end.
     ending: Option<i32>,
-    /// Set when nothing but our own work is left: then a signal ends us, and this says what to do.
-    parting_words: Option<String>,
+    /// Set when nothing but our own work is left: then a signal ends us.
+    parting: Option<Parting>,
+}
+
+/// What a signal that ends us leads to.
+#[derive(Debug)]
+struct Parting {
+    /// Says what to do.
+    words: String,
+    /// Files and folders of ours that nobody needs.
+    leftovers: Vec<PathBuf>,
 }
 
 /// How a run of the program ended.
@@ -44,12 +56,19 @@ pub(crate) struct Ended {
 }
 
 impl Signals {
-    /// Takes over the signals that end a program, except those that whoever started us has turned off.
+    /// Takes over the signals that a program may want, except those that whoever started us has turned off.
     pub(crate) fn take() -> io::Result<Self> {
-        let ignored =
-            std::fs::read_to_string("/proc/self/status").map(|text| ignored(&text)).unwrap_or_default();
-        let taken =
-            ENDING.into_iter().chain([SIGUSR1, SIGUSR2]).filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        Self::take_over(ENDING.into_iter().chain(OTHERS))
+    }
+
+    /// Takes over those alone that end a program: what is run knows no others.
+    pub(crate) fn take_ending() -> io::Result<Self> {
+        Self::take_over(ENDING.into_iter())
+    }
+
+    fn take_over(signals: impl Iterator<Item = i32>) -> io::Result<Self> {
+        let ignored = fs::read_to_string("/proc/self/status").map(|text| ignored(&text)).unwrap_or_default();
+        let taken = signals.filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let mut origins = SignalsInfo::<WithOrigin>::new(taken)?;
         let signals = Self::default();
         let passing = signals.clone();
@@ -62,27 +81,36 @@ impl Signals {
         self.lock().ending
     }
 
-    /// From here on a signal ends us, after `words`.
-    pub(crate) fn only_us_left(&self, words: String) {
-        self.lock().parting_words = Some(words);
+    /// From here on a signal ends us, after `words`, and without `leftovers`.
+    pub(crate) fn only_us_left(&self, words: String, leftovers: Vec<PathBuf>) {
+        self.lock().parting = Some(Parting { words, leftovers });
     }
 
     /// Runs the program to its end; `Interrupted` where the end was asked for before its start.
     pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
+        let mut child = self.start(command)?;
+        Ok(Ended { process_id: child.id(), status: self.wait(&mut child)? })
+    }
+
+    /// Starts a program that gets our signals; `Interrupted` where the end was asked for before.
+    pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
         let mut state = self.lock();
         if state.ending.is_some() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         // No signal is between its start and the moment when we know it.
-        let mut child = command.spawn()?;
-        let process_id = child.id();
-        let pid = Pid::from_raw(process_id.cast_signed());
-        state.program = Some(pid);
-        drop(state);
+        let child = command.spawn()?;
+        state.program = Some(process(&child));
+        Ok(child)
+    }
+
+    /// Waits for the end of the program that was started.
+    pub(crate) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let pid = process(child);
         // Not reaped yet, so that no signal goes to a process that took its number.
         while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(nix::Error::EINTR) {}
         self.lock().program = None;
-        Ok(Ended { process_id, status: child.wait()? })
+        child.wait()
     }
 
     fn pass_on(&self, origin: &Origin) {
@@ -90,7 +118,11 @@ impl Signals {
         if ENDING.contains(&origin.signal) {
             state.ending = Some(origin.signal);
         }
-        if let Some(words) = &state.parting_words {
+        if let Some(Parting { words, leftovers }) = &state.parting {
+            for path in leftovers {
+                // Most of them are not there.
+                drop(fs::remove_dir_all(path).or_else(|_| fs::remove_file(path)));
+            }
             message::error(words);
             end_as(origin.signal);
         }
@@ -107,6 +139,10 @@ impl Signals {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn process(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }
 
 #[expect(clippy::exit, reason = "a signal ends the process from the thread that receives it")]

@@ -60,6 +60,12 @@ impl Failure {
         })
     }
 
+    /// Prints the failure as something that does not end the work.
+    pub(crate) fn warn(&self, what: impl Display) {
+        message::warning(format_args!("{what}: {}", self.chain()));
+        self.hints.iter().for_each(message::hint);
+    }
+
     /// Prints the failure; gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         message::error(self.chain());

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use stallmap_finish::error::FinishError;
 use stallmap_finish::summary::{BundleSummary, Progress, RunSummary, Summary};
+use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{Instrument, ReplayResult};
 
@@ -29,9 +30,7 @@ pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messa
     bar.finish_and_clear();
     let summary = finished.map_err(failure)?;
     if replaced {
-        // The old capture is there until the new one is whole.
-        let renamed = fs::rename(&place, output).with_context(|| format!("replace `{}`", output.display()));
-        renamed.map_err(Failure::not_written)?;
+        replace(&place, output)?;
     }
     messages.result(written(&summary, output));
     for warning in warnings(&summary) {
@@ -52,11 +51,25 @@ pub(crate) fn append(
     let appended = stallmap_finish::append(capture, folder, &place, &|progress| show(&bar, progress));
     bar.finish_and_clear();
     let summary = appended.map_err(failure)?;
-    let renamed = fs::rename(&place, output).with_context(|| format!("replace `{}`", output.display()));
-    renamed.map_err(Failure::not_written)?;
+    replace(&place, output)?;
     messages.result(written(&summary, output));
     warnings(&summary).into_iter().for_each(message::warning);
     Ok(())
+}
+
+/// What an end in the middle of writing leaves.
+pub(crate) fn leftovers(output: &Path) -> Vec<PathBuf> {
+    let place = beside(output);
+    vec![CaptureWriter::staging(output), CaptureWriter::staging(&place), place]
+}
+
+/// Puts a capture that is whole in the place of the old one, which is there until then.
+fn replace(place: &Path, output: &Path) -> Result<(), Failure> {
+    let renamed = fs::rename(place, output).with_context(|| format!("replace `{}`", output.display()));
+    renamed.map_err(|error| {
+        drop(fs::remove_file(place));
+        Failure::not_written(error)
+    })
 }
 
 /// A name in the same folder that nobody else uses.

@@ -11,6 +11,8 @@ use crate::exit::Failure;
 
 /// The end of the folder's name.
 const SUFFIX: &str = ".partial";
+/// The end of the name of the folder of replays.
+const REPLAYS: &str = ".replays";
 
 /// A recording's folder.
 #[derive(Debug)]
@@ -22,20 +24,15 @@ impl Folder {
     /// Makes the folder for the capture at `output`; `force` gives up what stands in the way.
     pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
         check_output(output, force)?;
-        let recover = |path: &Path| {
-            format!("run `stallmap-record recover {}`, or give it up with --force", path.display())
-        };
-        Self::make(&of_output(output), force, recover)
+        Self::make(&of_output(output), force)
     }
 
     /// Makes the folder for replays that go into the capture at `output`.
     pub(crate) fn of_replays(output: &Path, force: bool) -> Result<Self, Failure> {
-        let mut name = output.as_os_str().to_owned();
-        name.push(".replays");
-        Self::make(Path::new(&name), force, |_| "replay again with --force, which gives it up".to_owned())
+        Self::make(&with_suffix(output, REPLAYS), force)
     }
 
-    fn make(path: &Path, force: bool, hint: impl Fn(&Path) -> String) -> Result<Self, Failure> {
+    fn make(path: &Path, force: bool) -> Result<Self, Failure> {
         let path = absolute(path).map_err(Failure::before)?;
         if force && path.is_dir() {
             let removed = fs::remove_dir_all(&path);
@@ -45,7 +42,8 @@ impl Folder {
             Ok(()) => Ok(Self { path }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let text = anyhow!("an earlier recording was not finished: `{}`", path.display());
-                Err(Failure::before(text).hint(hint(&path)))
+                let recover = format!("stallmap-record recover {}", path.display());
+                Err(Failure::before(text).hint(format_args!("run `{recover}`, or give it up with --force")))
             }
             Err(error) => {
                 let text =
@@ -89,14 +87,27 @@ impl Folder {
 
 /// The recording's folder of the capture at `output`.
 pub(crate) fn of_output(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(SUFFIX);
-    PathBuf::from(name)
+    with_suffix(output, SUFFIX)
 }
 
 /// The capture that a recording's folder is of, where its name says so.
 pub(crate) fn output_of(folder: &Path) -> Option<PathBuf> {
-    let name = folder.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    without_suffix(folder, SUFFIX)
+}
+
+/// The capture that replays in a folder go into, where its name says so.
+pub(crate) fn output_of_replays(folder: &Path) -> Option<PathBuf> {
+    without_suffix(folder, REPLAYS)
+}
+
+fn with_suffix(output: &Path, suffix: &str) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn without_suffix(folder: &Path, suffix: &str) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?.strip_suffix(suffix)?;
     Some(folder.with_file_name(OsString::from(name)))
 }
 

@@ -47,7 +47,10 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(program_code));
     }
     let recover = format!("stallmap-record recover {}", folder.path().display());
-    signals.only_us_left(format!("interrupted before the capture was written; run `{recover}`"));
+    signals.only_us_left(
+        format!("interrupted before the capture was written; run `{recover}`"),
+        finishing::leftovers(output),
+    );
     match finishing::finish(folder.path(), output, options.method.force, messages) {
         Ok(()) => {
             if !options.method.keep {

@@ -1,13 +1,15 @@
-//! `recover`: makes a capture of what an interrupted recording left; the folder stays.
+//! `recover`: makes a capture of what an interrupted recording left; the folder stays. What interrupted replays left is
+//! added to their capture, and that folder goes: added twice, they would count twice.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 
 use crate::args::Recover;
 use crate::exit::Failure;
 use crate::message::Messages;
-use crate::{finishing, folder};
+use crate::{finishing, folder, replay};
 
 /// Writes the capture, and says what was lost.
 pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
@@ -15,6 +17,9 @@ pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
     if !path.is_dir() {
         let text = anyhow!("no recording's folder is there: `{}`", path.display());
         return Err(Failure::before(text).hint("it is named after the capture: NAME.stallmap.partial"));
+    }
+    if let Some(output) = folder::output_of_replays(path) {
+        return recover_replays(options, &output);
     }
     let Some(output) = options.output.clone().or_else(|| folder::output_of(path)) else {
         let text = anyhow!("the folder's name says no capture: `{}`", path.display());
@@ -24,5 +29,19 @@ pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
     let messages = Messages(options.voice);
     finishing::finish(path, &output, options.force, messages)?;
     messages.result(format_args!("the folder is kept: `{}`", path.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds the replays to the capture that they are of.
+fn recover_replays(options: &Recover, output: &Path) -> Result<ExitCode, Failure> {
+    let path = &options.folder;
+    let capture = replay::capture_of(path).map_err(Failure::before)?;
+    let output = options.output.as_deref().unwrap_or(output);
+    if std::path::absolute(output).ok().as_ref() != Some(&capture) {
+        folder::check_output(output, options.force)?;
+    }
+    finishing::append(&capture, path, output, Messages(options.voice))?;
+    let removed = std::fs::remove_dir_all(path).with_context(|| format!("remove `{}`", path.display()));
+    removed.map_err(Failure::not_written)?;
     Ok(ExitCode::SUCCESS)
 }

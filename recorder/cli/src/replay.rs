@@ -9,15 +9,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
 use stallmap_inject::gpu::counters::sets;
 use stallmap_replay::bundle::{Bundle, Bundles};
 use stallmap_replay::plan::{Outcome, Plan, Translation};
+use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::KernelId;
 
-use crate::exit::Failure;
+use crate::child::Signals;
+use crate::exit::{self, Failure};
 use crate::finishing;
 use crate::folder::{self, Folder};
 use crate::message::{self, Messages};
@@ -26,8 +29,9 @@ use options::{Cache, Instrument as Wanted};
 pub(crate) use options::{Replay, Worker};
 pub(crate) use worker::work;
 use workers::Workers;
+pub(crate) use workers::capture_of;
 
-/// Some launches were not verified.
+/// Some launches were not verified, or not measured.
 const NOT_VERIFIED: u8 = 1;
 /// Replays of a launch without an instrument.
 const NATIVE_REPEATS: u32 = 3;
@@ -52,20 +56,35 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     if options.output.is_some() {
         folder::check_output(&output, options.force)?;
     }
+    let signals = Signals::take_ending().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::of_replays(&output, options.force)?;
-    let mut round = Round::new(options, &folder, messages);
+    let recover = format!("stallmap-record recover {}", folder.path().display());
+    let mut round = Round::new(options, &folder, &signals, messages);
     let outcomes = match round.all(&bundles) {
         Ok(outcomes) => outcomes,
+        Err(failure) if round.has_replayed => {
+            return Err(failure.hint(format_args!("what was replayed is kept: run `{recover}`")));
+        }
         Err(failure) => {
-            folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+            remove(&folder);
             return Err(failure);
         }
     };
-    finishing::append(&options.capture, folder.path(), &output, messages)?;
+    let is_whole = !round.has_failed;
+    let words =
+        format!("interrupted before the results were in the capture, which is as it was; run `{recover}`");
+    signals.only_us_left(words, finishing::leftovers(&output));
+    finishing::append(&options.capture, folder.path(), &output, messages)
+        .map_err(|failure| failure.hint(format_args!("what was replayed is kept: run `{recover}`")))?;
     if !options.keep {
-        folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+        remove(&folder);
     }
-    Ok(conclude(&bundles, &outcomes, messages))
+    let all_good = conclude(&bundles, &outcomes, messages);
+    Ok(if all_good && is_whole { ExitCode::SUCCESS } else { ExitCode::from(NOT_VERIFIED) })
+}
+
+fn remove(folder: &Folder) {
+    folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
 }
 
 /// What is written about these replays.
@@ -95,17 +114,13 @@ fn describe(options: &Replay) -> Recording {
 
 /// Reads the bundles that were asked for.
 fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
-    let unreadable = |error: &dyn std::fmt::Display| Failure::before(anyhow!("{error}"));
-    let capture = CaptureReader::open(&options.capture).map_err(|error| unreadable(&error))?;
-    let mut bundles = Bundles::read(&capture).map_err(|error| unreadable(&error))?;
+    let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
+    let mut bundles = Bundles::read(&capture).map_err(unreadable)?;
     let all = bundles.bundles.len();
-    if all == 0 {
-        let text = anyhow!("no launch can be replayed: `{}` holds no bundles", options.capture.display());
-        return Err(Failure::before(text).hint("record the program with `stallmap-record --replay`"));
-    }
-    let name = options.selection.kernels.as_deref().map(Regex::new).transpose();
-    let name = name.map_err(|error| unreadable(&error))?;
     let launches: BTreeSet<u64> = options.selection.launches.iter().copied().collect();
+    check_launches(&options.capture, &bundles, &launches)?;
+    let name = options.selection.kernels.as_deref().map(Regex::new).transpose();
+    let name = name.map_err(|error| Failure::before(error.into()))?;
     bundles.bundles.retain(|kernel_id, bundle| {
         (launches.is_empty() || launches.contains(&kernel_id.0))
             && name.as_ref().is_none_or(|name| finds(name, bundle))
@@ -116,6 +131,36 @@ fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles)
     }
     messages.step(format_args!("{} of {all} bundled launches are replayed", bundles.bundles.len()));
     Ok((capture, bundles))
+}
+
+fn unreadable(error: CaptureError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::before(error.into());
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Refuses a capture without bundles, and launches that are none of them.
+fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -> Result<(), Failure> {
+    let path = capture.display();
+    if bundles.bundles.is_empty() {
+        let refused = bundles.refusals.len();
+        let Some(reason) = bundles.refusals.values().next() else {
+            let text = anyhow!("no launch can be replayed: the capture holds no bundles: `{path}`");
+            return Err(Failure::before(text).hint("record the program with `stallmap-record --replay`"));
+        };
+        let text = anyhow!("none of the {refused} launches can be replayed: `{path}`: {reason}");
+        return Err(Failure::before(text).hint("the capture's table `bundle` has the reason of each"));
+    }
+    let known = |launch: &&u64| bundles.bundles.contains_key(&KernelId(**launch));
+    let Some(unknown) = launches.iter().find(|launch| !known(launch)) else { return Ok(()) };
+    let reason =
+        bundles.refusals.get(&KernelId(*unknown)).map_or("it is no bundle of the capture", String::as_str);
+    let text = anyhow!("launch {unknown} cannot be replayed: {reason}");
+    let query = "SELECT kernel_id FROM bundle WHERE refusal IS NULL";
+    Err(Failure::before(text).hint(format_args!("those that can: `stallmap sql {path} -c '{query}'`")))
 }
 
 fn finds(name: &Regex, bundle: &Bundle) -> bool {
@@ -131,7 +176,10 @@ fn export(
 ) -> Result<ExitCode, Failure> {
     for bundle in bundles.bundles.values() {
         let path = stallmap_replay::export::export(capture, bundle, folder);
-        let path = path.map_err(|error| Failure::before(anyhow!(error).context("export a launch")))?;
+        let path = path.map_err(|error| {
+            let text = anyhow!(error).context(format!("export launch {}", bundle.kernel_id.0));
+            Failure::before(text).hint("name a folder that can be written and has no such launch yet")
+        })?;
         messages.result(format_args!("wrote `{}`: {}", path.display(), bundle.name));
     }
     Ok(ExitCode::SUCCESS)
@@ -141,28 +189,40 @@ fn export(
 struct Round<'a> {
     options: &'a Replay,
     folder: &'a Folder,
+    signals: &'a Signals,
     messages: Messages,
     recording: Recording,
+    /// Whether any launch was replayed.
+    has_replayed: bool,
+    /// Whether an instrument measured nothing.
+    has_failed: bool,
 }
 
 impl<'a> Round<'a> {
-    fn new(options: &'a Replay, folder: &'a Folder, messages: Messages) -> Self {
+    fn new(options: &'a Replay, folder: &'a Folder, signals: &'a Signals, messages: Messages) -> Self {
         let recording = describe(options);
-        Self { options, folder, messages, recording }
+        Self { options, folder, signals, messages, recording, has_replayed: false, has_failed: false }
     }
 
-    /// Every instrument in turn; what the launches came to without any.
+    /// Every instrument in turn; what the launches came to without any. Where one fails, the others' results count.
     fn all(&mut self, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
         let plan = self.plan(Instrument::Native, kernels)?;
         let native = self.run(Instrument::Native, None, plan)?;
         let good: Vec<&Outcome> = native.values().filter(|outcome| outcome.good > 0).collect();
         for &wanted in &self.options.selection.instrument {
-            match wanted {
-                Wanted::Native => {}
-                Wanted::PcSamples => self.samples(&good)?,
-                Wanted::Counters => self.under(Instrument::Counters, &good)?,
-                Wanted::Accesses => self.under(Instrument::Accesses, &good)?,
+            let measured = match wanted {
+                Wanted::Native => Ok(()),
+                Wanted::PcSamples => self.samples(&good),
+                Wanted::Counters => self.under(Instrument::Counters, &good),
+                Wanted::Accesses => self.under(Instrument::Accesses, &good),
+            };
+            match measured {
+                Err(failure) if self.signals.ending().is_none() => {
+                    self.has_failed = true;
+                    failure.warn(format_args!("{} were not all measured", wanted.words()));
+                }
+                measured => measured?,
             }
         }
         Ok(native)
@@ -252,14 +312,24 @@ impl<'a> Round<'a> {
         let mut workers = Workers {
             folder: self.folder,
             recording: &mut self.recording,
+            signals: self.signals,
             messages: self.messages,
             progress: &progress,
             patience,
+            has_replayed: &mut self.has_replayed,
         };
         let outcomes = workers.run(&config, plan);
         progress.finish_and_clear();
-        outcomes
+        match self.signals.ending() {
+            Some(signal) => Err(interrupted(signal)),
+            None => outcomes,
+        }
     }
+}
+
+fn interrupted(signal: i32) -> Failure {
+    let code = u8::try_from(128 + signal).unwrap_or(exit::NOT_STARTED);
+    Failure::new(code, anyhow!("interrupted: the capture is as it was"))
 }
 
 /// The period for a launch of a duration.
@@ -277,8 +347,8 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds.clamp(0.0, 1e9) * 1e9) as u64
 }
 
-/// Says what came of it.
-fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> ExitCode {
+/// Says what came of it, and whether every launch did what was recorded.
+fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> bool {
     let good = outcomes.values().filter(|outcome| outcome.good > 0).count();
     let unstable =
         outcomes.values().filter(|outcome| outcome.good > 0 && !outcome.unstable.is_empty()).count();
@@ -294,7 +364,7 @@ fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Mess
     for (reason, count) in &reasons {
         message::warning(format_args!("{count} launches were not verified: {reason}"));
     }
-    if good == all { ExitCode::SUCCESS } else { ExitCode::from(NOT_VERIFIED) }
+    good == all
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 #[path = "cli/run.rs"]
 mod run;
 
+#[path = "../../../schema/examples/tiny_capture/tiny.rs"]
+mod tiny;
+
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/program.rs"]
@@ -14,3 +17,5 @@ mod readme;
 mod recording;
 #[path = "cli/refusals.rs"]
 mod refusals;
+#[path = "cli/replay.rs"]
+mod replay;

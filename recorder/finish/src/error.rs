@@ -47,7 +47,8 @@ impl FinishError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoRecording { .. } => Some(
-                "name the folder `NAME.stallmap.partial` that the recording left beside its output"
+                "name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that \
+                 replays left, `NAME.stallmap.replays`"
                     .to_owned(),
             ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {

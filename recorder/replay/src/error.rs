@@ -48,6 +48,14 @@ pub enum ReplayError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The plan of a worker cannot be read.
+    #[error("failed to read the plan `{path}`: {cause}", path = .path.display())]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: String,
+    },
     /// Recorded addresses are not free in this process; in another one they may be.
     #[error("failed to reserve {mib} MiB at {address:#x}: the addresses are taken")]
     Taken {

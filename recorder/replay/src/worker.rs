@@ -251,10 +251,6 @@ impl<'a> Worker<'a> {
     }
 
     fn count(&self, profiler: &mut Profiler, ready: &Ready, repeat: u32) -> Result<(), GpuError> {
-        // Code goes into caches that no flush empties. Every pass shall find it there, or the first would count its way
-        // in, and hit rates would be made of passes that differ.
-        ready.memory.restore(self.gpu, self.contents)?;
-        self.launch(ready, false)?;
         let mut fault = None;
         let measured = profiler.measure(
             &mut || {

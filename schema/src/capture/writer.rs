@@ -59,6 +59,12 @@ impl CaptureWriter {
         Ok(Self { output: output.to_owned(), form, staging, tables, copied, files })
     }
 
+    /// The folder beside an output that a kill of this process leaves.
+    pub fn staging(output: &Path) -> PathBuf {
+        let name = output.file_name().unwrap_or_default().to_string_lossy();
+        output.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+    }
+
     /// Appends rows to a table. Rows must come in the table's order; tables may grow side by side.
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
         if self.copied.contains_key(table) {
@@ -264,11 +270,10 @@ pub(super) struct Staging(pub(super) PathBuf);
 
 impl Staging {
     pub(super) fn beside(output: &Path) -> Result<Self, CaptureError> {
-        let Some(name) = output.file_name() else {
+        if output.file_name().is_none() {
             return Err(CaptureError::refused("capture", "the path names no file", output));
-        };
-        let staged = format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id());
-        let path = output.with_file_name(staged);
+        }
+        let path = CaptureWriter::staging(output);
         fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
         Ok(Self(path))
     }

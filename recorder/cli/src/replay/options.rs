@@ -22,9 +22,11 @@ which is replaced when all is done.
 
 Exit codes:
   0    every launch that was asked for was replayed and verified
-  1    some were not; the capture says which, and why
-  124  the capture could not be written
-  125  nothing was replayed: wrong options, no bundles, no GPU";
+  1    some were not, or an instrument failed; the capture says which, and why
+  124  the capture could not be written; what was replayed is kept for `recover`
+  125  nothing was replayed: wrong options, no bundles, no GPU
+  128 + the signal that interrupted it; the capture is as it was, and what was
+       replayed is kept for `recover`";
 
 /// The options of `replay`.
 #[derive(Debug, Args)]
@@ -88,11 +90,12 @@ pub(crate) struct Extent {
     /// Replays of each launch: for samples the most (2000 otherwise), else all (3 without an instrument, else 1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Sample until the share of every instruction with 2 % of a launch's samples or more is known to so many percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    /// Sample until the share of every instruction with 2 % of a launch's samples or more, or of the largest, is known to
+    /// so many percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = positive)]
     pub precision: f64,
-    /// Sample a launch for so many seconds at most
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    /// Begin no further replay of a launch under an instrument after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub budget: f64,
     /// Sample every 2^EXP cycles; chosen by the launch's duration otherwise
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
@@ -105,7 +108,7 @@ pub(crate) struct Extent {
     #[arg(long)]
     pub translate: bool,
     /// End a process that replays one launch for more than so many seconds beyond its budget
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive)]
     pub timeout: f64,
 }
 
@@ -122,6 +125,18 @@ pub(crate) enum Instrument {
     Accesses,
 }
 
+impl Instrument {
+    /// What it gives, in messages.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Native => "durations",
+            Self::PcSamples => "stall samples",
+            Self::Counters => "counters",
+            Self::Accesses => "accesses",
+        }
+    }
+}
+
 /// The state of the caches before a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Cache {
@@ -136,4 +151,23 @@ pub(crate) enum Cache {
 pub(crate) struct Worker {
     /// Its plan
     pub plan: PathBuf,
+}
+
+/// Reads a number of seconds or percent.
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    if number > 0.0 && number.is_finite() { Ok(number) } else { Err("use a number above 0".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_percent_are_positive() {
+        assert_eq!([positive("2"), positive("0.5")], [Ok(2.0), Ok(0.5)]);
+        for wrong in ["0", "-1", "inf", "nan", "1s", ""] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
+    }
 }

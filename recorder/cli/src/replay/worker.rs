@@ -1,8 +1,12 @@
 //! `replay-worker`: the process that `replay` starts for an instrument. Standard output is its channel.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use stallmap_replay::error::ReplayError;
 use stallmap_replay::plan::{Event, Plan};
 use stallmap_replay::worker;
 
@@ -10,10 +14,10 @@ use super::options::Worker;
 
 /// Replays what the plan says.
 pub(crate) fn work(options: &Worker) -> ExitCode {
-    let plan = std::fs::read(&options.plan).map_err(|error| error.to_string());
-    let plan = plan.and_then(|json| serde_json::from_slice::<Plan>(&json).map_err(|error| error.to_string()));
-    let result = plan.and_then(|plan| worker::work(&plan, &mut say).map_err(|error| error.to_string()));
-    match result {
+    // Without a parent nobody needs the results. A system that does not know this keeps the worker until it is done.
+    prctl::set_pdeathsig(Signal::SIGKILL).ok();
+    let result = read(&options.plan).and_then(|plan| worker::work(&plan, &mut say));
+    match result.map_err(|error| error.to_string()) {
         Ok(()) => {
             say(&Event::Done);
             ExitCode::SUCCESS
@@ -23,6 +27,12 @@ pub(crate) fn work(options: &Worker) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn read(path: &Path) -> Result<Plan, ReplayError> {
+    let failed = |cause: String| ReplayError::Plan { path: path.to_owned(), cause };
+    let json = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_slice(&json).map_err(|error| failed(error.to_string()))
 }
 
 /// Writes a line; a parent that is gone needs none.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use stallmap_config::{Config, Pass, Recording, VARIABLE};
 use stallmap_replay::plan::{Event, Outcome, Plan, Translation};
 
+use crate::child::Signals;
 use crate::exit::Failure;
 use crate::folder::Folder;
 use crate::message::{self, Messages};
@@ -20,15 +21,20 @@ use crate::passes::now_ns;
 
 /// Processes that may find the addresses taken before pointers are translated: each has its own layout by chance.
 const TRIES: u32 = 4;
+/// A worker's plan, in the folder of the replays.
+const PLAN_FILE: &str = "plan.json";
 
 /// Starts workers and hears what they say.
 pub(super) struct Workers<'a> {
     pub(super) folder: &'a Folder,
     pub(super) recording: &'a mut Recording,
+    pub(super) signals: &'a Signals,
     pub(super) messages: Messages,
     pub(super) progress: &'a ProgressBar,
     /// How long a launch may take before its process is ended.
     pub(super) patience: Duration,
+    /// Set when a launch was replayed.
+    pub(super) has_replayed: &'a mut bool,
 }
 
 /// How a worker ended.
@@ -59,7 +65,11 @@ impl Workers<'_> {
             }
             left.retain(|kernel_id| !done.contains_key(kernel_id));
             let nothing_done = done.is_empty();
+            *self.has_replayed |= !nothing_done;
             outcomes.append(&mut done);
+            if self.signals.ending().is_some() {
+                break;
+            }
             match end {
                 End::Done if nothing_done && !left.is_empty() => {
                     return Err(Failure::before(anyhow!("a worker ended without replaying anything")));
@@ -75,7 +85,7 @@ impl Workers<'_> {
                     outcomes.insert(kernel_id, Outcome { kernel_id, detail, ..Outcome::default() });
                     plan.failed.insert(kernel_id, reason);
                 }
-                End::Broken(None, reason) if nothing_done => {
+                End::Broken(None, reason) if nothing_done && !left.is_empty() => {
                     return Err(Failure::before(anyhow!("a worker failed: {reason}"))
                         .hint("`stallmap-record doctor` says what this machine lacks"));
                 }
@@ -93,7 +103,7 @@ impl Workers<'_> {
         outcomes: &mut BTreeMap<u64, Outcome>,
     ) -> Result<End, Failure> {
         let started_ns = now_ns();
-        let mut child = start(config, plan, self.folder.path()).map_err(Failure::before)?;
+        let mut child = self.start(config, plan).map_err(Failure::before)?;
         let process_id = child.id();
         let lines = lines(&mut child);
         let end = self.listen(&lines, outcomes);
@@ -101,7 +111,7 @@ impl Workers<'_> {
             // It may have ended by itself.
             drop(child.kill());
         }
-        let status = child.wait().context("wait for a worker").map_err(Failure::before)?;
+        let status = self.signals.wait(&mut child).context("wait for a worker").map_err(Failure::before)?;
         let end = match end {
             End::Broken(kernel_id, reason) if reason.is_empty() => {
                 End::Broken(kernel_id, format!("the replaying process ended: {status}"))
@@ -128,10 +138,11 @@ impl Workers<'_> {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => {
                     let seconds = self.patience.as_secs();
-                    return End::Broken(
-                        current,
-                        format!("no end after {seconds} s: it may wait for other work"),
-                    );
+                    let reason = match current {
+                        Some(_) => format!("no end after {seconds} s: it may wait for other work"),
+                        None => format!("no answer after {seconds} s"),
+                    };
+                    return End::Broken(current, reason);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return end.unwrap_or(End::Broken(current, String::new()));
@@ -153,16 +164,24 @@ impl Workers<'_> {
             }
         }
     }
+
+    fn start(&self, config: &Config, plan: &Plan) -> anyhow::Result<Child> {
+        let path = self.folder.path().join(PLAN_FILE);
+        fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
+        let executable = std::env::current_exe().context("find this executable")?;
+        let mut command = Command::new(executable);
+        command.arg("replay-worker").arg(&path).env(VARIABLE, config.to_json()?);
+        command.env_remove("CUDA_INJECTION64_PATH").stdin(Stdio::null()).stdout(Stdio::piped());
+        self.signals.start(&mut command).context("start a worker")
+    }
 }
 
-fn start(config: &Config, plan: &Plan, folder: &Path) -> anyhow::Result<Child> {
-    let path = folder.join("plan.json");
-    fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
-    let executable = std::env::current_exe().context("find this executable")?;
-    let mut command = Command::new(executable);
-    command.arg("replay-worker").arg(&path).env(VARIABLE, config.to_json()?);
-    command.env_remove("CUDA_INJECTION64_PATH").stdin(Stdio::null()).stdout(Stdio::piped());
-    command.spawn().context("start a worker")
+/// The capture whose launches the replays in a folder are of.
+pub(crate) fn capture_of(folder: &Path) -> anyhow::Result<PathBuf> {
+    let path = folder.join(PLAN_FILE);
+    let json = fs::read(&path).with_context(|| format!("read `{}`", path.display()))?;
+    let plan: Plan = serde_json::from_slice(&json).with_context(|| format!("read `{}`", path.display()))?;
+    Ok(plan.capture)
 }
 
 /// The lines of a worker's standard output, read on a thread of their own.

@@ -11,11 +11,8 @@ use super::run::Place;
 fn the_readme_holds_the_help() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
     let text = fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once("```text\n").unwrap();
-    let (_, after) = rest.split_once("```\n<!-- end -->").unwrap();
-    let output = Place::new().command(&["-h"]).output().unwrap();
-    let help: Vec<&str> = str::from_utf8(&output.stdout).unwrap().lines().map(str::trim_end).collect();
-    let expected = format!("{before}```text\n{}\n```\n<!-- end -->{after}", help.join("\n"));
+    let expected = with_help(&text, "<!-- help:", &["-h"]);
+    let expected = with_help(&expected, "<!-- help of replay:", &["replay", "-h"]);
     if env::var_os("UPDATE").is_some() {
         fs::write(&path, &expected).unwrap();
     }
@@ -23,4 +20,14 @@ fn the_readme_holds_the_help() {
     for part in [Part::Driver, Part::Sanitizer, Part::Cupti, Part::Nvrtc, Part::Nvcc] {
         assert!(expected.contains(part.variable()), "{} is not explained", part.variable());
     }
+}
+
+/// The text with what a command says in the block behind a mark.
+fn with_help(text: &str, mark: &str, words: &[&str]) -> String {
+    let (before, rest) = text.split_once(mark).unwrap();
+    let (comment, rest) = rest.split_once("```text\n").unwrap();
+    let (_, after) = rest.split_once("```\n<!-- end -->").unwrap();
+    let output = Place::new().command(words).output().unwrap();
+    let help: Vec<&str> = str::from_utf8(&output.stdout).unwrap().lines().map(str::trim_end).collect();
+    format!("{before}{mark}{comment}```text\n{}\n```\n<!-- end -->{after}", help.join("\n"))
 }

@@ -11,6 +11,7 @@ use super::run::Place;
 fn help() {
     assert_snapshot!("help", Place::new().run(&["--help"]));
     assert_snapshot!("help_recover", Place::new().run(&["recover", "--help"]));
+    assert_snapshot!("help_replay", Place::new().run(&["replay", "--help"]));
     assert_snapshot!("help_doctor", Place::new().run(&["doctor", "--help"]));
 }
 
@@ -277,7 +278,7 @@ fn recover_needs_a_recording() {
     --- stdout
     --- stderr
     stallmap-record: error: write the capture: no recording found: it holds no run's folder: `folder`
-    stallmap-record: hint: name the folder `NAME.stallmap.partial` that the recording left beside its output
+    stallmap-record: hint: name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
     ");
     fs::create_dir(place.path("b.stallmap.partial")).unwrap();
     fs::write(place.path("b.stallmap"), "precious").unwrap();

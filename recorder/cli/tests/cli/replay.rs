@@ -1,0 +1,376 @@
+//! `replay` as far as it goes without a GPU: what is refused, exported, left behind.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use std::{fs, thread};
+
+use insta::assert_snapshot;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::recording::RunFact;
+use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::replay::Replay;
+use stallmap_schema::word::ReplayResult;
+
+use super::run::Place;
+use super::tiny;
+
+/// The one launch of the capture below that can be replayed, and one that cannot.
+const BUNDLE: &str = "1099511627777";
+const OTHER: &str = "1099511627778";
+
+/// A place with a capture, `a.stallmap`, that holds one bundle.
+fn place() -> Place {
+    let place = Place::new();
+    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    place
+}
+
+/// What `replay` of that capture says; the capture is untouched and nothing is beside it.
+#[track_caller]
+fn refused(options: &[&str]) -> String {
+    let place = place();
+    let before = fs::read(place.path("a.stallmap")).unwrap();
+    let shown = place.run(&[&["replay", "a.stallmap"], options].concat());
+    assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
+    assert_eq!(place.names(), ["a.stallmap"]);
+    shown
+}
+
+#[test]
+fn captures_that_cannot_be_replayed() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["replay", "gone.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: open capture: No such file or directory (os error 2): `gone.stallmap`
+    stallmap-record: hint: check the path
+    ");
+    fs::write(place.path("text.stallmap"), "text").unwrap();
+    assert_snapshot!(place.run(&["replay", "text.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: not a stallmap capture: it is not a ZIP file: `text.stallmap`
+    stallmap-record: hint: a capture is made by `stallmap-record -o NAME.stallmap -- PROGRAM`
+    ");
+    let known_truth = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/known_truth.stallmap");
+    fs::copy(known_truth, place.path("known_truth.stallmap")).unwrap();
+    assert_snapshot!(place.run(&["replay", "known_truth.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: no launch can be replayed: the capture holds no bundles: `known_truth.stallmap`
+    stallmap-record: hint: record the program with `stallmap-record --replay`
+    ");
+    assert_eq!(place.names(), ["known_truth.stallmap", "text.stallmap"]);
+}
+
+#[test]
+fn launches_that_are_not_there() {
+    assert_snapshot!(refused(&["--launches", "7"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: launch 7 cannot be replayed: it is no bundle of the capture
+    stallmap-record: hint: those that can: `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
+    ");
+    assert_snapshot!(refused(&["--launches", &[BUNDLE, OTHER].join(",")]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: launch 1099511627778 cannot be replayed: it is no bundle of the capture
+    stallmap-record: hint: those that can: `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
+    ");
+    assert_snapshot!(refused(&["--kernels", "gemm"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: none of the 1 bundled launches is selected
+    stallmap-record: hint: see --kernels and --launches
+    ");
+}
+
+#[test]
+fn wrong_options() {
+    assert_snapshot!(refused(&["--kernels", "("]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value '(' for '--kernels <REGEX>': regex parse error:
+        (
+        ^
+    error: unclosed group
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(refused(&["--budget", "0"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value '0' for '--budget <SECONDS>': use a number above 0
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(refused(&["--repeat", "0"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value '0' for '--repeat <N>': 0 is not in 1..=4294967295
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(refused(&["--instrument", "hope"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    error: invalid value 'hope' for '--instrument <INSTRUMENT,...>'
+      [possible values: native, pc-samples, counters, accesses]
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn what_exists_is_not_replaced() {
+    let place = place();
+    fs::write(place.path("b.stallmap"), "precious").unwrap();
+    assert_snapshot!(place.run(&["replay", "a.stallmap", "-o", "b.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: the output exists: `b.stallmap`
+    stallmap-record: hint: choose another name, or replace it with --force
+    ");
+    fs::remove_file(place.path("b.stallmap")).unwrap();
+    fs::create_dir(place.path("b.stallmap.replays")).unwrap();
+    assert_snapshot!(place.run(&["replay", "a.stallmap", "-o", "b.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: an earlier recording was not finished: `[FOLDER]/b.stallmap.replays`
+    stallmap-record: hint: run `stallmap-record recover [FOLDER]/b.stallmap.replays`, or give it up with --force
+    ");
+    assert_eq!(place.names(), ["a.stallmap", "b.stallmap.replays"]);
+}
+
+#[test]
+fn a_launch_becomes_a_program() {
+    let place = place();
+    assert_snapshot!(place.run(&["replay", "a.stallmap", "--export", "out"]), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: wrote `out/launch-1099511627777`: _Z3addPff
+    ");
+    let mut names: Vec<_> = fs::read_dir(place.path(&format!("out/launch-{BUNDLE}"))).unwrap().collect();
+    names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+    let names = names.into_iter().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["contents.bin", "kernel.cubin", "launch.h", "pages.bin", "replay.c"]
+    );
+    assert_snapshot!(place.run(&["replay", "a.stallmap", "--export", "out"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: export launch 1099511627777: failed to create folder `out/launch-1099511627777`: File exists (os error 17)
+    stallmap-record: hint: name a folder that can be written and has no such launch yet
+    ");
+    assert_snapshot!(place.run(&["replay", "a.stallmap", "--export", "a.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: export launch 1099511627777: failed to create folder `a.stallmap`: File exists (os error 17)
+    stallmap-record: hint: name a folder that can be written and has no such launch yet
+    ");
+    assert_eq!(place.names(), ["a.stallmap", "out"]);
+}
+
+/// Without a driver the first worker says what is missing; with one, the cubin of this capture is what is wrong.
+#[test]
+fn without_a_driver() {
+    if Place::new().run(&["doctor", "--json"]).contains("\"name\": \"devices\"") {
+        return;
+    }
+    assert_snapshot!(refused(&[]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
+    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    ");
+    assert_snapshot!(refused(&["--instrument", "accesses", "-q", "--force", "--keep"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
+    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    ");
+}
+
+#[test]
+fn workers_answer_in_json() {
+    let place = place();
+    let run = |words: &[&str]| place.run(&[&["replay-worker"], words].concat());
+    assert_snapshot!(run(&["gone.json"]), @r#"
+    exit code 1
+    --- stdout
+    {"event":"failed","detail":"failed to read the plan `gone.json`: No such file or directory (os error 2)"}
+    --- stderr
+    "#);
+    fs::write(place.path("plan.json"), "{\"capture\": 7}").unwrap();
+    assert_snapshot!(run(&["plan.json"]), @r#"
+    exit code 1
+    --- stdout
+    {"event":"failed","detail":"failed to read the plan `plan.json`: invalid type: integer `7`, expected path string at line 1 column 13"}
+    --- stderr
+    "#);
+    let plan = r#"{"capture": "a.stallmap", "kernels": [], "failed": {}, "repeats": 1, "precision": null, "budget_ns": 1,
+        "metrics": [], "is_cold": false, "translation": "never", "unstable": {}}"#;
+    fs::write(place.path("plan.json"), plan).unwrap();
+    assert_snapshot!(run(&["plan.json"]), @r#"
+    exit code 1
+    --- stdout
+    {"event":"failed","detail":"there is no session: STALLMAP_CONFIG is missing or wrong"}
+    --- stderr
+    "#);
+}
+
+/// A library in the driver's place that says its process and waits for ever when it is loaded.
+const HANGING_DRIVER: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void hang(void) {
+    FILE *file = fopen("started.new", "w");
+    fprintf(file, "%d", getpid());
+    fclose(file);
+    rename("started.new", "started");
+    for (;;) pause();
+}
+"#;
+
+/// Replays with a driver that hangs, and ends with `signal` the parent, or the worker; says what came of it.
+fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
+    fs::write(place.path("driver.c"), HANGING_DRIVER).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(place.path("libcuda.so.1")).arg(place.path("driver.c"));
+    assert!(compiler.status().unwrap().success());
+    let mut command = place.command(&["replay", "a.stallmap"]);
+    command.env("LD_LIBRARY_PATH", place.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let worker = loop {
+        match fs::read_to_string(place.path("started")) {
+            Ok(pid) => break Pid::from_raw(pid.parse().unwrap()),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    kill(if is_parent { Pid::from_raw(child.id().cast_signed()) } else { worker }, signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(kill(worker, None).is_err(), "the worker is gone");
+    for name in ["driver.c", "libcuda.so.1", "started"] {
+        fs::remove_file(place.path(name)).unwrap();
+    }
+    output
+}
+
+#[test]
+fn a_signal_ends_the_worker_and_leaves_the_capture() {
+    let place = place();
+    let before = fs::read(place.path("a.stallmap")).unwrap();
+    assert_snapshot!(place.show(&ended(&place, Signal::SIGTERM, true)), @r"
+    exit code 143
+    --- stdout
+    --- stderr
+    stallmap-record: error: interrupted: the capture is as it was
+    ");
+    assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
+    assert_eq!(place.names(), ["a.stallmap"]);
+}
+
+#[test]
+fn a_worker_that_is_killed_is_said() {
+    let place = place();
+    assert_snapshot!(place.show(&ended(&place, Signal::SIGKILL, false)), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: a worker failed: the replaying process ended: signal: 9 (SIGKILL)
+    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    ");
+    assert_eq!(place.names(), ["a.stallmap"]);
+}
+
+/// What a killed `replay` leaves: its plan, and one replay of the bundle.
+fn leave_replays(place: &Place) {
+    let folder = place.path("a.stallmap.replays");
+    fs::create_dir_all(folder.join("run-native-7")).unwrap();
+    let plan = serde_json::json!({"capture": place.path("a.stallmap"), "kernels": [], "failed": {}, "repeats": 1,
+        "precision": null, "budget_ns": 1, "metrics": [], "is_cold": false, "translation": "never", "unstable": {}});
+    fs::write(folder.join("plan.json"), plan.to_string()).unwrap();
+    let mut segment = SegmentWriter::create(&folder.join("run-native-7/rows.seg")).unwrap();
+    let replay = Replay {
+        run_id: RunId(0),
+        ordinal: 0,
+        kernel_id: KernelId(BUNDLE.parse().unwrap()),
+        repeat: 0,
+        result: ReplayResult::Verified,
+        checked_page_count: 1,
+        different_page_count: 0,
+        unstable_page_count: 0,
+        is_translated: false,
+        duration_ns: Some(5),
+        detail: None,
+    };
+    let facts = [RunFact { name: "clean_end".into(), value: "true".into() }];
+    segment.append_batch(Replay::TABLE.name, &Replay::batch([replay]).unwrap()).unwrap();
+    segment.append_batch(RunFact::TABLE.name, &RunFact::batch(facts).unwrap()).unwrap();
+    segment.flush().unwrap();
+}
+
+#[test]
+fn interrupted_replays_are_recovered_once() {
+    let place = place();
+    let replays =
+        || CaptureReader::open(&place.path("a.stallmap")).unwrap().read_rows::<Replay>().unwrap().len();
+    let before = replays();
+    leave_replays(&place);
+    assert_snapshot!(place.run(&["recover", "a.stallmap.replays"]), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 1 replays: 1 verified
+    ");
+    assert_eq!((replays(), place.names()), (before + 1, vec!["a.stallmap".to_owned()]));
+    leave_replays(&place);
+    fs::write(place.path("b.stallmap"), "precious").unwrap();
+    assert_snapshot!(place.run(&["recover", "a.stallmap.replays", "-o", "b.stallmap"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: the output exists: `b.stallmap`
+    stallmap-record: hint: choose another name, or replace it with --force
+    ");
+    fs::remove_dir_all(place.path("a.stallmap.replays/run-native-7")).unwrap();
+    assert_snapshot!(place.run(&["recover", "a.stallmap.replays"]), @r"
+    exit code 124
+    --- stdout
+    --- stderr
+    stallmap-record: error: write the capture: no recording found: it holds no run's folder: `a.stallmap.replays`
+    stallmap-record: hint: name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
+    ");
+    fs::remove_file(place.path("a.stallmap.replays/plan.json")).unwrap();
+    assert_snapshot!(place.run(&["recover", "a.stallmap.replays"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: read `a.stallmap.replays/plan.json`: No such file or directory (os error 2)
+    ");
+    assert_eq!((replays(), place.names().len()), (before + 1, 3));
+}
