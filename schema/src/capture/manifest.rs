@@ -10,8 +10,9 @@ use crate::hash;
 
 /// The format's major version that this release writes, and the latest that it reads.
 pub const MAJOR: u32 = 1;
-/// The format's minor version that this release writes. A minor version only adds tables and columns.
-pub const MINOR: u32 = 0;
+/// The format's minor version that this release writes. A minor version only adds tables and columns, which a reader
+/// of an earlier one leaves alone: 1 adds launches to replay and what came of their replays.
+pub const MINOR: u32 = 1;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
 
