@@ -226,6 +226,8 @@ pub(crate) enum ProbedPart {
     Sanitizer,
     /// CUPTI: its version.
     Cupti,
+    /// CUPTI and the library beside it: whether they measure hardware counters.
+    Profiler,
     /// The run-time compiler: its version, and whether it compiles for tools.
     Nvrtc,
 }

@@ -139,6 +139,7 @@ mod tests {
 
         records  accesses    yes
         records  samples     no: cupti
+        records  counters    yes
         records  python      no: python
         ");
         let json: serde_json::Value = serde_json::from_str(&as_json(&checks)).unwrap();

@@ -29,6 +29,7 @@ fn look(part: ProbedPart, path: &Path) -> Result<Value, ProbeError> {
         ProbedPart::Library => json!(library::load(path)?),
         ProbedPart::Sanitizer => json!(library::sanitizer(path)?),
         ProbedPart::Cupti => json!(library::cupti(path)?),
+        ProbedPart::Profiler => json!(library::profiler(path)?),
         ProbedPart::Nvrtc => json!(library::nvrtc(path)?),
         ProbedPart::Driver => {
             let driver = library::driver(path)?;

@@ -11,6 +11,7 @@ use libloading::os::unix::{Library, Symbol};
 use crate::cupti::Cupti;
 use crate::load::{self, LoadError};
 use crate::nvrtc::Nvrtc;
+use crate::profiler::{self, Profiler};
 use crate::sanitizer::Sanitizer;
 use crate::{locate, nvrtc};
 
@@ -94,6 +95,13 @@ pub fn cupti(path: &Path) -> Result<u32, ProbeError> {
     let code = unsafe { (cupti.version)(&raw mut version) };
     status("cuptiGetVersion", code)?;
     Ok(version)
+}
+
+/// Whether CUPTI and the library beside it measure hardware counters, as those since CUDA 12.6 do.
+pub fn profiler(path: &Path) -> Result<(), ProbeError> {
+    open(path)?;
+    let (_, found) = Profiler::load(&[path.to_owned()])?;
+    Ok(profiler::open_host_library(&found)?)
 }
 
 /// The run-time compiler's version, major and minor, after it has compiled a function for tools.

@@ -84,11 +84,17 @@ impl Profiler {
     /// Opens this machine's CUPTI, and the library beside it that knows the chips' counters.
     pub fn open() -> Result<(Self, PathBuf), LoadError> {
         let (table, path) = Self::load(&locate::cupti())?;
-        // CUPTI opens that library by plain name, which the system finds only where it is loaded already. A failure
-        // is CUPTI's to tell.
-        load::open_first(HOST_LIBRARY, &beside(&path)).ok();
+        // A failure is CUPTI's to tell.
+        open_host_library(&path).ok();
         Ok((table, path))
     }
+}
+
+/// Opens the library of metrics that belongs to a CUPTI. CUPTI opens it by plain name, which the system finds only
+/// where it is loaded already.
+pub fn open_host_library(cupti: &Path) -> Result<(), LoadError> {
+    let candidates: Vec<PathBuf> = beside(cupti).into_iter().chain([HOST_LIBRARY.into()]).collect();
+    load::open_first(HOST_LIBRARY, &candidates).map(drop)
 }
 
 /// The library of metrics and how chips count them.

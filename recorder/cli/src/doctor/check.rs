@@ -9,16 +9,24 @@ pub(crate) enum Side {
     Accesses,
     /// Stall samples.
     Samples,
+    /// Hardware counters, in replays.
+    Counters,
     /// Python stacks, ops and tensors.
     Python,
 }
 
+/// Needed by both runs of a recording, and by replays.
+pub(crate) const ALL: &[Side] = &[Side::Accesses, Side::Samples, Side::Counters];
 /// Needed by both runs of a recording.
 pub(crate) const BOTH: &[Side] = &[Side::Accesses, Side::Samples];
 /// Needed by the run that records accesses.
 pub(crate) const ACCESSES: &[Side] = &[Side::Accesses];
 /// Needed by the run that takes samples.
 pub(crate) const SAMPLES: &[Side] = &[Side::Samples];
+/// Needed where the hardware measures.
+pub(crate) const MEASURES: &[Side] = &[Side::Samples, Side::Counters];
+/// Needed for hardware counters.
+pub(crate) const COUNTERS: &[Side] = &[Side::Counters];
 /// Needed for Python stacks, ops and tensors.
 pub(crate) const PYTHON: &[Side] = &[Side::Python];
 
@@ -51,13 +59,14 @@ pub(crate) struct Check {
 
 impl Side {
     /// Every side, in the order of reports.
-    pub(crate) const ALL: [Self; 3] = [Self::Accesses, Self::Samples, Self::Python];
+    pub(crate) const ALL: [Self; 4] = [Self::Accesses, Self::Samples, Self::Counters, Self::Python];
 
     /// Its name in reports.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Accesses => "accesses",
             Self::Samples => "samples",
+            Self::Counters => "counters",
             Self::Python => "python",
         }
     }

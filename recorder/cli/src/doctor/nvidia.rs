@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stallmap_sys::locate::{Machine, Part, driver_release};
 
-use super::check::{ACCESSES, BOTH, Check, SAMPLES};
+use super::check::{ACCESSES, ALL, COUNTERS, Check, MEASURES, SAMPLES};
 use crate::args::ProbedPart;
 use crate::probe;
 
@@ -20,6 +20,7 @@ pub(crate) fn checks(machine: &Machine) -> Vec<Check> {
     checks.push(permission());
     checks.push(sanitizer(machine));
     checks.push(cupti(machine));
+    checks.push(counters(machine));
     checks.push(nvrtc(machine));
     checks.push(nvcc(machine));
     checks
@@ -33,14 +34,14 @@ fn driver(machine: &Machine) -> Vec<Check> {
         Found::Usable(path, answer) => {
             let cuda = answer["cuda_version"].as_i64().unwrap_or_default();
             let detail = format!("{release}, CUDA {}: {}", dotted(cuda), path.display());
-            vec![Check::ok("driver", BOTH, detail), devices(&answer["devices"])]
+            vec![Check::ok("driver", ALL, detail), devices(&answer["devices"])]
         }
         Found::Unusable(path, cause) => {
             let detail = format!("{release}, but {cause}: {}", path.display());
             let hint = "check `nvidia-smi`; a container needs `--gpus all`, and the driver's library must match its module";
-            vec![Check::problem("driver", BOTH, detail, hint)]
+            vec![Check::problem("driver", ALL, detail, hint)]
         }
-        Found::Nothing => vec![Check::missing("driver", BOTH, "libcuda.so.1 was not found", DRIVER_HINT)],
+        Found::Nothing => vec![Check::missing("driver", ALL, "libcuda.so.1 was not found", DRIVER_HINT)],
     }
 }
 
@@ -55,19 +56,19 @@ fn devices(devices: &Value) -> Check {
     if names.is_empty() {
         return Check::missing(
             "devices",
-            BOTH,
+            ALL,
             "the driver shows no GPU",
             "check CUDA_VISIBLE_DEVICES and `nvidia-smi`",
         );
     }
     let detail = format!("{}: {}", names.len(), names.join(", "));
     if devices.iter().all(is_old) {
-        return Check::problem("devices", BOTH, detail, "stalls are sampled on sm_70 (Volta) and later");
+        return Check::problem("devices", ALL, detail, "stalls are sampled on sm_70 (Volta) and later");
     }
-    Check::ok("devices", BOTH, detail)
+    Check::ok("devices", ALL, detail)
 }
 
-/// Whether the driver lets this user sample.
+/// Whether the driver lets this user sample stalls and read counters.
 fn permission() -> Check {
     let parameters = std::fs::read_to_string("/proc/driver/nvidia/params").ok();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -76,22 +77,22 @@ fn permission() -> Check {
 
 fn permission_of(parameters: Option<&str>, status: &str) -> Check {
     let Some(parameters) = parameters else {
-        return Check::unknown("permission", SAMPLES, "the driver's parameters are not readable here");
+        return Check::unknown("permission", MEASURES, "the driver's parameters are not readable here");
     };
     let admin_only = parameters.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
     match admin_only.map(str::trim) {
-        Some("0") => Check::ok("permission", SAMPLES, "every user may sample"),
+        Some("0") => Check::ok("permission", MEASURES, "every user may measure"),
         Some(_) if is_admin(status) => {
-            Check::ok("permission", SAMPLES, "only administrators may sample, and you are one")
+            Check::ok("permission", MEASURES, "only administrators may measure, and you are one")
         }
         Some(_) => Check::problem(
             "permission",
-            SAMPLES,
-            "only administrators may sample",
+            MEASURES,
+            "only administrators may measure",
             "run as root or with CAP_SYS_ADMIN, or load the driver's module with \
              NVreg_RestrictProfilingToAdminUsers=0",
         ),
-        None => Check::unknown("permission", SAMPLES, "the driver does not say who may sample"),
+        None => Check::unknown("permission", MEASURES, "the driver does not say who may measure"),
     }
 }
 
@@ -115,6 +116,30 @@ fn cupti(machine: &Machine) -> Check {
                 STALLMAP_CUPTI";
     let found = first_usable(machine, Part::Cupti, ProbedPart::Cupti);
     found.check("cupti", Part::Cupti, hint, |version| format!("version {version}"))
+}
+
+/// Counters come from the CUPTI that samples come from, where it is new enough. Only replays measure them.
+fn counters(machine: &Machine) -> Check {
+    let hint = "install CUPTI of CUDA 12.6 or newer, with its libnvperf_host.so, or the Python package \
+                nvidia-cuda-cupti; or name the file in STALLMAP_CUPTI";
+    match first_usable(machine, Part::Cupti, ProbedPart::Cupti) {
+        Found::Usable(path, _) => {
+            let probed = probe::in_a_process(ProbedPart::Profiler, &path);
+            counters_of(probed.map(drop), &path, hint)
+        }
+        Found::Unusable(path, cause) => counters_of(Err(cause), &path, hint),
+        Found::Nothing => {
+            let detail = format!("{} was not found", Part::Cupti.file_name());
+            Check::missing("counters", COUNTERS, detail, hint)
+        }
+    }
+}
+
+fn counters_of(probed: Result<(), String>, path: &Path, hint: &str) -> Check {
+    match probed {
+        Ok(()) => Check::ok("counters", COUNTERS, format!("measured by {}", path.display())),
+        Err(cause) => Check::problem("counters", COUNTERS, format!("{cause}: {}", path.display()), hint),
+    }
 }
 
 fn nvrtc(machine: &Machine) -> Check {
@@ -190,7 +215,7 @@ fn dotted(version: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::State;
+    use super::super::check::{Side, State};
     use super::*;
 
     #[test]
@@ -212,6 +237,15 @@ mod tests {
         let old = serde_json::json!([{ "name": "Old", "compute": [6, 1] }]);
         assert_eq!(devices(&old).state, State::Problem);
         assert_eq!(devices(&serde_json::json!([])).state, State::Missing);
+    }
+
+    #[test]
+    fn an_old_cupti_measures_no_counters() {
+        let check = |probed| counters_of(probed, Path::new("/c/libcupti.so"), "take a newer one");
+        assert_eq!(check(Ok(())).state, State::Ok);
+        let old = check(Err("no symbol cuptiRangeProfilerEnable".to_owned()));
+        assert_eq!(old.detail, "no symbol cuptiRangeProfilerEnable: /c/libcupti.so");
+        assert!(old.is_needed_by(Side::Counters) && !old.is_needed_by(Side::Samples));
     }
 
     #[test]

@@ -9,8 +9,18 @@ fn doctor_says_what_can_be_recorded() {
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> =
         answer["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["driver", "permission", "sanitizer", "cupti", "nvrtc", "nvcc", "recorder", "disk", "python"]
-    {
+    for name in [
+        "driver",
+        "permission",
+        "sanitizer",
+        "cupti",
+        "counters",
+        "nvrtc",
+        "nvcc",
+        "recorder",
+        "disk",
+        "python",
+    ] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     for check in answer["checks"].as_array().unwrap() {
@@ -21,6 +31,9 @@ fn doctor_says_what_can_be_recorded() {
     let expected = i32::from(!(records("accesses") && records("samples")));
     assert_eq!(output.status.code(), Some(expected));
     assert!(!records("python"));
+    let needs =
+        |name: &str| answer["records"]["counters"]["blocked_by"].as_array().unwrap().contains(&name.into());
+    assert_eq!(records("counters"), !["driver", "devices", "permission", "counters"].into_iter().any(needs));
 }
 
 #[test]
