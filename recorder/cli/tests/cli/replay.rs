@@ -17,7 +17,7 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::ReplayResult;
 
-use super::run::Place;
+use super::run::{EXECUTABLE, Place};
 use super::tiny;
 
 /// The one launch of the capture below that can be replayed, and one that cannot.
@@ -373,4 +373,22 @@ fn interrupted_replays_are_recovered_once() {
     stallmap-record: error: read `a.stallmap.replays/plan.json`: No such file or directory (os error 2)
     ");
     assert_eq!((replays(), place.names().len()), (before + 1, 3));
+}
+
+/// The limit of the size of files stands for a disk that is full.
+#[test]
+fn a_full_disk_leaves_the_capture_and_the_replays() {
+    let place = place();
+    let before = fs::read(place.path("a.stallmap")).unwrap();
+    leave_replays(&place);
+    let mut command = Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f 1; exec {EXECUTABLE} recover a.stallmap.replays");
+    let output = command.args(["-c", &script]).current_dir(place.path("")).output().unwrap();
+    assert_eq!(output.status.code(), Some(124));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("File too large"), "{said}");
+    assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
+    assert_eq!(place.names(), ["a.stallmap", "a.stallmap.replays"]);
+    place.run(&["recover", "a.stallmap.replays"]);
+    assert_eq!(place.names(), ["a.stallmap"]);
 }

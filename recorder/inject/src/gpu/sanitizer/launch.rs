@@ -255,6 +255,9 @@ impl Instrument {
         if let Some(running) = RUNNING.with_borrow_mut(Option::take) {
             session::emit(LaunchRun { recorded: false, ..running.row });
             session::lose(LossKind::Launch, "refused by the driver", 1, None);
+            if running.bundle.is_some() {
+                session::lose(LossKind::Bundle, "refused by the driver", 1, None);
+            }
             self.end_turn();
         }
     }
