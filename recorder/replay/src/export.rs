@@ -92,14 +92,17 @@ fn header(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
     writeln!(text, "static const _Alignas(8) unsigned char ATTRIBUTES[] = {{{}0}};", list(attributes))
         .unwrap_or_default();
     text.push_str(
-        "static const struct { const char *name; size_t offset, bytes; uint64_t content; } SYMBOLS[] = {\n",
+        "static const struct { const char *name; size_t offset, bytes; uint64_t content, is_written, hash_after; } \
+         SYMBOLS[] = {\n",
     );
     for symbol in &bundle.symbols {
         let number = numbers.get(&symbol.content_id).copied().unwrap_or(0);
         let (name, offset, bytes) = (escaped(&symbol.name), symbol.offset_bytes, symbol.size_bytes);
-        writeln!(text, "    {{\"{name}\", {offset}, {bytes}, {number}}},").unwrap_or_default();
+        let (is_written, hash) = (u8::from(symbol.hash_after.is_some()), symbol.hash_after.unwrap_or(0));
+        writeln!(text, "    {{\"{name}\", {offset}, {bytes}, {number}, {is_written}, {hash}u}},")
+            .unwrap_or_default();
     }
-    text.push_str("    {0, 0, 0, 0}\n};\n");
+    text.push_str("    {0, 0, 0, 0, 0, 0}\n};\n");
     text
 }
 
@@ -162,7 +165,7 @@ mod tests {
                 offset_bytes: 0,
                 size_bytes: 4,
                 content_id: 5,
-                hash_after: None,
+                hash_after: Some(u64::MAX),
             }],
         }
     }
@@ -200,12 +203,13 @@ mod tests {
     fn the_header_compiles_and_holds_the_launch() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("launch.h"), header(&bundle(), &BTreeMap::from([(5, 0)]))).unwrap();
-        let program = "#include <stdint.h>\n#include <stdio.h>\n#include \"launch.h\"\nint main(void) { printf(\"%d %d %d %s %zu %d\", \
-            GRID_Z, BLOCK_X, MAX_DYNAMIC_SHARED_BYTES, KERNEL, sizeof PARAMETERS + sizeof ATTRIBUTES, (int)SYMBOLS[0].bytes); }";
+        let program = "#include <stdint.h>\n#include <stdio.h>\n#include \"launch.h\"\nint main(void) { printf(\"%d %d %d %s %zu %d %d\", \
+            GRID_Z, BLOCK_X, MAX_DYNAMIC_SHARED_BYTES, KERNEL, sizeof PARAMETERS + sizeof ATTRIBUTES, (int)SYMBOLS[0].bytes, \
+            SYMBOLS[0].hash_after == UINT64_MAX); }";
         fs::write(folder.path().join("main.c"), program).unwrap();
         compile(folder.path(), &["main.c", "-o", "main"]);
         let output = Command::new(folder.path().join("main")).output().unwrap().stdout;
-        assert_eq!(String::from_utf8(output).unwrap(), "3 4 7 _Z1k\"\\n 76 4");
+        assert_eq!(String::from_utf8(output).unwrap(), "3 4 7 _Z1k\"\\n 76 4 1");
     }
 
     #[test]

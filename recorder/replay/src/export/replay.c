@@ -4,8 +4,8 @@
  *   ./replay [REPEATS]
  *
  * Beside it lie kernel.cubin, launch.h (the launch), pages.bin and contents.bin (its memory). It needs a GPU of the
- * architecture that the cubin is for. Exit code 0: every replay wrote what was recorded; 1: some did not; 2: it could
- * not be run. Written by stallmap-record; change it as you like.
+ * architecture that the cubin is for. Exit code 0: every replay wrote what was recorded; 1: some did not, as sums by
+ * atomics may, whose order differs; 2: it could not be run. Written by stallmap-record; change it as you like.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -144,13 +144,23 @@ static void fill_memory(CUmodule module) {
     }
 }
 
-static size_t compare_memory(void) {
+/* Pages, and parts of variables, that are not what they were after the launch. */
+static size_t compare_memory(CUmodule module) {
     size_t different = 0;
     uint8_t page[PAGE];
     for (size_t i = 0; i < page_count; i++) {
         if (!pages[i].is_written) continue;
         check(cuMemcpyDtoH(page, pages[i].address, PAGE), "read memory");
         different += hash_page(page) != pages[i].hash_after;
+    }
+    for (size_t i = 0; i < SYMBOL_COUNT; i++) {
+        CUdeviceptr address;
+        size_t bytes;
+        if (!SYMBOLS[i].is_written) continue;
+        memset(page, 0, PAGE);
+        check(cuModuleGetGlobal(&address, &bytes, module, SYMBOLS[i].name), SYMBOLS[i].name);
+        check(cuMemcpyDtoH(page, address + SYMBOLS[i].offset, SYMBOLS[i].bytes), "read a variable");
+        different += hash_page(page) != SYMBOLS[i].hash_after;
     }
     return different;
 }
@@ -195,7 +205,7 @@ int main(int argument_count, char **arguments) {
         check(cuEventRecord(last, 0), "record an event");
         check(cuCtxSynchronize(), "run the kernel");
         check(cuEventElapsedTime(&milliseconds, first, last), "measure the time");
-        size_t different = compare_memory();
+        size_t different = compare_memory(module);
         worst |= different > 0;
         printf("replay %d: %.1f us, %zu written pages differ from the recorded ones\n", repeat + 1, milliseconds * 1e3, different);
     }
