@@ -14,6 +14,7 @@ use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
 use stallmap_inject::gpu::counters::sets;
 use stallmap_replay::bundle::{Bundle, Bundles};
+use stallmap_replay::error::ReplayError;
 use stallmap_replay::plan::{Outcome, Plan, Translation};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -128,6 +129,15 @@ fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles)
     if bundles.bundles.is_empty() {
         let text = anyhow!("none of the {all} bundled launches is selected");
         return Err(Failure::before(text).hint("see --kernels and --launches"));
+    }
+    let selected: BTreeSet<KernelId> = bundles.bundles.keys().copied().collect();
+    bundles.read_memory(&capture).map_err(|error| match error {
+        ReplayError::Capture(error) => unreadable(error),
+        error => Failure::before(error.into()).hint("select fewer launches, with --kernels or --launches"),
+    })?;
+    check_launches(&options.capture, &bundles, &BTreeSet::new())?;
+    for (kernel_id, reason) in bundles.refusals.iter().filter(|(kernel_id, _)| selected.contains(kernel_id)) {
+        message::warning(format_args!("launch {} is not replayed: {reason}", kernel_id.0));
     }
     messages.step(format_args!("{} of {all} bundled launches are replayed", bundles.bundles.len()));
     Ok((capture, bundles))

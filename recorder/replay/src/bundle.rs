@@ -10,12 +10,12 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
 use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
 
-use crate::error::GpuError;
+use crate::error::{GpuError, ReplayError};
 use crate::gpu::Shape;
 
 /// Most rows of bundles, functions and modules that are kept: far more than any program has.
 const MOST_BUNDLES: usize = 8 << 20;
-/// Most pages of all bundles together: 256 GiB of memory.
+/// Most pages of all selected bundles together.
 const MOST_PAGES: usize = 64 << 20;
 /// CUDA allows 32,764.
 const MOST_PARAMETER_BYTES: usize = 64 << 10;
@@ -119,7 +119,7 @@ impl Bundle {
 pub type Contents = BTreeMap<u64, Vec<u8>>;
 
 impl Bundles {
-    /// Reads the bundles of a capture; contents are read by [`contents`].
+    /// Reads the bundles of a capture, without their memory: that is read of those that are selected.
     pub fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let mut all = Self::default();
         let mut rows = BTreeMap::new();
@@ -139,8 +139,6 @@ impl Bundles {
             all.refusals.insert(kernel_id, "its launch or its code is not in the capture".to_owned());
         }
         all.add_parameters(capture)?;
-        all.add_memory(capture)?;
-        all.refuse_flawed();
         Ok(all)
     }
 
@@ -154,23 +152,33 @@ impl Bundles {
         })
     }
 
-    fn add_memory(&mut self, capture: &CaptureReader) -> Result<(), CaptureError> {
-        capture.for_each_row(MOST_PAGES, |row: BundlePage| {
-            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
+    /// Reads the memory of the bundles that are left; those that are flawed become refusals.
+    pub fn read_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
+        let mut left = MOST_PAGES;
+        let mut is_room = || {
+            left = left.saturating_sub(1);
+            left > 0
+        };
+        capture.for_each_row(usize::MAX, |row: BundlePage| {
+            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id).filter(|_| is_room()) {
                 let BundlePage { address, content_id, hash_after, content_after_id, .. } = row;
                 bundle.pages.push(Page { address: address.0, content_id, hash_after, content_after_id });
             }
         })?;
-        capture.for_each_row(MOST_PAGES, |row: BundleSymbol| {
-            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
+        capture.for_each_row(usize::MAX, |row: BundleSymbol| {
+            if let Some(bundle) = self.bundles.get_mut(&row.kernel_id).filter(|_| is_room()) {
                 let BundleSymbol { symbol: name, offset_bytes, size_bytes, content_id, hash_after, .. } = row;
                 bundle.symbols.push(Symbol { name, offset_bytes, size_bytes, content_id, hash_after });
             }
         })?;
+        if left == 0 {
+            return Err(ReplayError::TooMuch(MOST_PAGES));
+        }
         for bundle in self.bundles.values_mut() {
             bundle.pages.sort_by_key(|page| page.address);
             bundle.pages.dedup_by_key(|page| page.address);
         }
+        self.refuse_flawed();
         Ok(())
     }
 

@@ -64,6 +64,9 @@ pub enum ReplayError {
         /// How many.
         mib: u64,
     },
+    /// More than fits into memory.
+    #[error("the selected launches have more than {0} pages of memory, each counted for every launch")]
+    TooMuch(usize),
     /// Nothing says what is to be recorded, and where.
     #[error("there is no session: STALLMAP_CONFIG is missing or wrong")]
     NoSession,

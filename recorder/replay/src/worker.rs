@@ -35,8 +35,10 @@ pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError>
     }
     let instrument = session::config().map_or(Instrument::Native, |config| config.instrument);
     let capture = CaptureReader::open(&plan.capture)?;
-    let mut bundles = Bundles::read(&capture)?.bundles;
-    bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
+    let mut bundles = Bundles::read(&capture)?;
+    bundles.bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
+    bundles.read_memory(&capture)?;
+    let bundles = bundles.bundles;
     let contents = bundle::contents(&capture, bundles.values())?;
     // The sanitizer must be there before the first context.
     if !instruments::attach() {

@@ -141,7 +141,8 @@ proptest! {
         let path = folder.path().join("a.stallmap");
         write(&path, &pages, &parts, &contents, parameter_bytes);
         let capture = CaptureReader::open(&path).unwrap();
-        let bundles = Bundles::read(&capture).unwrap();
+        let mut bundles = Bundles::read(&capture).unwrap();
+        bundles.read_memory(&capture).unwrap();
         prop_assert_eq!(bundles.bundles.len() + bundles.refusals.len(), 1);
         let is_sound = pages.iter().all(|(address, _)| address % 4096 == 0 && *address < 1 << 57)
             && parts.iter().all(|(_, bytes)| *bytes <= 4096)
