@@ -24,8 +24,8 @@ impl GpuError {
 
     /// Whether the context is of no more use: a kernel faulted, and every later call fails alike.
     pub fn is_sticky(&self) -> bool {
-        // Faults of kernels, CUDA_ERROR_ILLEGAL_ADDRESS to CUDA_ERROR_LAUNCH_FAILED, and the GPU's own.
-        matches!(self.code, 700 | 702 | 709 | 710 | 714..=719 | 226 | 46)
+        // Faults of kernels, CUDA_ERROR_ILLEGAL_ADDRESS to CUDA_ERROR_TENSOR_MEMORY_LEAK, and the GPU's own.
+        matches!(self.code, 700 | 702 | 709 | 710 | 714..=719 | 721 | 46 | 214 | 220 | 226 | 911)
     }
 }
 

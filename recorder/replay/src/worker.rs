@@ -139,7 +139,9 @@ impl<'a> Worker<'a> {
             let mut outcome = Outcome { kernel_id, ..Outcome::default() };
             let result = self.replay(bundle, &mut attempts, &mut outcome);
             attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
-            let lost = result.as_ref().is_err_and(GpuError::is_sticky);
+            // A driver may have errors that we do not know: what is lost does not synchronize.
+            let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
+            let lost = result.as_ref().is_err_and(is_lost);
             if let Err(error) = result {
                 attempts.failed(&error.to_string());
                 outcome.detail = Some(error.to_string());
