@@ -3,7 +3,9 @@
 -- A multiprocessor takes one sample each period while it runs a kernel, so that a kernel's time is
 -- `samples * period / (multiprocessors * clock)`, times taken / delivered where samples were dropped. Measured on an
 -- H200 (132 multiprocessors, 1.98 GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles; the
--- formula gives 0.11 ms. The clock is the device's largest, so the estimate is low where it ran slower.
+-- formula gives 0.11 ms. The clock is the device's largest, so the estimate is low where it ran slower. A launch that
+-- leaves multiprocessors without a block counts as the part of the GPU that it holds: its time from start to end, which
+-- `launch_duration` has of its replays, is longer.
 -- Null where the capture lacks a number. A run of replays has samples of several executions: see `cost_time`.
 CREATE VIEW sample_time (
   -- The run.

@@ -1,6 +1,7 @@
 -- The hardware counters of one launch, side by side; see `launch_work` for sums and `kernel_counter` for all others.
 --
--- Shares are parts of 1, where ncu says percent. Null where a counter was not measured.
+-- Shares are parts of 1, where ncu says percent. Null where a counter was not measured. Nothing is clamped: the parts of
+-- a share may come from different passes, so that one of a tiny launch can be above 1, as in ncu (see `launch_work`).
 CREATE VIEW launch_counters (
   -- The launch.
   kernel_id,
@@ -30,7 +31,8 @@ CREATE VIEW launch_counters (
   memory_throughput_share,
   -- Part of the peak of the busiest part of the multiprocessors: issue and pipes.
   sm_throughput_share,
-  -- Part of the sectors looked up in L2 that it had.
+  -- Part of the sectors looked up in L2 that it had: hits of hits and misses. ncu's lts__t_sector_hit_rate.pct divides by
+  -- all sectors, which another pass counts: the two differ for launches of a few microseconds.
   l2_hit_share,
   -- Part of the sectors looked up in L1 that it had.
   l1_hit_share,
@@ -44,7 +46,8 @@ CREATE VIEW launch_counters (
   local_wavefronts,
   -- Warps on a multiprocessor, of those that it can hold, while it had any.
   occupancy_share,
-  -- Cycles in which tensor cores worked, of those in which their schedulers had a warp.
+  -- Cycles in which tensor cores worked, of those in which their schedulers had a warp. They also execute HFMA2, which
+  -- compilers use to set registers, so that kernels without any product have some.
   tensor_active_share,
   -- Cycles in which a scheduler issued an instruction, of those in which it had a warp.
   issue_active_share,
@@ -98,7 +101,7 @@ SELECT
   w.instructions,
   w.instructions / nullif(w.sm_active_cycles, 0.0),
   w.thread_instructions / nullif(w.instructions, 0.0),
-  w.active_warp_cycles / nullif(w.issued_instructions, 0.0),
+  coalesce(w.issued_warp_cycles, w.active_warp_cycles) / nullif(w.issued_instructions, 0.0),
   s.repeat_count
 FROM launch_work w
 JOIN share s ON s.kernel_id = w.kernel_id

@@ -1,14 +1,16 @@
 -- Floating-point operations of one launch, from hardware counters; two for each multiply-add.
 --
--- Tensor cores count their operations by the type of the operands, sparse ones as if dense. The threads' own operations
--- are counted in patched code, in the set `sass` only. Integer operations are none of either.
+-- Tensor cores count their operations by the type of the operands, sparse ones as if dense. CUPTI's peak is that of
+-- sparse products, twice that of dense ones (but for fp64, which has no sparse ones): the peak here is the dense one, so
+-- that a sparse product can take half the time that it allows. The threads' own operations are counted in patched code,
+-- in the set `sass` only. Integer operations are none of either.
 CREATE VIEW launch_flops (
   -- The launch.
   kernel_id,
   -- Operations of the tensor cores; null where they were not measured.
   tensor_flops,
-  -- Time that they would take at the peak of their types, at the clock then, nanoseconds; null where a peak is not
-  -- known.
+  -- Time that they would take, as dense products, at the peak of their types, at the clock then, nanoseconds; null where
+  -- a peak is not known.
   tensor_ns,
   -- Operations of threads, of single, half and double precision; null where not all of them were measured.
   thread_flops,
@@ -17,7 +19,9 @@ CREATE VIEW launch_flops (
 ) AS
 WITH event AS (
   SELECT
-    kernel_id, 'tensor' AS part, split_part(metric, '.', 1) AS type, value, contains(metric, '.peak_') AS is_peak
+    kernel_id, 'tensor' AS part, split_part(metric, '.', 1) AS type,
+    CASE WHEN contains(metric, '.peak_') AND NOT contains(metric, 'src_fp64') THEN 0.5 ELSE 1.0 END * value AS value,
+    contains(metric, '.peak_') AS is_peak
   FROM kernel_counter
   WHERE starts_with(metric, 'sm__ops_path_tensor_src_') AND NOT starts_with(metric, 'sm__ops_path_tensor_src_int')
   UNION ALL

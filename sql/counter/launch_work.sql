@@ -1,18 +1,20 @@
 -- What one launch did, as hardware counters that add up over launches; see `kernel_counter`.
 --
--- Null where a counter was not measured.
+-- Null where a counter was not measured. Counters come from several passes, each a launch of its own. The first alone
+-- may have to fetch the kernel's code, which no flush of caches puts out afterwards: what it counts (bytes of DRAM, time,
+-- warps) knows of the code, what later ones count does not. For launches of a few microseconds that is much.
 CREATE VIEW launch_work (
   -- The launch.
   kernel_id,
   -- Its time on the GPU while it was measured, nanoseconds.
   duration_ns,
-  -- Bytes read from DRAM.
+  -- Bytes read from DRAM, some kilobytes of the measurement's own and the kernel's code among them.
   dram_read_bytes,
   -- Bytes written to DRAM.
   dram_write_bytes,
   -- Bytes that DRAM could have moved in that time, at its clock then.
   dram_peak_bytes,
-  -- Sectors of 32 bytes that L2 had.
+  -- Sectors of 32 bytes that L2 had: of all that asks it, some 800 of the measurement's own among them.
   l2_hit_sectors,
   -- Sectors that L2 did not have.
   l2_miss_sectors,
@@ -50,6 +52,8 @@ CREATE VIEW launch_work (
   instructions,
   -- Instructions issued, of whole warps: more, where one had to be issued again.
   issued_instructions,
+  -- Cycles that warps spent on multiprocessors in the pass that compared them with the instructions issued.
+  issued_warp_cycles,
   -- Instructions executed, of threads.
   thread_instructions
 ) AS
@@ -86,6 +90,8 @@ SELECT
   max(CASE WHEN metric = 'smsp__issue_active.sum' THEN value END),
   max(CASE WHEN metric = 'smsp__inst_executed.sum' THEN value END),
   max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END),
+  max(CASE WHEN metric = 'smsp__average_warp_latency_per_inst_issued.ratio' THEN value END)
+    * max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END),
   max(CASE WHEN metric = 'smsp__thread_inst_executed.sum' THEN value END)
 FROM kernel_counter
 GROUP BY kernel_id

@@ -1,7 +1,8 @@
 -- Hardware counters of the ops of one name, with the names and formulas of Operator Profiler, to compare with it.
 --
 -- Sums; means weighted by time, of those launches that have the counter; maxima. A mean of rates is not the rate of the
--- whole: see `op_counters_exact`. Times are those of `launch_duration`, where it has the ones of the program.
+-- whole: see `op_counters_exact`. Times are those of `launch_duration`. Nothing is clamped: what is counted in one pass
+-- and divided by what another counted can be above 100 percent for tiny launches, as in ncu.
 CREATE VIEW op_counters (
   -- The op's name; null for launches outside any op.
   op,

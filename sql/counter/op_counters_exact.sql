@@ -64,6 +64,7 @@ WITH work AS (
   SELECT
     l.op_id AS launch_op_id, o.name, l.register_count, l.dynamic_shared_bytes, w.*,
     w.dram_read_bytes + w.dram_write_bytes AS dram_bytes,
+    coalesce(w.issued_warp_cycles, w.active_warp_cycles) AS latency_cycles,
     w.l2_hit_sectors + w.l2_miss_sectors AS l2_sectors
   FROM launch l
   LEFT JOIN op o ON o.op_id = l.op_id
@@ -109,8 +110,8 @@ SELECT
     / nullif(sum(sm_active_cycles) FILTER (WHERE instructions IS NOT NULL), 0.0),
   sum(thread_instructions) FILTER (WHERE instructions IS NOT NULL)
     / nullif(sum(instructions) FILTER (WHERE thread_instructions IS NOT NULL), 0.0),
-  sum(active_warp_cycles) FILTER (WHERE issued_instructions IS NOT NULL)
-    / nullif(sum(issued_instructions) FILTER (WHERE active_warp_cycles IS NOT NULL), 0.0),
+  sum(latency_cycles) FILTER (WHERE issued_instructions IS NOT NULL)
+    / nullif(sum(issued_instructions) FILTER (WHERE latency_cycles IS NOT NULL), 0.0),
   max(register_count),
   max(dynamic_shared_bytes)
 FROM grained

@@ -3,7 +3,8 @@
 -- A launch can be no faster than its floating-point operations at the peak of their types, and no faster than its bytes
 -- of DRAM at DRAM's peak; the longer of the two times is the roof (Williams, Waterman, Patterson: Roofline, 2009; with
 -- several types, each at its own peak). Peaks are CUPTI's, at the clocks of the measurement: what all units of a kind can
--- do in a cycle, by their clock. Nothing is clamped: more than 1 says that a counter is wrong.
+-- do in a cycle, by their clock; of tensor cores, the dense peak (see `launch_flops`). Nothing is clamped: more than 1
+-- says that a counter is wrong, or that products were sparse.
 CREATE VIEW roofline (
   -- What the row is: launch, kernel (its launches of one flops_source, together).
   grain,

@@ -61,9 +61,10 @@ const GEMM: Values = &[
     ("smsp__inst_issued.sum", 2500.0),
     ("smsp__thread_inst_executed.sum", 64_000.0),
     ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 3_200_000.0),
-    ("sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained_elapsed.per_second", 4e12),
+    // Of sparse products.
+    ("sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained_elapsed.per_second", 8e12),
     ("sm__ops_path_tensor_src_fp8.sum", 0.0),
-    ("sm__ops_path_tensor_src_fp8.sum.peak_sustained_elapsed.per_second", 8e12),
+    ("sm__ops_path_tensor_src_fp8.sum.peak_sustained_elapsed.per_second", 16e12),
     // Not operations on floating-point numbers.
     ("sm__ops_path_tensor_src_int8.sum", 77.0),
 ];

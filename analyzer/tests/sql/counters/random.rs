@@ -93,7 +93,7 @@ fn expected(name: u64, means: &Means, native: &BTreeMap<u64, f64>) -> [f64; 4] {
             (hits, sectors) = (hits + hit, sectors + hit + miss);
         }
         read += values.get(READ).copied().unwrap_or(0.0);
-        let ns = native.get(launch).or(values.get(TIME));
+        let ns = values.get(TIME).or(native.get(launch));
         if let (Some(busy), Some(ns)) = (values.get(BUSY), ns) {
             (weighted, time) = (weighted + busy * ns, time + ns);
         }
