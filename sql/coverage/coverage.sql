@@ -140,11 +140,16 @@ WITH code AS (
   UNION ALL
   SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
   UNION ALL
-  -- Launches among launches, bytes among bytes.
+  -- Launches among launches, bytes among bytes. Why launches are not bundled, losses say.
   SELECT CASE WHEN ordinal <= 6 THEN 52 + ordinal ELSE 74 + ordinal END, item, count, total, is_whole, detail
   FROM replay_coverage
+  WHERE item <> 'launches not bundled'
   UNION ALL
-  SELECT 60, 'lost: ' || CAST(kind AS VARCHAR), sum(lost_count), NULL, false, reason FROM loss GROUP BY kind, reason
+  SELECT 60, 'lost' || CASE WHEN p.run_id IS NULL THEN '' ELSE ' in replays' END || ': ' || CAST(l.kind AS VARCHAR),
+    sum(l.lost_count), NULL, false, l.reason
+  FROM loss l
+  LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = l.run_id
+  GROUP BY p.run_id IS NULL, l.kind, l.reason
   UNION ALL
   SELECT 70, 'missing table', 1, NULL, false, name FROM capture_table WHERE is_missing
   UNION ALL

@@ -26,19 +26,23 @@ WITH summed AS (
   LIMIT 1
 ), stored AS (
   SELECT sum(row_count) AS contents, sum(size_bytes) AS bytes FROM capture_table WHERE name = 'bundle_content' LIMIT 1
+), after AS (
+  -- What atomics wrote is kept as it was after the launch, too.
+  SELECT count(content_after_id) * 4096 AS bytes FROM bundle_page LIMIT 1
 ), launched AS (
   SELECT count(*) AS launches FROM launch LIMIT 1
 ), fact AS (
   SELECT
     k.ordinal, k.item,
     CASE k.ordinal WHEN 1 THEN s.selected WHEN 2 THEN s.bundled WHEN 4 THEN s.replayed WHEN 5 THEN s.verified
-      WHEN 6 THEN s.unstable WHEN 7 THEN s.pages WHEN 8 THEN s.bytes WHEN 9 THEN c.contents * 4096 ELSE c.bytes END
-      AS count,
+      WHEN 6 THEN s.unstable WHEN 7 THEN s.pages WHEN 8 THEN s.bytes + a.bytes WHEN 9 THEN c.contents * 4096
+      ELSE c.bytes END AS count,
     CASE k.ordinal WHEN 1 THEN l.launches WHEN 2 THEN s.selected WHEN 4 THEN s.bundled WHEN 5 THEN s.replayed
-      WHEN 6 THEN s.replayed WHEN 9 THEN s.bytes END AS total,
+      WHEN 6 THEN s.replayed WHEN 9 THEN s.bytes + a.bytes END AS total,
     CASE k.ordinal WHEN 2 THEN s.bundled = s.selected WHEN 5 THEN s.verified + s.unstable = s.replayed END AS is_whole
   FROM summed s
   CROSS JOIN stored c
+  CROSS JOIN after a
   CROSS JOIN launched l
   CROSS JOIN (VALUES
     (1, 'launches selected for replay'), (2, 'launches bundled'), (4, 'bundled launches replayed'),

@@ -66,8 +66,11 @@ WITH whole AS (
     count(*) AS pcs,
     sum(CASE WHEN is_top THEN 1.0 ELSE 0.0 END) AS n,
     0.5 * sum(abs(share_a - share_b)) AS variation,
-    -- The mean of a normal deviation's size is sqrt(2 / pi) of its standard deviation.
-    0.5 * sum(sqrt(2 / pi() * greatest(pooled * (1 - pooled), 0.0) * (1 / count_a + 1 / count_b))) AS chance,
+    -- The mean of a normal deviation's size is sqrt(2 / pi) of its standard deviation; where less than a sample is
+    -- expected, it is nearer to what one finds whole there and misses elsewhere, twice the share.
+    0.5 * sum(least(
+      sqrt(2 / pi() * greatest(pooled * (1 - pooled), 0.0) * (1 / count_a + 1 / count_b)), 2 * pooled
+    )) AS chance,
     sum(CASE WHEN is_top THEN rank_a ELSE 0.0 END) AS a,
     sum(CASE WHEN is_top THEN rank_b ELSE 0.0 END) AS b,
     sum(CASE WHEN is_top THEN rank_a * rank_a ELSE 0.0 END) AS aa,

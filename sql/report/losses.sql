@@ -1,9 +1,13 @@
 -- Lost: this is not in the capture, and the numbers below do not know of it
 -- What was dropped, left out or not matched, by reason; detail is one example.
 WITH named AS (
-  SELECT r.instrument, l.kind, l.reason, l.lost_count, l.detail
+  SELECT
+    CASE WHEN p.run_id IS NULL THEN CAST(r.instrument AS VARCHAR)
+      ELSE 'replays under ' || CAST(r.instrument AS VARCHAR) END AS instrument,
+    l.kind, l.reason, l.lost_count, l.detail
   FROM loss l
   LEFT JOIN run r ON r.run_id = l.run_id
+  LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = l.run_id
   UNION ALL
   SELECT r.instrument, 'match', coalesce(u.match_reason, 'no reason given'), 1, f.demangled_name
   FROM launch_run u

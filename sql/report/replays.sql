@@ -1,14 +1,16 @@
 -- Replays
--- Launches that were selected for replay, and what became of them: replays that left other memory than the launch did
--- are not measured. Where the program was not sampled, all samples above are of replays, scaled to one execution.
+-- The memory of some launches was kept while the program ran (`stallmap-record --replay`), so that each can be run again
+-- by itself and measured (`stallmap-record replay`). Every replay must leave the memory that the launch left in the
+-- program; what was measured in one that does not is left out of all numbers. Rows: what became of those launches.
 WITH sorted AS (
   SELECT
     CASE outcome WHEN 'verified' THEN 1 WHEN 'unstable' THEN 2 WHEN 'different' THEN 3 WHEN 'failed' THEN 4
       WHEN 'not bundled' THEN 5 ELSE 6 END AS place,
     CASE outcome
       WHEN 'verified' THEN 'verified: the same memory each time'
-      WHEN 'unstable' THEN 'unstable: differs from replay to replay'
+      WHEN 'unstable' THEN 'unstable: same but for what varies each time'
       WHEN 'different' THEN 'different: other memory than the launch'
+      WHEN 'failed' THEN 'failed: did not come to its end'
       ELSE outcome
     END AS outcome,
     CASE outcome WHEN 'not bundled' THEN refusal WHEN 'verified' THEN NULL ELSE detail END AS reason,
