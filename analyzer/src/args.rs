@@ -1,5 +1,9 @@
 //! What can be typed: commands and options. The comments are the help; nothing happens here.
 
+pub(crate) mod list;
+pub(crate) mod top;
+pub(crate) mod tree;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -13,6 +17,8 @@ use crate::exit;
 #[derive(Debug, Parser)]
 #[command(name = "stallmap", version, after_help = examples(&[
     ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
+    ("stallmap top tensors train.stallmap", "the tensors that were waited for most"),
+    ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
     ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
     ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
@@ -28,6 +34,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
     Report(Report),
+    /// List the costliest tensors, ops, lines or kernels
+    Top(top::Top),
+    /// Show what call paths cost: Python frames, ops, kernels; as a tree from either end, flat, or against another capture
+    Tree(tree::Tree),
     /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
     Source(Source),
     /// Query one capture, or several under names, in SQL: a shell, or one statement

@@ -6,6 +6,7 @@ mod completions;
 pub(crate) mod describe;
 mod explain;
 mod info;
+mod known;
 mod names;
 mod pack;
 mod prepare;
@@ -14,6 +15,8 @@ mod report;
 mod section;
 mod source;
 mod sql;
+mod top;
+mod tree;
 
 use std::path::PathBuf;
 use std::thread;
@@ -43,6 +46,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
 fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Report(report) => report::run(&report),
+        Command::Top(top) => top::run(&top),
+        Command::Tree(tree) => tree::run(&tree),
         Command::Source(source) => source::run(&source),
         Command::Sql(sql) => sql::run(&sql),
         Command::Info(info) => info::run(&info),

@@ -16,3 +16,5 @@ mod real;
 mod snapshots;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
 mod tiny;
+#[path = "cli/tree.rs"]
+mod tree;

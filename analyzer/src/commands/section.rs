@@ -50,7 +50,7 @@ mod tests {
                 let section = Section { name, text };
                 assert!(section.title().starts_with(char::is_uppercase), "{name}");
                 assert!(section.doc().count() > 0, "{name}");
-                assert!(!section.sql(&[("$top", 7), ("$function", 7)]).contains('$'), "{name}");
+                assert!(!section.sql(&[("$top", 7), ("$sort", 7), ("$function", 7)]).contains('$'), "{name}");
             }
         }
     }

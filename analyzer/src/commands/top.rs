@@ -1,0 +1,124 @@
+//! `stallmap top`: the costliest tensors, ops, lines or kernels, and the others together.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+
+use super::answer::rows;
+use super::known::known;
+use super::section::{self, Section};
+use super::{arrow_failure, open, runtime};
+use crate::args::RowFormat;
+use crate::args::top::{Ranked, Top, TopSort};
+use crate::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use crate::output::paint::Role;
+use crate::output::progress::Progress;
+use crate::output::rows::{self as written_rows, Style, WriteError};
+use crate::output::table::Table;
+use crate::output::value::Look;
+use crate::output::{self, written};
+
+/// The queries of `sql/top`, one for each thing to rank.
+const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels"];
+
+/// Prints the list, or its query.
+pub(super) fn run(args: &Top) -> Outcome {
+    let section = section(args.what)?;
+    let sql = section.sql(&[("$top", args.rows.into())]).replace("$sort", column(args.what, args.sort)?);
+    let session = {
+        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        open(&[(None, args.capture.clone())])?
+    };
+    if args.sql {
+        return output::print(&sql).map(|()| OK);
+    }
+    let runtime = runtime()?;
+    let (known, rows) = {
+        let _progress = Progress::start(format!("asking for {}", section.name));
+        (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
+    };
+    known.say(&args.capture, args.format)?;
+    match args.format.for_programs() {
+        Some(format) => write_rows(&rows, format)?,
+        None => show(args, section, &rows)?,
+    }
+    Ok(OK)
+}
+
+fn section(what: Ranked) -> Outcome<Section> {
+    let name = match what {
+        Ranked::Tensors => "tensors",
+        Ranked::Ops => "ops",
+        Ranked::Lines => "lines",
+        Ranked::Kernels => "kernels",
+    };
+    section::sections("top", ORDER)
+        .into_iter()
+        .find(|section| section.name == name)
+        .ok_or_else(|| Failure::message(QUERY, format!("sql/top/{name}.sql is missing")))
+}
+
+/// The column of the views that a metric stands for.
+fn column(what: Ranked, sort: TopSort) -> Outcome<&'static str> {
+    match (what, sort) {
+        (Ranked::Tensors, TopSort::Launches) => Err(Failure::message(USAGE, "tensors have no launches")
+            .hint("sort them by samples, memory_samples or time".to_owned())),
+        // All of them share one whole.
+        (Ranked::Tensors, TopSort::MemorySamples) => Ok("memory_share"),
+        (_, TopSort::Samples) => Ok("samples"),
+        (_, TopSort::MemorySamples) => Ok("memory_samples"),
+        (_, TopSort::Time) => Ok("estimated_ns"),
+        (_, TopSort::Launches) => Ok("launch_count"),
+    }
+}
+
+fn show(args: &Top, section: Section, rows: &[RecordBatch]) -> Outcome<()> {
+    let canvas = output::page();
+    let mut heading = canvas.paint.text(Role::Heading, section.title()) + "\n";
+    for line in section.doc() {
+        heading += &(canvas.paint.text(Role::Dim, line) + "\n");
+    }
+    let table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    if table.rows() == 0 {
+        return output::print(&(heading + "(nothing of this kind was recorded)\n"));
+    }
+    output::print(&heading)?;
+    written(table.draw(&mut output::stdout(), canvas))?;
+    output::print(&hint(&args.capture, section))
+}
+
+fn hint(capture: &Path, section: Section) -> String {
+    let capture = output::shorten::printable(&capture.display().to_string());
+    let text = format!("stallmap top {} {capture} --sql   prints the query", section.name);
+    format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
+}
+
+/// Writes rows for programs.
+pub(super) fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
+    let wrong = |error| match error {
+        WriteError::Io(error) => Failure::io(error, "write to standard output"),
+        other => Failure::new(QUERY, other),
+    };
+    let style = Style { format, canvas: output::sheet(), limit: None };
+    let Some(first) = rows.first() else { return Ok(()) };
+    let mut writer =
+        written_rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
+    rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
+    writer.finish().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap::library;
+
+    use crate::commands::known;
+
+    #[test]
+    fn every_query_of_the_folder_has_its_place() {
+        let mut names: Vec<_> = library::queries("top").map(|(name, _)| name).collect();
+        let mut ordered = [super::ORDER, &[known::NAME]].concat();
+        names.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(names, ordered);
+    }
+}

@@ -1,0 +1,79 @@
+//! Rows for programs: each with its number, that of its parent, and every metric.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::error::ArrowError;
+use clap::ValueEnum as _;
+
+use super::cost::{Cost, Costs};
+use super::draw::status;
+use super::path::Step;
+use super::row::{Row, What};
+use crate::args::tree::Metric;
+
+/// The rows as a batch. Of one metric, `self_` columns add up to the whole over all rows, the hidden ones too.
+pub(super) fn batch(
+    rows: &[Row],
+    steps: &[Step],
+    metrics: &[Metric],
+    is_diff: bool,
+) -> Result<RecordBatch, ArrowError> {
+    let number = |number: usize| u64::try_from(number).ok();
+    let mut columns: Vec<(String, ArrayRef)> = vec![
+        ("row".into(), Arc::new((0..rows.len()).map(number).collect::<UInt64Array>())),
+        (
+            "parent_row".into(),
+            Arc::new(rows.iter().map(|row| row.parent.and_then(number)).collect::<UInt64Array>()),
+        ),
+        ("depth".into(), Arc::new(rows.iter().map(|row| number(row.depth)).collect::<UInt64Array>())),
+        (
+            "kind".into(),
+            Arc::new(rows.iter().map(|row| Some(kind(row.what, steps))).collect::<StringArray>()),
+        ),
+        ("name".into(), Arc::new(rows.iter().map(|row| Some(row.what.name(steps))).collect::<StringArray>())),
+    ];
+    if is_diff {
+        let status = rows.iter().map(|row| status(&row.total)).collect::<StringArray>();
+        columns.push(("status".into(), Arc::new(status)));
+    }
+    for &metric in metrics {
+        let mut add = |name: String, of: &dyn Fn(&Row) -> Option<f64>| {
+            columns.push((name, Arc::new(rows.iter().map(of).collect::<Float64Array>())));
+        };
+        let (name, value) = (name(metric), |cost: &Cost| cost.value(metric));
+        if is_diff {
+            add(format!("{name}_before"), &|row| value(&row.total.before));
+            add(format!("{name}_after"), &|row| value(&row.total.after));
+            add(format!("{name}_change"), &|row| row.total.change(metric));
+            let change = |own: &Costs| own.change(metric);
+            add(format!("self_{name}_change"), &|row| change(&row.own));
+        } else {
+            add(name.to_owned(), &|row| value(&row.total.after));
+            add(format!("self_{name}"), &|row| value(&row.own.after));
+        }
+    }
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+}
+
+/// What a row is, in a word.
+fn kind(what: What, steps: &[Step]) -> String {
+    let level = match what {
+        What::All => return "all".to_owned(),
+        What::Hidden(..) => return "hidden".to_owned(),
+        What::Step(step) => steps.get(step).and_then(|step| step.level.to_possible_value()),
+    };
+    level.map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// A metric's column.
+const fn name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Samples => "samples",
+        Metric::MemorySamples => "memory_samples",
+        Metric::MemoryShare => "memory_share",
+        Metric::Time => "time_ns",
+        Metric::Launches => "launches",
+        Metric::TimePerLaunch => "time_per_launch_ns",
+    }
+}

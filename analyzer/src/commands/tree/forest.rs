@@ -1,0 +1,84 @@
+//! Paths that begin alike, together: nodes with the cost of launches that end there, and of all that pass through.
+
+use std::collections::HashMap;
+
+use super::cost::Costs;
+use super::path::Paths;
+
+/// The node of everything.
+pub(super) const ROOT: usize = 0;
+
+/// A place where paths meet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    /// The step that leads here; none for the root.
+    pub(super) step: Option<usize>,
+    /// The node before; the root is its own.
+    pub(super) parent: usize,
+    /// The nodes after.
+    pub(super) children: Vec<usize>,
+    /// Launches whose path ends here.
+    pub(super) own: Costs,
+    /// Launches whose path comes through here.
+    pub(super) total: Costs,
+}
+
+/// All nodes; children come after their parents.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Forest(Vec<Node>);
+
+impl Forest {
+    /// The forest of paths, from their first step or from their last.
+    pub(super) fn of(paths: &Paths, is_bottom_up: bool) -> Self {
+        let root = Node {
+            step: None,
+            parent: ROOT,
+            children: vec![],
+            own: Costs::default(),
+            total: Costs::default(),
+        };
+        let mut forest = Self(vec![root]);
+        let mut known = HashMap::new();
+        for path in &paths.paths {
+            let mut at = ROOT;
+            for place in 0..path.steps.len() {
+                let place = if is_bottom_up { path.steps.len() - 1 - place } else { place };
+                let step = path.steps[place];
+                at = *known.entry((at, step)).or_insert_with(|| forest.grow(at, step));
+            }
+            forest.0[at].own.add(&path.cost);
+        }
+        forest.sum_up();
+        forest
+    }
+
+    /// The nodes; children come after their parents.
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.0
+    }
+
+    /// A number for each node, from what is its own and what its children have.
+    pub(super) fn fold<T>(&self, own: impl Fn(&Node) -> T, join: impl Fn(&mut T, &T)) -> Vec<T> {
+        let mut found: Vec<T> = self.0.iter().map(own).collect();
+        for at in (ROOT + 1..found.len()).rev() {
+            let (before, from) = found.split_at_mut(at);
+            join(&mut before[self.0[at].parent], &from[0]);
+        }
+        found
+    }
+
+    fn grow(&mut self, parent: usize, step: usize) -> usize {
+        let at = self.0.len();
+        let (own, total) = (Costs::default(), Costs::default());
+        self.0.push(Node { step: Some(step), parent, children: vec![], own, total });
+        self.0[parent].children.push(at);
+        at
+    }
+
+    fn sum_up(&mut self) {
+        let totals = self.fold(|node| node.own, Costs::add);
+        for (node, total) in self.0.iter_mut().zip(totals) {
+            node.total = total;
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `stallmap tree` and `stallmap top`: what they print, and that it adds up.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Place, Ran};
+
+const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");
+
+/// A folder with a bundled capture in it, so that no path of this machine is printed.
+fn place(capture: &str) -> Place {
+    let place = Place::new();
+    let name = format!("{capture}.stallmap");
+    fs::copy(Path::new(TESTDATA).join(&name), place.path(&name)).unwrap();
+    place
+}
+
+macro_rules! snapshot {
+    ($name:ident, $capture:expr, $arguments:expr) => {
+        #[test]
+        fn $name() {
+            place($capture).run(&$arguments).check(stringify!($name));
+        }
+    };
+}
+
+const VIEWS: &str = "inference_views.stallmap";
+const STEP: &str = "transformer_step.stallmap";
+
+snapshot!(help_tree, "inference_views", ["tree", "--help"]);
+snapshot!(help_top, "inference_views", ["top", "--help"]);
+snapshot!(tree, "inference_views", ["tree", VIEWS, "-m", "samples,memory_share,time,launches"]);
+snapshot!(
+    tree_step,
+    "transformer_step",
+    ["tree", STEP, "-t", "3%", "--by", "user,op,kernel", "-f", "file_function"]
+);
+snapshot!(
+    tree_modules,
+    "transformer_step",
+    ["tree", STEP, "--by", "phase,module", "-d", "3", "-m", "time,launches"]
+);
+snapshot!(tree_bottom_up, "transformer_step", ["tree", STEP, "--bottom-up", "-t", "0.06", "-d", "4"]);
+snapshot!(
+    tree_flat,
+    "transformer_step",
+    ["tree", STEP, "--flat", "--by", "op", "-e", "backward", "--sort", "name"]
+);
+snapshot!(
+    tree_include,
+    "transformer_step",
+    ["tree", STEP, "--by", "op,kernel", "-i", "softmax", "-m", "launches"]
+);
+snapshot!(
+    tree_csv,
+    "inference_views",
+    ["tree", VIEWS, "--format", "csv", "-d", "4", "-m", "samples,time_per_launch"]
+);
+snapshot!(tree_sql, "inference_views", ["tree", VIEWS, "--sql"]);
+snapshot!(tree_of_itself, "inference_views", ["tree", VIEWS, "--diff", VIEWS, "-d", "3"]);
+snapshot!(
+    tree_diff,
+    "inference_views",
+    ["tree", VIEWS, "--diff", "tiny.stallmap", "--by", "op", "--format", "jsonl"]
+);
+snapshot!(tree_bad_regex, "inference_views", ["tree", VIEWS, "-i", "add("]);
+snapshot!(tree_unknown_metric, "inference_views", ["tree", VIEWS, "-m", "sampels"]);
+snapshot!(tree_unknown_level, "inference_views", ["tree", VIEWS, "--by", "pyhton,op"]);
+snapshot!(tree_bad_share, "inference_views", ["tree", VIEWS, "-t", "150%"]);
+snapshot!(tree_two_directions, "inference_views", ["tree", VIEWS, "--flat", "--bottom-up"]);
+snapshot!(tree_missing_other, "inference_views", ["tree", VIEWS, "--diff", "other.stallmap"]);
+snapshot!(top_tensors, "inference_views", ["top", "tensors", VIEWS, "-n", "2"]);
+snapshot!(top_kernels, "transformer_step", ["top", "kernels", STEP, "-n", "3", "--sort", "launches"]);
+snapshot!(top_lines, "inference_views", ["top", "lines", "tiny.stallmap", "-n", "1", "--format", "csv"]);
+snapshot!(top_sql, "inference_views", ["top", "ops", VIEWS, "--sql", "-n", "3", "--sort", "time"]);
+snapshot!(top_unknown, "inference_views", ["top", "tensros", VIEWS]);
+snapshot!(top_tensors_by_launches, "inference_views", ["top", "tensors", VIEWS, "--sort", "launches"]);
+
+/// Rows of a command that prints JSON.
+#[track_caller]
+fn rows(ran: &Ran) -> Vec<serde_json::Map<String, serde_json::Value>> {
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[track_caller]
+fn sum(ran: &Ran, column: &str) -> f64 {
+    rows(ran).iter().map(|row| row[column].as_f64().unwrap_or_default()).sum()
+}
+
+#[track_caller]
+fn check(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{what}: {found}, expected {expected}");
+}
+
+#[test]
+fn all_samples_are_in_every_tree() {
+    let place = place("transformer_step");
+    let sql = ["sql", STEP, "--format", "json", "-c", "SELECT sum(samples) AS samples FROM sample"];
+    let samples = sum(&place.run(&sql), "samples");
+    let filters: [&[&str]; 3] = [
+        &["-t", "5%", "-e", "aten::mm"],
+        &["-d", "2", "--bottom-up", "-i", "Block"],
+        &["--flat", "-t", "1%"],
+    ];
+    for filter in filters {
+        let arguments = [&["tree", STEP, "--format", "json"], filter].concat();
+        let ran = place.run(&arguments);
+        check(sum(&ran, "self_samples"), samples, &filter.join(" "));
+        check(rows(&ran)[0]["samples"].as_f64().unwrap(), samples, "the whole");
+    }
+}
+
+#[test]
+fn all_samples_are_in_every_list() {
+    let place = place("inference_views");
+    for (what, sort) in
+        [("tensors", "memory_samples"), ("ops", "samples"), ("lines", "time"), ("kernels", "launches")]
+    {
+        let ran = place.run(&["top", what, VIEWS, "-n", "1", "--sort", sort, "--format", "json"]);
+        check(sum(&ran, "samples"), 5_823.0, what);
+        check(sum(&ran, "share"), 1.0, what);
+    }
+}
+
+#[test]
+fn queries_that_are_printed_give_the_rows() {
+    let place = place("inference_views");
+    for what in ["tensors", "kernels"] {
+        let query = place.run(&["top", what, VIEWS, "-n", "1", "--sql"]);
+        let asked = rows(&place.run_with_input(&["sql", VIEWS, "--format", "json"], &query.stdout));
+        let listed = rows(&place.run(&["top", what, VIEWS, "-n", "1", "--format", "json"]));
+        assert_eq!(asked.len(), listed.len(), "{what}");
+        for ((name, one), (_, other)) in asked.iter().flatten().zip(listed.iter().flatten()) {
+            // Sums are made in any order: their last digits may differ.
+            match (one.as_f64(), other.as_f64()) {
+                (Some(one), Some(other)) => check(one, other, name),
+                _ => assert_eq!(one, other, "{name}"),
+            }
+        }
+    }
+    let query = place.run(&["tree", VIEWS, "--sql"]);
+    let asked = place.run_with_input(&["sql", VIEWS, "--format", "json"], &query.stdout);
+    let tree = place.run(&["tree", VIEWS, "--format", "json"]);
+    check(sum(&asked, "samples"), sum(&tree, "self_samples"), "the query of the tree");
+}
+
+#[test]
+fn a_capture_does_not_differ_from_itself() {
+    let place = place("transformer_step");
+    let metrics = "samples,memory_samples,time,launches,memory_share,time_per_launch";
+    let ran = place.run(&["tree", STEP, "--diff", STEP, "-m", metrics, "--format", "json"]);
+    let rows = rows(&ran);
+    assert!(rows.len() > 100);
+    for row in rows {
+        let changes = row.iter().filter(|(name, _)| name.ends_with("_change"));
+        assert!(changes.filter_map(|(_, change)| change.as_f64()).all(|change| change == 0.0), "{row:?}");
+        assert!(!row.contains_key("status") || row["status"].is_null(), "{row:?}");
+    }
+}

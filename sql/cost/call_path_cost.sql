@@ -1,0 +1,90 @@
+-- One launch: the path of calls that led to it, outermost first, and what it cost.
+--
+-- The samples of all rows together are those of the view `sample`; launches without samples are rows too.
+CREATE VIEW call_path_cost (
+  -- The launch.
+  kernel_id,
+  -- Frames of its Python stack as file:line function, outermost first; null where there is none. In backward, the
+  -- stack of the call of backward().
+  frames,
+  -- Those of them in the user's own code; all of them where none is.
+  user_frames,
+  -- In backward, the user's frames of the forward op whose gradient this is.
+  forward_frames,
+  -- Dotted path of the module, in backward of that whose gradient this is; null outside modules.
+  module_path,
+  -- The part of the training step; null outside ops.
+  phase,
+  -- Optimizer steps finished before; null outside ops.
+  step,
+  -- Names of the regions and ops around the launch, outermost first; null outside ops.
+  ops,
+  -- The kernel.
+  function_id,
+  -- Its name as the programmer wrote it.
+  kernel,
+  -- Samples, as in the view `sample`.
+  samples,
+  -- Samples of memory stalls.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
+  estimated_ns
+) AS
+WITH RECURSIVE enclosing AS (
+  SELECT o.op_id AS launch_op_id, o.parent_op_id, o.name, 0 AS height
+  FROM op o
+  WHERE o.op_id IN (SELECT op_id FROM launch)
+  UNION ALL
+  -- A capture whose ops enclose each other in a circle ends, too.
+  SELECT e.launch_op_id, o.parent_op_id, o.name, e.height + 1
+  FROM enclosing e
+  JOIN op o ON o.op_id = e.parent_op_id
+  WHERE e.height < 255
+), op_path AS (
+  SELECT launch_op_id, array_agg(name ORDER BY height DESC) AS ops
+  FROM enclosing
+  GROUP BY launch_op_id
+), frame AS (
+  SELECT
+    s.pystates_hash, s.depth,
+    f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function AS name,
+    -- As in `python_stack`.
+    regexp_like(f.original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|^<') AS is_foreign
+  FROM python_state s
+  JOIN python_frame f ON f.frame_id = s.frame_id
+), stack AS (
+  SELECT pystates_hash, array_agg(name ORDER BY depth DESC) AS frames
+  FROM frame
+  GROUP BY pystates_hash
+), user_stack AS (
+  SELECT pystates_hash, array_agg(name ORDER BY depth DESC) AS frames
+  FROM frame
+  WHERE NOT is_foreign
+  GROUP BY pystates_hash
+), cost AS (
+  SELECT
+    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  FROM sample_cost
+  GROUP BY kernel_id
+)
+SELECT
+  l.kernel_id,
+  s.frames,
+  coalesce(u.frames, s.frames),
+  coalesce(v.frames, q.frames),
+  coalesce(l.module_path, g.module_path),
+  l.phase, l.step,
+  p.ops,
+  l.function_id, l.kernel,
+  coalesce(c.samples, 0.0),
+  coalesce(c.memory_samples, 0.0),
+  c.estimated_ns
+FROM launch_context l
+LEFT JOIN op o ON o.op_id = l.op_id
+LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN stack s ON s.pystates_hash = l.pystates_hash
+LEFT JOIN user_stack u ON u.pystates_hash = l.pystates_hash
+LEFT JOIN stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN user_stack v ON v.pystates_hash = g.pystates_hash
+LEFT JOIN op_path p ON p.launch_op_id = l.op_id
+LEFT JOIN cost c ON c.kernel_id = l.kernel_id

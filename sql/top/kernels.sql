@@ -1,0 +1,20 @@
+-- Kernels by cost
+-- What each kernel cost over its launches; memory: the part of its samples that are memory stalls. All rows together
+-- are all launches.
+WITH placed AS (
+  SELECT *, least($top + 1, row_number() OVER (
+    ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, kernel, function_id
+  )) AS place
+  FROM kernel_cost
+)
+SELECT
+  sum(share) AS share,
+  sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
+  sum(samples) AS samples,
+  sum(memory_samples) AS memory_samples,
+  sum(estimated_ns) AS time_ns,
+  sum(launch_count) AS launches,
+  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel
+FROM placed
+GROUP BY place
+ORDER BY place

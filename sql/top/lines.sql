@@ -1,0 +1,22 @@
+-- Python lines by cost
+-- What the kernels launched from each line cost; in backward, beside the line whose gradient they compute. All rows
+-- together are all launches.
+WITH placed AS (
+  SELECT *, least($top + 1, row_number() OVER (
+    ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, line, forward_line
+  )) AS place
+  FROM line_cost
+)
+SELECT
+  sum(share) AS share,
+  sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
+  sum(samples) AS samples,
+  sum(memory_samples) AS memory_samples,
+  sum(estimated_ns) AS time_ns,
+  sum(launch_count) AS launches,
+  CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
+    ELSE '(' || CAST(count(*) AS VARCHAR) || ' other lines)' END AS line,
+  CASE WHEN place <= $top THEN max(forward_line) END AS forward_line
+FROM placed
+GROUP BY place
+ORDER BY place
