@@ -25,8 +25,6 @@ pub(super) struct Known {
     sampled_launches: f64,
     delivered_samples: f64,
     lost_samples: f64,
-    /// Launches with samples whose time is not known.
-    pub(super) timeless_launches: f64,
     /// The GPUs' names.
     pub(super) gpus: String,
     /// Sampling periods in cycles.
@@ -55,7 +53,6 @@ impl Known {
         self.sampled_launches = measured(batch, "sampled_launches")?;
         self.delivered_samples = measured(batch, "delivered_samples")?;
         self.lost_samples = measured(batch, "lost_samples")?;
-        self.timeless_launches = measured(batch, "timeless_launches")?;
         self.gpus = word(batch, "gpus")?;
         self.periods = word(batch, "periods")?;
         Ok(())

@@ -55,6 +55,15 @@ pub(super) fn run(args: &Tree) -> Outcome {
     let after = ask(&args.capture)?;
     let before = args.diff.as_deref().map(ask).transpose()?;
     say(args, &after.known, before.as_ref().map(|before| &before.known))?;
+    let asked = || [Some(&after), before.as_ref()].into_iter().flatten();
+    let timeless = asked().flat_map(|asked| &asked.launches).filter(|launch| launch.lacks_time).count();
+    if timeless > 0
+        && args.metrics.iter().any(|&metric| matches!(metric, Metric::Time | Metric::TimePerLaunch))
+    {
+        output::note(format_args!(
+            "warning: the time of {timeless} launches is not known, and counts as none"
+        ));
+    }
     let mut sides = Vec::new();
     sides.extend(before.map(|before| (Side::Before, before.launches)));
     sides.push((Side::After, after.launches));
@@ -125,15 +134,6 @@ fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
         }
     }
     after.say(&args.capture, args.format)?;
-    let timeless =
-        after.timeless_launches + before.map(|before| before.timeless_launches).unwrap_or_default();
-    if timeless > 0.0
-        && args.metrics.iter().any(|&metric| matches!(metric, Metric::Time | Metric::TimePerLaunch))
-    {
-        output::note(format_args!(
-            "warning: the time of {timeless} launches is not known, and counts as none"
-        ));
-    }
     Ok(())
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Launch {
     pub(super) kernel: Option<String>,
     /// What it cost.
     pub(super) cost: Cost,
+    /// Whether it has samples, and nobody knows how much time they stand for.
+    pub(super) lacks_time: bool,
 }
 
 /// One name at one level.

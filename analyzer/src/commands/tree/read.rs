@@ -19,7 +19,7 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
             (texts(batch, "module_path")?, texts(batch, "phase")?, texts(batch, "step")?);
         let kernel = texts(batch, "kernel")?;
         let (samples, memory) = (numbers(batch, "samples")?, numbers(batch, "memory_samples")?);
-        let time = numbers(batch, "estimated_ns")?;
+        let (time, timed) = (numbers(batch, "estimated_ns")?, texts(batch, "estimated_ns")?);
         for row in 0..batch.num_rows() {
             let text = |column: &LargeStringArray| column.is_valid(row).then(|| column.value(row).to_owned());
             launches.push(Launch {
@@ -39,6 +39,7 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
                     time_ns: time[row],
                     launches: 1.0,
                 },
+                lacks_time: samples[row] > 0.0 && timed.is_null(row),
             });
         }
     }
