@@ -16,16 +16,23 @@ LOW = 0xFFFF_FFFF
 
 
 def kind(field):
-    """What a column's checksum adds up: halves of numbers, lengths of texts."""
+    """What a column's checksum adds up: halves of whole numbers, floats, lengths of texts."""
     if types.is_list(field.type):
         return "list"
     if types.is_integer(field.type):
         return "number"
+    if types.is_floating(field.type):
+        return "float"
     if types.is_boolean(field.type):
         return "bool"
     if types.is_binary(field.type):
         return "bytes"
     return "text"
+
+
+def rounded(number):
+    """A sum of floats, but for the order in which a reader adds."""
+    return float(f"{number or 0:.9e}")
 
 
 def with_pyarrow(path, kinds):
@@ -43,6 +50,8 @@ def with_pyarrow(path, kinds):
             return nulls, *halves(compute.list_flatten(array))
         if kind == "number":
             return nulls, *halves(array)
+        if kind == "float":
+            return nulls, *(rounded(of(array).as_py()) for of in [compute.min, compute.max, compute.sum])
         if kind == "bool":
             return nulls, compute.sum(array).as_py() or 0
         if types.is_dictionary(array.type):
@@ -66,6 +75,8 @@ def with_duckdb(path, kinds):
             return [nulls, *halves]
         if kind == "number":
             return [nulls, f"sum(({bits(quoted)}) % 4294967296)", f"sum(({bits(quoted)}) // 4294967296)"]
+        if kind == "float":
+            return [nulls, f"min({quoted})", f"max({quoted})", f"sum({quoted})"]
         if kind == "bool":
             return [nulls, f"sum({quoted}::INT)"]
         if kind == "bytes":
@@ -76,7 +87,8 @@ def with_duckdb(path, kinds):
     selected = ", ".join(part for group in parts for part in group)
     values = duckdb.sql(f"SELECT count(*), {selected} FROM read_parquet('{path}')").fetchall()[0]
     rows, values = values[0], iter(values[1:])
-    return rows, {name: tuple(int(next(values) or 0) for _ in group) for name, group in zip(kinds, parts)}
+    whole = lambda value: rounded(value) if isinstance(value, float) else int(value or 0)
+    return rows, {name: tuple(whole(next(values)) for _ in group) for name, group in zip(kinds, parts)}
 
 
 def with_polars(path, kinds):
@@ -96,6 +108,8 @@ def with_polars(path, kinds):
             return nulls, *halves(series.drop_nulls().explode())
         if kind == "number":
             return nulls, *halves(series)
+        if kind == "float":
+            return nulls, *map(rounded, [series.min(), series.max(), series.sum()])
         if kind == "bool":
             return nulls, int(series.sum() or 0)
         if kind == "bytes":

@@ -140,7 +140,7 @@ pub(crate) struct Sql {
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub(crate) captures: Vec<NamedCapture>,
     /// Run these statements and exit
-    #[arg(short, long, value_name = "SQL")]
+    #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,
     /// Run the statements of this file and exit; - is the standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]

@@ -65,11 +65,11 @@ WITH code AS (
   -- As counted, in the runs that costs are taken from.
   SELECT coalesce(sum(samples), 0) AS delivered
   FROM pc_sample
-  WHERE run_id IN (SELECT run_id FROM cost_run)
+  WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
   LIMIT 1
 ), dropped AS (
   SELECT coalesce(sum(lost_count), 0.0) AS lost
-  FROM (SELECT DISTINCT run_id, lost_count FROM sample_time WHERE run_id IN (SELECT run_id FROM cost_run))
+  FROM (SELECT DISTINCT run_id, lost_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
   LIMIT 1
 ), used AS (
   SELECT sum(memory_instruction_count) AS instructions, sum(uncovered_instruction_count) AS uncovered
