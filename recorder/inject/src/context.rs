@@ -15,7 +15,8 @@ pub struct Context {
     pub op_id: OpId,
     /// The Python stack of its call.
     pub pystates_hash: Option<PystatesHash>,
-    /// What the shapes of its arguments are, as a hash that holds in this process; 0 for regions.
+    /// What the shapes of its arguments are, as a hash that holds in this process; 0 for regions, and
+    /// where no bundles are recorded.
     pub shapes_hash: u64,
 }
 

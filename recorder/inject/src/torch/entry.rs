@@ -180,7 +180,9 @@ fn op_begin(words: &[i64]) -> i64 {
     if let Some(region) = region {
         context::region_enter(region);
     }
-    let shapes_hash = message.shapes_hash();
+    // Only bundles ask for it, and every op comes through here.
+    let has_bundles = session::config().is_some_and(|config| config.bundles.is_some());
+    let shapes_hash = if has_bundles { message.shapes_hash() } else { 0 };
     context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
     RUNNING.with_borrow_mut(|stack| stack.push((running, region)));
     op_id.0.cast_signed()
