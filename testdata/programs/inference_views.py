@@ -9,6 +9,8 @@ What a capture of it must show, whatever the GPU:
   to `projected` 32, each in a row of its own: `projected` has 8 times the sectors of `residual` or more, and the stalls.
 - `add_contiguous` computes the same from `projected` copied to rows beforehand by the CPU: the same counts without the
   strides, for comparison. Its two arguments have equal sectors.
+- With --contiguous `projected` is laid out so that `projected.t()` is contiguous, and `add_transposed` costs what
+  `add_contiguous` does. Nothing else differs: a pair of recordings to compare.
 
 Tensors are made on the CPU and copied, so these are the only kernels. Prints one JSON object: tensors with addresses,
 sizes, strides, and the counts; with --time also the fastest of ten calls each in milliseconds.
@@ -41,9 +43,14 @@ def parse():
     parser.add_argument("--width", type=int, default=256, help="elements of a row")
     parser.add_argument("--count", type=int, default=2048, help="rows that are looked up")
     parser.add_argument("--side", type=int, default=512, help="side of the square matrices")
+    parser.add_argument("--contiguous", action="store_true", help="lay `projected` out for its transposed view")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--time", action="store_true", help="call each function ten times more, and print the fastest")
     return parser.parse_args()
+
+
+def laid_out(tensors, is_contiguous):
+    return {**tensors, "projected": tensors["rows"].t()} if is_contiguous else tensors
 
 
 def describe(name, tensor):
@@ -78,7 +85,7 @@ def main():
         "projected": torch.randn(options.side, options.side),
     }
     on_cpu["rows"] = on_cpu["projected"].t().contiguous()
-    tensors = {name: tensor.to(options.device) for name, tensor in on_cpu.items()}
+    tensors = {name: tensor.to(options.device) for name, tensor in laid_out(on_cpu, options.contiguous).items()}
     calls = {
         "look_up": lambda: look_up(tensors["table"], tensors["indices"]),
         "add_transposed": lambda: add_transposed(tensors["residual"], tensors["projected"]),
