@@ -1,5 +1,7 @@
 //! What can be typed: commands and options. The comments are the help; nothing happens here.
 
+pub(crate) mod export;
+pub(crate) mod forest;
 pub(crate) mod list;
 pub(crate) mod top;
 pub(crate) mod tree;
@@ -19,6 +21,7 @@ use crate::exit;
     ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
     ("stallmap top tensors train.stallmap", "the tensors that were waited for most"),
     ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
+    ("stallmap forest train.stallmap --svg forest.svg", "how tensors came from tensors, drawn"),
     ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
     ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
@@ -38,8 +41,12 @@ pub(crate) enum Command {
     Top(top::Top),
     /// Show what call paths cost: Python frames, ops, kernels; as a tree from either end, flat, or against another capture
     Tree(tree::Tree),
+    /// Show how tensors came from tensors, views, copies and writes, and what each cost: text, Graphviz or a picture
+    Forest(forest::Forest),
     /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
     Source(Source),
+    /// Write the files of another tool from a capture
+    Export(export::Export),
     /// Query one capture, or several under names, in SQL: a shell, or one statement
     Sql(Sql),
     /// Show what a capture holds: runs, devices, tables and views; or document one table or view

@@ -5,6 +5,8 @@ mod check;
 mod completions;
 pub(crate) mod describe;
 mod explain;
+mod export;
+pub(crate) mod forest;
 mod info;
 mod known;
 mod names;
@@ -48,7 +50,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::Report(report) => report::run(&report),
         Command::Top(top) => top::run(&top),
         Command::Tree(tree) => tree::run(&tree),
+        Command::Forest(forest) => forest::run(&forest),
         Command::Source(source) => source::run(&source),
+        Command::Export(export) => export::run(&export),
         Command::Sql(sql) => sql::run(&sql),
         Command::Info(info) => info::run(&info),
         Command::Check(check) => check::run(&check),

@@ -8,6 +8,8 @@
 mod bad_input;
 #[path = "cli/command.rs"]
 mod command;
+#[path = "cli/forest.rs"]
+mod forest;
 #[path = "cli/prepare.rs"]
 mod prepare;
 #[path = "cli/real.rs"]

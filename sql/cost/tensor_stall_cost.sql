@@ -39,22 +39,19 @@ CREATE VIEW tensor_stall_cost (
 ) AS
 WITH used AS (
   SELECT
-    c.charge, c.tensor_id, l.line,
-    sum(c.samples) AS samples,
-    sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
-    sum(c.samples * c.scale) AS variance,
-    sum(c.samples * t.sample_ns) AS estimated_ns
-  FROM stall_charge c
-  LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
-  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
-  GROUP BY c.charge, c.tensor_id, l.line
+    charge, tensor_id, line,
+    sum(samples) AS samples,
+    sum(memory_samples) AS memory_samples,
+    sum(samples * sample_weight) AS variance,
+    sum(estimated_ns) AS estimated_ns
+  FROM tensor_cost
+  GROUP BY charge, tensor_id, line
 ), summed AS (
   SELECT
     charge, tensor_id,
     first_value(line ORDER BY samples DESC, line) AS stalled_line,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
-    -- Of a sum of scaled counts, the variance is the sum of the scaled samples, each scaled once more.
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(estimated_ns) AS estimated_ns
   FROM used

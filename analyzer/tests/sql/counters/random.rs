@@ -8,20 +8,7 @@ use stallmap_schema::word::ReplayResult;
 
 use super::{NATIVE, NEW, counter, replay, sort, write_rows};
 use crate::answer;
-
-/// Numbers that look random and are the same in every run: a linear congruential generator.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn value(&mut self) -> f64 {
-        f64::from(u32::try_from(1 + self.below(1000)).unwrap())
-    }
-}
+use crate::dice::Dice;
 
 const HIT: &str = "lts__t_sectors_lookup_hit.sum";
 const MISS: &str = "lts__t_sectors_lookup_miss.sum";

@@ -1,0 +1,40 @@
+//! `stallmap export`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::examples;
+
+/// `stallmap export`
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The tool whose files are written.
+    #[command(subcommand)]
+    pub(crate) form: Form,
+}
+
+/// Whose files are written.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Form {
+    /// TenProf: `tensor_stall_cost.csv`, forest.txt, blame.dot, `pc_samples.csv`
+    Tenprof(Tenprof),
+}
+
+/// `stallmap export tenprof`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap export tenprof train.stallmap blame/", "its four files, with exact numbers"),
+    ("stallmap export tenprof train.stallmap blame/ --sql", "the queries behind them"),
+]))]
+pub(crate) struct Tenprof {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) capture: PathBuf,
+    /// The folder to make; it must not exist, or be empty
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Print the queries instead of running them
+    #[arg(long)]
+    pub(crate) sql: bool,
+}

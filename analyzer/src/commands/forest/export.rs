@@ -1,0 +1,85 @@
+//! The forest as rows for programs: what is shown, and the remainders.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::error::ArrowError;
+
+use super::prune::Picture;
+
+/// One row a node, then one for what of its views is not shown, for other tensors, and for each remainder.
+struct Row<'a> {
+    place: Option<usize>,
+    name: String,
+    base: Option<usize>,
+    samples: f64,
+    tree_samples: f64,
+    picture: &'a Picture,
+}
+
+/// The rows; `self_samples` of all sum to the samples taken.
+pub(super) fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
+    let rows = rows(picture);
+    let node = |row: &Row<'_>| row.place.and_then(|place| picture.nodes.get(place));
+    let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<StringArray>())
+    };
+    let id = |of: &dyn Fn(&Row<'_>) -> Option<u64>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<UInt64Array>())
+    };
+    let flag = |of: &dyn Fn(&Row<'_>) -> Option<bool>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<BooleanArray>())
+    };
+    let number = |of: &dyn Fn(&Row<'_>) -> Option<f64>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<Float64Array>())
+    };
+    let first = |place: usize| picture.nodes.get(place).map(|node| node.tensor.tensor_id);
+    RecordBatch::try_from_iter_with_nullable([
+        ("tensor_id", id(&|row| row.place.and_then(first)), true),
+        ("base_tensor_id", id(&|row| row.base.and_then(first)), true),
+        ("tensor", text(&|row| Some(row.name.clone())), true),
+        ("tensors", id(&|row| u64::try_from(node(row)?.count).ok()), true),
+        ("type", text(&|row| node(row)?.tensor.shape.clone()), true),
+        ("op", text(&|row| node(row)?.tensor.op.clone()), true),
+        ("born_at", text(&|row| node(row)?.tensor.born_at.clone()), true),
+        ("stalled_at", text(&|row| node(row)?.tensor.stalled_at.clone()), true),
+        ("is_contiguous", flag(&|row| Some(node(row)?.tensor.is_contiguous)), true),
+        ("is_blamed", flag(&|row| row.place.and_then(|place| row.picture.blamed.get(place).copied())), true),
+        ("samples", number(&|row| Some(row.tree_samples)), true),
+        ("self_samples", number(&|row| Some(row.samples)), true),
+        ("share", number(&|row| Some(picture.share(row.tree_samples))), true),
+        ("time_ns", number(&|row| Some(node(row)?.time_ns)), true),
+    ])
+}
+
+fn rows(picture: &Picture) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    let rest = |name: String, base: Option<usize>, samples: f64| Row {
+        place: None,
+        name,
+        base,
+        samples,
+        tree_samples: samples,
+        picture,
+    };
+    for (place, node) in picture.nodes.iter().enumerate() {
+        rows.push(Row {
+            place: Some(place),
+            name: node.tensor.name.clone(),
+            base: node.base,
+            samples: node.samples,
+            tree_samples: node.tree_samples,
+            picture,
+        });
+        let (views, samples) = picture.hidden_views[place];
+        if views > 0 {
+            rows.push(rest(format!("({views} other views)"), Some(place), samples));
+        }
+    }
+    let (tensors, samples) = picture.hidden;
+    if tensors > 0 {
+        rows.push(rest(format!("({tensors} other tensors)"), None, samples));
+    }
+    rows.extend(picture.others.iter().map(|(reason, samples)| rest(reason.clone(), None, *samples)));
+    rows
+}

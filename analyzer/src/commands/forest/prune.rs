@@ -1,0 +1,172 @@
+//! What of a forest is shown: the costliest tensors with all that they are views and copies of; the rest is counted.
+
+use std::collections::BTreeSet;
+
+use super::tree::{Edge, Forest, Kind, Node};
+
+/// Copies that are followed back from the costliest tensor.
+const MOST_COPIES: usize = 4;
+
+/// Which tensors are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// How many, the costliest.
+    pub(crate) top: usize,
+    /// Only the trees of tensors whose name holds this, or with this id.
+    pub(crate) tensor: Option<String>,
+}
+
+/// The part of a forest that is shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Picture {
+    /// Nodes, bases before their views, roots by cost.
+    pub(super) nodes: Vec<Node>,
+    /// Relations between them.
+    pub(super) edges: Vec<Edge>,
+    /// Which nodes lie on the way to the costliest one.
+    pub(super) blamed: Vec<bool>,
+    /// Of each node, the views that are not shown: tensors, and the samples of their trees.
+    pub(super) hidden_views: Vec<(usize, f64)>,
+    /// Tensors in trees of which nothing is shown, with their samples.
+    pub(super) hidden: (usize, f64),
+    /// Samples that no tensor bears, by the reason.
+    pub(super) others: Vec<(String, f64)>,
+    /// All samples taken.
+    pub(super) total: f64,
+}
+
+impl Forest {
+    /// The part that a choice shows; none where no tensor is meant.
+    pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {
+        let mut kept = self.chosen(choice)?;
+        self.add_bases(&mut kept);
+        let blamed = self.blamed(&kept);
+        kept.extend(&blamed);
+        Some(self.picture(&kept, &blamed))
+    }
+
+    /// The tensors that are meant: the costliest that cost anything, or those of the trees that are named.
+    fn chosen(&self, choice: &Choice) -> Option<BTreeSet<usize>> {
+        let mut meant: Vec<usize> = match &choice.tensor {
+            None => (0..self.nodes.len()).filter(|&node| self.nodes[node].samples > 0.0).collect(),
+            Some(name) => {
+                let trees: BTreeSet<usize> = (0..self.nodes.len())
+                    .filter(|&node| is_meant(&self.nodes[node], name))
+                    .map(|node| self.root(node))
+                    .collect();
+                if trees.is_empty() {
+                    return None;
+                }
+                (0..self.nodes.len()).filter(|&node| trees.contains(&self.root(node))).collect()
+            }
+        };
+        let cost = |&node: &usize| self.nodes[node].samples;
+        meant.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then(a.cmp(b)));
+        meant.truncate(choice.top);
+        Some(meant.into_iter().collect())
+    }
+
+    fn root(&self, node: usize) -> usize {
+        self.bases(node).last().unwrap_or(node)
+    }
+
+    /// A node and all that it is a view of.
+    fn bases(&self, node: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(node), |&node| self.nodes[node].base)
+    }
+
+    fn add_bases(&self, kept: &mut BTreeSet<usize>) {
+        let bases: Vec<usize> = kept.iter().flat_map(|&node| self.bases(node)).collect();
+        kept.extend(bases);
+    }
+
+    /// The way to the costliest tensor: what it is a view of, what that was copied from, and so on.
+    fn blamed(&self, kept: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let cost = |&&node: &&usize| self.nodes[node].samples;
+        let costliest = kept.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
+        let mut way = BTreeSet::new();
+        let mut ends: Vec<usize> = costliest.copied().into_iter().collect();
+        for _ in 0..=MOST_COPIES {
+            way.extend(ends.iter().flat_map(|&node| self.bases(node)));
+            let copies = self.edges.iter().filter(|edge| edge.kind == Kind::Copy);
+            ends = copies
+                .filter(|edge| way.contains(&edge.target) && !way.contains(&edge.source))
+                .map(|edge| edge.source)
+                .collect();
+        }
+        way
+    }
+
+    fn picture(&self, kept: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
+        let order = self.order(kept);
+        let mut places = vec![None; self.nodes.len()];
+        for (place, &node) in order.iter().enumerate() {
+            places[node] = Some(place);
+        }
+        let nodes = order.iter().map(|&node| {
+            let base = self.nodes[node].base.and_then(|base| places[base]);
+            Node { base, ..self.nodes[node].clone() }
+        });
+        let mut picture = Picture {
+            nodes: nodes.collect(),
+            blamed: order.iter().map(|node| blamed.contains(node)).collect(),
+            hidden_views: vec![(0, 0.0); order.len()],
+            others: self.others.clone(),
+            total: self.total(),
+            ..Picture::default()
+        };
+        for (place, node) in self.nodes.iter().enumerate() {
+            let is_shown = places[place].is_some();
+            if !is_shown {
+                let shown = self.bases(place).find_map(|base| places[base]);
+                let hidden = shown.map_or(&mut picture.hidden, |base| &mut picture.hidden_views[base]);
+                hidden.0 += node.count;
+                hidden.1 += node.samples;
+            }
+        }
+        let shown = |edge: &Edge| Some((places[edge.source]?, places[edge.target]?));
+        picture.edges = self
+            .edges
+            .iter()
+            .filter_map(|edge| shown(edge).map(|(source, target)| Edge { source, target, ..edge.clone() }))
+            .collect();
+        picture
+    }
+
+    /// What is kept: trees by cost, each base before its views, views by cost.
+    fn order(&self, kept: &BTreeSet<usize>) -> Vec<usize> {
+        let cost = |node: usize| self.nodes[node].tree_samples;
+        let mut order = Vec::new();
+        let mut waiting: Vec<usize> =
+            kept.iter().copied().filter(|&node| self.nodes[node].base.is_none()).collect();
+        waiting.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
+        while let Some(node) = waiting.pop() {
+            order.push(node);
+            let mut views: Vec<usize> =
+                kept.iter().copied().filter(|&view| self.nodes[view].base == Some(node)).collect();
+            views.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
+            waiting.extend(views);
+        }
+        order
+    }
+}
+
+impl Picture {
+    /// Whether an edge lies on the way to the costliest tensor.
+    pub(super) fn is_blamed(&self, edge: &Edge) -> bool {
+        edge.kind == Kind::Copy
+            && edge.source != edge.target
+            && self.blamed[edge.source]
+            && self.blamed[edge.target]
+    }
+
+    /// A part of all samples.
+    pub(super) fn share(&self, samples: f64) -> f64 {
+        if self.total > 0.0 { samples / self.total } else { 0.0 }
+    }
+}
+
+fn is_meant(node: &Node, name: &str) -> bool {
+    let is_named = node.tensor.name.to_lowercase().contains(&name.to_lowercase());
+    is_named || name.parse().is_ok_and(|id: u64| node.tensor_ids.contains(&id))
+}

@@ -1,0 +1,146 @@
+//! The forest: tensors below those that they are views of, and relations between them.
+
+use std::collections::BTreeMap;
+
+use super::read::{Relation, Tensor};
+
+/// All tensors of a capture, and where its samples went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forest {
+    /// Bases before their views.
+    pub(super) nodes: Vec<Node>,
+    /// Relations but views.
+    pub(super) edges: Vec<Edge>,
+    /// Samples that no tensor bears, by the reason.
+    pub(super) others: Vec<(String, f64)>,
+}
+
+/// A tensor, or several that were made alike: of one name, type, op, line and base.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Node {
+    /// The first of them.
+    pub(super) tensor: Tensor,
+    /// How many they are.
+    pub(super) count: usize,
+    /// All of them.
+    pub(super) tensor_ids: Vec<u64>,
+    /// The node that it is a view of.
+    pub(super) base: Option<usize>,
+    /// Samples charged to them.
+    pub(super) samples: f64,
+    /// Samples charged to them, their views and theirs.
+    pub(super) tree_samples: f64,
+    /// Estimated time of their own samples, nanoseconds.
+    pub(super) time_ns: f64,
+}
+
+/// How a tensor came from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The same elements in other memory.
+    Copy,
+    /// Written by an op that reads the other.
+    InPlace,
+    /// Made by an op that reads the other.
+    Op,
+}
+
+/// A relation between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Edge {
+    /// What was read.
+    pub(super) source: usize,
+    /// What was made or written.
+    pub(super) target: usize,
+    /// How.
+    pub(super) kind: Kind,
+    /// The op.
+    pub(super) op: Option<String>,
+    /// The line that called it.
+    pub(super) line: Option<String>,
+    /// Calls, over all tensors of the nodes.
+    pub(super) calls: u64,
+}
+
+impl Forest {
+    /// The forest of a capture's tensors.
+    pub(super) fn of(
+        tensors: &[Tensor],
+        relations: &[Relation],
+        others: Vec<(String, f64)>,
+        each: bool,
+    ) -> Self {
+        let mut forest = Self { others, ..Self::default() };
+        let places = forest.plant(tensors, each);
+        forest.relate(relations, &places);
+        // Views come after their bases, so from the end every node is whole before it is added to its base.
+        for node in (0..forest.nodes.len()).rev() {
+            let samples = forest.nodes[node].tree_samples;
+            if let Some(base) = forest.nodes[node].base {
+                forest.nodes[base].tree_samples += samples;
+            }
+        }
+        forest
+    }
+
+    /// Adds tensors, equal ones together; returns each tensor's node.
+    fn plant(&mut self, tensors: &[Tensor], each: bool) -> BTreeMap<u64, usize> {
+        let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for tensor in tensors {
+            let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
+            let own = each.then_some(tensor.tensor_id);
+            let key =
+                (base, own, &tensor.name, &tensor.shape, &tensor.op, &tensor.born_at, tensor.is_contiguous);
+            let place = *alike.entry(key).or_insert_with(|| {
+                self.nodes.push(Node { tensor: tensor.clone(), base, ..Node::default() });
+                largest.push(f64::NEG_INFINITY);
+                self.nodes.len() - 1
+            });
+            places.insert(tensor.tensor_id, place);
+            let node = &mut self.nodes[place];
+            node.count += 1;
+            node.tensor_ids.push(tensor.tensor_id);
+            node.samples += tensor.samples;
+            node.tree_samples += tensor.samples;
+            node.time_ns += tensor.time_ns;
+            if tensor.samples > largest[place] && tensor.stalled_at.is_some() {
+                largest[place] = tensor.samples;
+                node.tensor.stalled_at.clone_from(&tensor.stalled_at);
+            }
+        }
+        places
+    }
+
+    fn relate(&mut self, relations: &[Relation], places: &BTreeMap<u64, usize>) {
+        let mut calls: BTreeMap<_, u64> = BTreeMap::new();
+        for relation in relations {
+            let (Some(&source), Some(&target)) = (places.get(&relation.source), places.get(&relation.target))
+            else {
+                continue;
+            };
+            let kind = match relation.kind.as_str() {
+                "copy" => Kind::Copy,
+                "in_place" => Kind::InPlace,
+                _ => Kind::Op,
+            };
+            *calls.entry((source, target, kind, &relation.op, &relation.line)).or_default() += relation.calls;
+        }
+        self.edges = calls
+            .into_iter()
+            .map(|((source, target, kind, op, line), calls)| Edge {
+                source,
+                target,
+                kind,
+                op: op.clone(),
+                line: line.clone(),
+                calls,
+            })
+            .collect();
+    }
+
+    /// All samples taken.
+    pub(super) fn total(&self) -> f64 {
+        let borne: f64 = self.nodes.iter().map(|node| node.samples).sum();
+        borne + self.others.iter().map(|(_, samples)| samples).sum::<f64>()
+    }
+}

@@ -1,0 +1,60 @@
+-- What one storage cost, all its tensors together; beside it what lies outside storages, and stalls that nothing bears.
+--
+-- All rows sum to the samples taken.
+CREATE VIEW storage_cost (
+  -- The storage; null outside storages.
+  storage_id,
+  -- Its name: that of a named tensor in it, else of its costliest tensor, else what made it; null for remainders.
+  object,
+  -- Why no object bears it, in words; null where one does.
+  remainder,
+  -- Bytes, as the allocator rounded them.
+  size_bytes,
+  -- The op that allocated it.
+  op,
+  -- Tensors in it that were waited for.
+  tensor_count,
+  -- Samples charged.
+  samples,
+  -- Those that no tensor in it bears.
+  no_tensor_samples,
+  -- Those of its costliest tensor.
+  largest_samples,
+  -- Part of all samples.
+  share,
+  -- Samples of memory stalls.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds.
+  estimated_ns
+) AS
+WITH object AS (
+  SELECT
+    target, object_id, storage_id, tensor_id, remainder,
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  FROM tensor_cost
+  GROUP BY target, object_id, storage_id, tensor_id, remainder
+), named AS (
+  SELECT o.*, t.name FROM object o LEFT JOIN target_context t ON t.target = o.target AND t.object_id = o.object_id
+), summed AS (
+  SELECT
+    storage_id, remainder,
+    -- Allocations are objects of their own.
+    CASE WHEN storage_id IS NULL THEN object_id END AS allocation_id,
+    first_value(name ORDER BY tensor_id IS NULL, samples DESC, tensor_id) AS name,
+    count(DISTINCT tensor_id) AS tensor_count,
+    sum(samples) AS samples,
+    sum(CASE WHEN tensor_id IS NULL AND storage_id IS NOT NULL THEN samples ELSE 0.0 END) AS no_tensor_samples,
+    max(CASE WHEN tensor_id IS NOT NULL THEN samples END) AS largest_samples,
+    sum(memory_samples) AS memory_samples,
+    sum(estimated_ns) AS estimated_ns
+  FROM named
+  GROUP BY storage_id, remainder, CASE WHEN storage_id IS NULL THEN object_id END
+)
+SELECT
+  c.storage_id, CASE WHEN c.remainder IS NULL THEN coalesce(c.name, 'unnamed') END, c.remainder,
+  coalesce(s.size_bytes, a.size_bytes), o.name, c.tensor_count, c.samples, c.no_tensor_samples, c.largest_samples,
+  c.samples / nullif(sum(c.samples) OVER (), 0.0), c.memory_samples, c.estimated_ns
+FROM summed c
+LEFT JOIN storage s ON s.storage_id = c.storage_id
+LEFT JOIN op o ON o.op_id = s.op_id
+LEFT JOIN device_allocation a ON a.allocation_id = c.allocation_id

@@ -1,0 +1,88 @@
+-- What one object cost in one place of the program: samples charged to it in the launches of one kernel, op, module,
+-- line, phase and step.
+--
+-- Every other view of what tensors cost sums these rows up. An object is a tensor, a storage where no tensor of it is
+-- known, or an allocation of the driver; stalls that no object bears are rows with a remainder: all rows sum to the
+-- samples taken. `object_cost` has the names.
+CREATE VIEW tensor_cost (
+  -- tensor, or no tensor, no producer, self.
+  charge,
+  -- What bears it, as in `stall_charge`; null where nothing does.
+  target,
+  -- Why no object bears it, in words; null where one does.
+  remainder,
+  -- The object: its tensor_id, storage_id or allocation_id, by `target`.
+  object_id,
+  -- The tensor.
+  tensor_id,
+  -- The storage that it lies in.
+  storage_id,
+  -- The allocation of the driver, outside any storage.
+  allocation_id,
+  -- The kernel that waited.
+  function_id,
+  -- Its name.
+  kernel,
+  -- The op that launched it.
+  op,
+  -- Dotted path of its module; in backward that of the forward op.
+  module_path,
+  -- The line that launched it.
+  line,
+  -- In backward, the line whose gradient it computes.
+  forward_line,
+  -- The part of the training step.
+  phase,
+  -- Optimizer steps finished before.
+  step,
+  -- Samples charged.
+  samples,
+  -- Those of memory stalls.
+  memory_samples,
+  -- What one sample that was counted makes of them, on average: 1 where the program was sampled; see `cost_run`.
+  sample_weight,
+  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  estimated_ns
+) AS
+WITH launched AS (
+  -- First by launch: there are far fewer of these than charges.
+  SELECT
+    run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id,
+    sum(samples) AS samples,
+    sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
+    -- Of a sum of scaled counts, the variance is the sum of the scaled samples, each scaled once more.
+    sum(samples * scale) AS variance
+  FROM stall_charge
+  GROUP BY run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id
+), placed AS (
+  SELECT
+    c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
+    coalesce(l.module_path, g.module_path) AS module_path, l.line, l.forward_line, l.phase, l.step,
+    sum(c.samples) AS samples,
+    sum(c.memory_samples) AS memory_samples,
+    sum(c.variance) AS variance,
+    sum(c.samples * t.sample_ns) AS estimated_ns
+  FROM launched c
+  LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
+  LEFT JOIN op o ON o.op_id = l.op_id
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
+  GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
+    coalesce(l.module_path, g.module_path), l.line, l.forward_line, l.phase, l.step
+)
+SELECT
+  charge, target,
+  CASE
+    WHEN tensor_id IS NOT NULL OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN NULL
+    WHEN charge = 'self' THEN '(not waiting for memory)'
+    WHEN charge = 'no producer' THEN '(no access found that the stall waits for)'
+    WHEN target = 'not global' THEN '(shared, local or constant memory)'
+    WHEN target = 'mbarrier' THEN '(mbarriers: other warps, or copies not known)'
+    WHEN target = 'no memory' THEN '(instructions that access no memory)'
+    WHEN target = 'not observed' THEN '(accesses not recorded)'
+    ELSE '(' || target || ')'
+  END,
+  coalesce(tensor_id, storage_id, allocation_id),
+  tensor_id, storage_id, allocation_id, function_id, kernel, op, module_path, line, forward_line, phase, step,
+  samples, memory_samples, coalesce(variance / nullif(samples, 0.0), 1.0), estimated_ns
+FROM placed

@@ -1,0 +1,53 @@
+-- One write of a storage that was overwritten before anything read it.
+--
+-- Two uses of a storage that follow each other only write, and the second covers what the first wrote: by the addresses
+-- of copies and fills; for launches, by the tensor that they wrote, and as many bytes as it has. Launches whose accesses
+-- are not recorded may have read, so that nothing is said of writes before them.
+CREATE VIEW dead_write (
+  -- The storage.
+  storage_id,
+  -- The launch that wrote in vain; null for a copy or a fill.
+  kernel_id,
+  -- Its ordinal, or that of the first launch after the copy or fill.
+  ordinal,
+  -- What wrote: accesses, copy, fill.
+  evidence,
+  -- The op that it ran for.
+  op_id,
+  -- Bytes that were written in vain; of a launch, at most those of the tensor that it wrote.
+  size_bytes,
+  -- The launch that overwrote them; null for a copy or a fill.
+  next_kernel_id,
+  -- Its ordinal, or that of the first launch after the copy or fill.
+  next_ordinal,
+  -- The op that it ran for.
+  next_op_id,
+  -- Whether the addresses of both prove it; if not, a launch may have written a part of its tensor several times.
+  is_certain
+) AS
+WITH written AS (
+  SELECT
+    u.*,
+    coalesce(u.written_address, t.address) AS address,
+    CASE WHEN u.kernel_id IS NULL THEN u.size_bytes ELSE least(t.span_bytes, u.size_bytes) END AS bytes
+  FROM object_use u
+  LEFT JOIN tensor t ON t.tensor_id = u.written_tensor_id
+), followed AS (
+  SELECT
+    storage_id, kernel_id, ordinal, direction, evidence, op_id, address, bytes,
+    lead(kernel_id) OVER turn AS next_kernel_id,
+    lead(ordinal) OVER turn AS next_ordinal,
+    lead(direction) OVER turn AS next_direction,
+    lead(evidence) OVER turn AS next_evidence,
+    lead(op_id) OVER turn AS next_op_id,
+    lead(address) OVER turn AS next_address,
+    lead(bytes) OVER turn AS next_bytes
+  FROM written
+  WINDOW turn AS (PARTITION BY storage_id ORDER BY ordinal, end_ordinal, called_ns)
+)
+SELECT
+  storage_id, kernel_id, ordinal, evidence, op_id, bytes, next_kernel_id, next_ordinal, next_op_id,
+  evidence <> 'accesses' AND next_evidence <> 'accesses'
+FROM followed
+WHERE direction = 'write' AND next_direction = 'write'
+  AND next_address <= address AND next_address + next_bytes >= address + bytes

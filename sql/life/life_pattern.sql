@@ -1,0 +1,120 @@
+-- One storage that held memory longer than it was needed, or whose memory was written in vain.
+--
+-- | pattern | what it says |
+-- |---|---|
+-- | early allocation | launches ran between its allocation and its first use |
+-- | late free | launches ran between its last use and its free |
+-- | idle | launches ran between two of its uses: the longest such row |
+-- | unused | nothing uses it |
+-- | only copied | copies and fills use it, no launch does |
+-- | never freed | it was not freed before the program ended |
+-- | dead write | what was written was overwritten unread, as in `dead_write` |
+-- | reusable allocation | another of at least its size, still allocated, was used for the last time before its first use |
+-- | born before recording | its birth was not seen: it may have been early, and nothing says so |
+-- | recording ended | it was not freed before recording ended, and the program went on or died: nothing says whether it leaks |
+--
+-- The last two are no faults: they count what cannot be told.
+CREATE VIEW life_pattern (
+  -- The pattern.
+  pattern,
+  -- The storage.
+  storage_id,
+  -- Its name.
+  object,
+  -- Element type and shape of its first tensor.
+  type,
+  -- CUDA's device ordinal.
+  device_id,
+  -- Bytes, as the allocator rounded them; of a dead write, those written.
+  size_bytes,
+  -- The op that allocated it.
+  op,
+  -- The line of that op.
+  born_at,
+  -- First launch at which it begins.
+  ordinal,
+  -- Launches that it lasts.
+  launches,
+  -- Bytes times launches: what it keeps from others, to rank by.
+  byte_launches,
+  -- Whether it was allocated when most memory was in use.
+  is_live_at_peak,
+  -- How the uses are known: accesses, op (arguments of ops, which need not be used), both; null where there are none.
+  evidence,
+  -- The storage whose memory it could have used; null for other patterns.
+  other_storage_id
+) AS
+WITH life AS (
+  SELECT
+    l.*, r.exit_code IS NOT NULL AS is_whole,
+    -- Signed, for differences.
+    CAST(l.alloc_ordinal AS BIGINT) AS born, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
+    CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
+  FROM object_life l
+  JOIN storage s ON s.storage_id = l.storage_id
+  LEFT JOIN run r ON r.run_id = s.run_id
+), named AS (
+  SELECT
+    l.*, p.pattern,
+    CASE p.pattern
+      WHEN 'early allocation' THEN born
+      WHEN 'idle' THEN CAST(idle_ordinal AS BIGINT)
+      WHEN 'late free' THEN last_use
+      WHEN 'never freed' THEN coalesce(last_use, born)
+      WHEN 'recording ended' THEN coalesce(last_use, born)
+      ELSE born
+    END AS ordinal,
+    CASE p.pattern
+      WHEN 'early allocation' THEN first_use - born
+      WHEN 'idle' THEN CAST(idle_launches AS BIGINT)
+      WHEN 'late free' THEN ended - last_use
+      WHEN 'never freed' THEN ended - coalesce(last_use, born)
+      WHEN 'recording ended' THEN ended - coalesce(last_use, born)
+      ELSE ended - born
+    END AS launches,
+    CASE p.pattern
+      WHEN 'early allocation' THEN origin = 'allocator' AND first_use > born
+      WHEN 'idle' THEN idle_launches > 0
+      WHEN 'late free' THEN free_ordinal IS NOT NULL AND ended > last_use
+      WHEN 'never freed' THEN free_ordinal IS NULL AND is_whole
+      WHEN 'recording ended' THEN free_ordinal IS NULL AND NOT is_whole
+      WHEN 'unused' THEN use_count = 0 AND copy_count = 0
+      WHEN 'only copied' THEN use_count = 0 AND copy_count > 0
+      WHEN 'born before recording' THEN origin <> 'allocator'
+    END AS is_so
+  FROM life l
+  CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
+    ('only copied'), ('born before recording')) AS p (pattern)
+), reusable AS (
+  SELECT
+    b.storage_id,
+    first_value(a.storage_id ORDER BY a.size_bytes, a.storage_id) AS other_storage_id
+  FROM life b
+  JOIN life a ON a.device_id = b.device_id AND a.storage_id <> b.storage_id AND a.size_bytes >= b.size_bytes
+    AND a.last_use <= b.first_use AND a.born <= b.born AND a.ended > b.born
+  WHERE b.origin = 'allocator'
+  GROUP BY b.storage_id
+), shown AS (
+  SELECT
+    pattern, storage_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches, is_live_at_peak, evidence,
+    CAST(NULL AS BIGINT UNSIGNED) AS other_storage_id
+  FROM named
+  WHERE is_so
+  UNION ALL
+  SELECT
+    'reusable allocation', l.storage_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at, l.born,
+    l.ended - l.born, l.is_live_at_peak, l.evidence, CAST(r.other_storage_id AS BIGINT UNSIGNED)
+  FROM reusable r
+  JOIN life l ON l.storage_id = r.storage_id
+  UNION ALL
+  SELECT
+    'dead write', l.storage_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
+    CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
+    CAST(NULL AS BIGINT UNSIGNED)
+  FROM dead_write w
+  JOIN life l ON l.storage_id = w.storage_id
+)
+SELECT
+  pattern, storage_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
+  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_storage_id
+FROM shown

@@ -1,0 +1,58 @@
+-- When most memory of a device was in use, and how little would have done.
+--
+-- `object_life.is_live_at_peak` says what was allocated then. Memory is that of the framework's allocator.
+CREATE VIEW memory_peak (
+  -- CUDA's device ordinal.
+  device_id,
+  -- Ordinal of the first launch at which most is in use.
+  ordinal,
+  -- That launch.
+  kernel_id,
+  -- The op that launched it.
+  op,
+  -- The line that launched it; in backward, the line whose gradient it computes.
+  line,
+  -- Bytes in use.
+  live_bytes,
+  -- Storages in use.
+  object_count,
+  -- Bytes of those that were used before and will be used again, or are used by this launch.
+  needed_bytes,
+  -- The most that any launch needs so: the peak of a program that allocates at first use and frees after the last.
+  least_bytes
+) AS
+WITH peak AS (
+  SELECT
+    device_id,
+    first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal,
+    first_value(kernel_id ORDER BY live_bytes DESC, ordinal) AS kernel_id,
+    first_value(object_count ORDER BY live_bytes DESC, ordinal) AS object_count,
+    max(live_bytes) AS live_bytes
+  FROM memory_in_use
+  GROUP BY device_id
+), life AS (
+  SELECT device_id, size_bytes, first_use_ordinal, last_use_ordinal FROM object_life WHERE use_count > 0
+), change AS (
+  SELECT device_id, first_use_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS size_bytes FROM life
+  UNION ALL
+  -- After all launches nothing is needed.
+  SELECT device_id, last_use_ordinal, -CAST(size_bytes AS BIGINT) FROM life
+), summed AS (
+  SELECT device_id, ordinal, sum(size_bytes) AS size_bytes FROM change GROUP BY device_id, ordinal
+), running AS (
+  SELECT device_id, ordinal, sum(size_bytes) OVER (PARTITION BY device_id ORDER BY ordinal) AS needed_bytes FROM summed
+), needed AS (
+  SELECT
+    p.device_id,
+    first_value(r.needed_bytes ORDER BY r.ordinal <= p.ordinal DESC, r.ordinal DESC) AS needed_bytes,
+    max(r.needed_bytes) AS least_bytes
+  FROM peak p
+  JOIN running r ON r.device_id = p.device_id
+  GROUP BY p.device_id
+)
+SELECT
+  p.device_id, p.ordinal, p.kernel_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), p.live_bytes,
+  p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0)
+FROM peak p
+LEFT JOIN needed n ON n.device_id = p.device_id
+LEFT JOIN launch_context l ON l.kernel_id = p.kernel_id

@@ -1,0 +1,93 @@
+-- One storage: when it was allocated, used and freed, in ordinals of launches.
+--
+-- An ordinal names the first launch that follows an event, so that what happens at one ordinal lies between two launches.
+CREATE VIEW object_life (
+  -- The storage.
+  storage_id,
+  -- Its name: that of its first named tensor, else of the tensor that was in it first, else what allocated it.
+  object,
+  -- Element type and shape of that tensor; bytes where there is none.
+  type,
+  -- CUDA's device ordinal.
+  device_id,
+  -- Bytes, as the allocator rounded them.
+  size_bytes,
+  -- The op that allocated it.
+  op,
+  -- The line of that op; in backward, the line whose gradient it computes.
+  born_at,
+  -- allocator (its allocation was seen) or tensor (it was there before, or is foreign: its birth is not known).
+  origin,
+  -- First launch that can use it.
+  alloc_ordinal,
+  -- First launch that uses it, or that follows its first copy or fill; null where nothing uses it.
+  first_use_ordinal,
+  -- First launch after its last use.
+  last_use_ordinal,
+  -- First launch that cannot use it any more; null where it was never freed.
+  free_ordinal,
+  -- First launch after the last of the program: what is never freed lives until then.
+  end_ordinal,
+  -- Launches that use it.
+  use_count,
+  -- Copies and fills that read or write it.
+  copy_count,
+  -- The longest row of launches between two of its uses.
+  idle_launches,
+  -- The first launch of that row; null where there is none.
+  idle_ordinal,
+  -- How its uses are known: accesses, op, or both; null where nothing but copies and fills uses it.
+  evidence,
+  -- Tensors in it.
+  tensor_count,
+  -- Whether it is allocated when its device's memory in use is largest for the first time.
+  is_live_at_peak
+) AS
+WITH timed AS (
+  SELECT
+    storage_id, kernel_id, ordinal, end_ordinal, evidence,
+    lag(end_ordinal) OVER (PARTITION BY storage_id ORDER BY ordinal, end_ordinal, called_ns) AS idle_ordinal
+  FROM object_use
+), used AS (
+  SELECT
+    storage_id,
+    min(ordinal) AS first_use_ordinal,
+    max(end_ordinal) AS last_use_ordinal,
+    count(kernel_id) AS use_count,
+    sum(CASE WHEN kernel_id IS NULL THEN 1 ELSE 0 END) AS copy_count,
+    -- Ordinals are counts without a sign, and a use may begin where the last one has not ended.
+    max(CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END) AS idle_launches,
+    first_value(CASE WHEN ordinal > idle_ordinal THEN idle_ordinal END ORDER BY
+      CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END DESC NULLS LAST, ordinal) AS idle_ordinal,
+    min(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS evidence,
+    max(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS other_evidence
+  FROM timed
+  GROUP BY storage_id
+), tensors AS (
+  SELECT
+    storage_id, count(*) AS tensor_count,
+    first_value(tensor_id ORDER BY name IS NULL, tensor_id) AS tensor_id
+  FROM tensor
+  GROUP BY storage_id
+), peak AS (
+  SELECT device_id, first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal FROM memory_in_use GROUP BY device_id
+), ended AS (
+  SELECT coalesce(max(ordinal) + 1, 0) AS ordinal FROM launch
+)
+SELECT
+  s.storage_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
+  coalesce(q.line || ' (grad)', m.born_at), s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
+  s.free_ordinal, e.ordinal, coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
+  u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
+  coalesce(n.tensor_count, 0),
+  coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false)
+FROM storage s
+LEFT JOIN used u ON u.storage_id = s.storage_id
+LEFT JOIN tensors n ON n.storage_id = s.storage_id
+LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = n.tensor_id
+LEFT JOIN target_context m ON m.target = 'storage' AND m.object_id = s.storage_id
+LEFT JOIN op o ON o.op_id = s.op_id
+LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN peak p ON p.device_id = s.device_id
+CROSS JOIN ended e

@@ -1,0 +1,100 @@
+-- One use of one storage: by a launch, or by a copy or a fill between launches.
+--
+-- Of launches whose accesses are recorded, by what they accessed, or by what their tensor maps cover; of the others, by
+-- the tensors of their op. Copies and fills belong to the storage that lies at their address at that time.
+CREATE VIEW object_use (
+  -- The storage.
+  storage_id,
+  -- The launch; null for copies and fills.
+  kernel_id,
+  -- Ordinal of the launch; of a copy or a fill, that of the first launch after it.
+  ordinal,
+  -- Ordinal of the first launch after the use: one more than `ordinal` for a launch.
+  end_ordinal,
+  -- What it did: read, write, both (it read and wrote), unknown (it may have done either).
+  direction,
+  -- How that is known: accesses, tensor maps, op (the op's arguments and results), copy, fill.
+  evidence,
+  -- The one tensor that was written; null where several were, or none is known.
+  written_tensor_id,
+  -- Bytes of a copy or a fill; of a launch, those that it wrote, counted anew in each warp request.
+  size_bytes,
+  -- First address that a copy or a fill writes.
+  written_address,
+  -- The op that it was called in.
+  op_id,
+  -- When a copy or a fill was called, nanoseconds since the Unix epoch: those at one ordinal follow each other so.
+  called_ns
+) AS
+WITH known AS (
+  -- Launches of which every access was recorded.
+  SELECT DISTINCT kernel_id
+  FROM launch_run
+  WHERE recorded AND request_count IS NOT NULL AND coalesce(lost_request_count, 0) = 0
+), accessed AS (
+  SELECT
+    kernel_id, storage_id,
+    bool_or(kind IN ('read', 'atomic', 'prefetch')) AS is_read,
+    bool_or(kind IN ('write', 'atomic')) AS is_written,
+    min(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS first_written,
+    max(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS last_written,
+    sum(CASE WHEN kind IN ('write', 'atomic') THEN unique_bytes ELSE 0 END) AS written_bytes
+  FROM pc_tensor
+  WHERE storage_id IS NOT NULL
+  GROUP BY kernel_id, storage_id
+), mapped AS (
+  SELECT DISTINCT kernel_id, storage_id FROM tensor_map_tensor WHERE storage_id IS NOT NULL
+), launched AS (
+  SELECT
+    kernel_id, storage_id, CAST(NULL AS BOOLEAN) AS is_read, CAST(NULL AS BOOLEAN) AS is_written,
+    'tensor maps' AS evidence,
+    CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, CAST(NULL AS BIGINT UNSIGNED) AS written_bytes
+  FROM mapped
+  UNION ALL
+  SELECT
+    kernel_id, storage_id, is_read, is_written, 'accesses',
+    CASE WHEN first_written = last_written THEN CAST(first_written AS BIGINT UNSIGNED) END,
+    CAST(written_bytes AS BIGINT UNSIGNED)
+  FROM accessed
+  UNION ALL
+  SELECT DISTINCT l.kernel_id, t.storage_id, CAST(NULL AS BOOLEAN), CAST(NULL AS BOOLEAN), 'op',
+    CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BIGINT UNSIGNED)
+  FROM launch l
+  LEFT ANTI JOIN known k ON k.kernel_id = l.kernel_id
+  JOIN op_tensor d ON d.op_id = l.op_id
+  JOIN tensor t ON t.tensor_id = d.tensor_id
+), used AS (
+  SELECT
+    kernel_id, storage_id,
+    bool_or(is_read) AS is_read,
+    bool_or(is_written) AS is_written,
+    -- What is mapped and accessed too was read or written in more ways than were seen.
+    bool_or(is_read IS NULL) AS is_unknown,
+    min(evidence) AS evidence,
+    max(tensor_id) AS tensor_id,
+    max(written_bytes) AS written_bytes
+  FROM launched
+  GROUP BY kernel_id, storage_id
+), moved AS (
+  SELECT run_id, source AS address, 'read' AS direction, 'copy' AS evidence, size_bytes, ordinal, begin_ns, op_id FROM memcpy
+  UNION ALL
+  SELECT run_id, destination, 'write', 'copy', size_bytes, ordinal, begin_ns, op_id FROM memcpy
+  UNION ALL
+  SELECT run_id, address, 'write', 'fill', size_bytes, ordinal, begin_ns, op_id FROM memset
+)
+SELECT
+  u.storage_id, u.kernel_id, l.ordinal, l.ordinal + 1,
+  CASE WHEN u.is_unknown THEN 'unknown' WHEN u.is_read AND u.is_written THEN 'both' WHEN u.is_written THEN 'write'
+    ELSE 'read' END,
+  u.evidence, u.tensor_id, u.written_bytes, CAST(NULL AS BIGINT UNSIGNED) AS address,
+  l.op_id, CAST(NULL AS BIGINT) AS called_ns
+FROM used u
+JOIN launch l ON l.kernel_id = u.kernel_id
+UNION ALL
+SELECT
+  s.storage_id, CAST(NULL AS BIGINT UNSIGNED) AS kernel_id, m.ordinal, m.ordinal AS end_ordinal, m.direction, m.evidence,
+  CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, m.size_bytes,
+  CASE WHEN m.direction = 'write' THEN m.address END, m.op_id, m.begin_ns
+FROM moved m
+JOIN storage s ON s.run_id = m.run_id AND m.address >= s.address AND m.address < s.address + s.size_bytes
+  AND m.begin_ns >= s.alloc_ns AND (s.free_ns IS NULL OR m.begin_ns < s.free_ns)
