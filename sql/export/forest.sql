@@ -1,4 +1,4 @@
--- forest.txt
+-- Views of tensors, as forest.txt
 -- Each tensor and the one that it is a view of: nested, as Tree := INT ":" "{" Tree* "}" INT.
 SELECT
   tensor_id,

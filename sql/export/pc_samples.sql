@@ -1,4 +1,4 @@
--- pc_samples.csv
+-- Memory stalls of instructions, as pc_samples.csv
 -- Memory stalls of each instruction of each launch. The function is part of what an instruction is: a pc alone is not.
 SELECT
   s.kernel_id, l.pystates_hash, s.pc, sum(s.samples) AS stalls, sum(s.samples_not_issued) AS stalls_not_issued,

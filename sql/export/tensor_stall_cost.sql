@@ -1,4 +1,4 @@
--- tensor_stall_cost.csv
+-- Memory stalls of tensors, as tensor_stall_cost.csv
 -- Memory stalls charged to each tensor, and below them those that no tensor bears: all rows are the memory stalls taken.
 -- Each stall is charged once, by its producer's function and pc; percent is of all of them, and no whole number.
 SELECT

@@ -26,7 +26,7 @@ pub(crate) struct Forest {
     /// Tensors to show, the costliest, with those that they are views and copies of; the others are summed up
     #[arg(short = 'n', long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: u32,
-    /// Show each tensor alone; without it, tensors that were made alike at one line are one
+    /// Show each tensor alone; without it, tensors that were made alike at one line, with views alike, are one
     #[arg(long)]
     pub(crate) each: bool,
     /// How to print

@@ -64,8 +64,6 @@ fn print_queries<'a>(queries: impl IntoIterator<Item = (&'a str, &'a str)>) -> O
     let mut out = output::stdout();
     queries.into_iter().try_for_each(|(file, sql)| {
         use io::Write as _;
-        let head =
-            if sql.starts_with(&format!("-- {file}\n")) { String::new() } else { format!("-- {file}\n") };
-        written(writeln!(out, "{head}{sql}"))
+        written(writeln!(out, "-- {file}\n{sql}"))
     })
 }

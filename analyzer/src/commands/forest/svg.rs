@@ -193,9 +193,12 @@ fn lines(picture: &Picture) -> Vec<Line> {
 pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
-    let name = node.tensor.name.replacen("result of aten::", "", 1);
-    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
-    let shape = node.tensor.shape.clone().unwrap_or_default();
+    let made = node.tensor.name.strip_prefix("result of ");
+    let name = made.map_or(node.tensor.name.as_str(), short_op);
+    let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
+    // Strides are in what a node says when pointed at.
+    let shape = node.tensor.shape.as_deref().unwrap_or_default();
+    let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
     let detail = if node.samples > 0.0 {
         format!("{} · {shape}", number::percent(picture.share(node.samples)))
     } else {
@@ -273,11 +276,14 @@ fn legend(svg: &mut String, picture: &Picture, top: f64) {
         picture.hidden_views.iter().fold(picture.hidden, |sum, views| (sum.0 + views.0, sum.1 + views.1));
     let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();
     let share = |samples: f64| number::percent(picture.share(samples));
+    let others = if views.0 > 0 {
+        format!(" {} other tensors: {};", number::measured(views.0 as f64), share(views.1))
+    } else {
+        String::new()
+    };
     let said = format!(
-        "Area: samples of warps that waited for it. Shown: {}; {} other tensors: {}; stalls that no tensor bears: {}.",
+        "Area: samples of warps that waited for it. Shown: {};{others} stalls that no tensor bears: {}.",
         share(shown),
-        number::measured(views.0 as f64),
-        share(views.1),
         share(nowhere),
     );
     let _ = writeln!(
@@ -299,9 +305,11 @@ fn head(x: f64, y: f64, direction: f64) -> String {
     )
 }
 
-/// A node's radius: its area rises with its part of all samples.
+/// A node's radius: what is added to the least has an area as large as the part of the costliest node's samples.
 fn radius(picture: &Picture, node: usize) -> f64 {
-    6.0 + 40.0 * picture.share(picture.nodes[node].samples.max(0.0)).sqrt()
+    let most = picture.nodes.iter().map(|node| node.samples).fold(0.0, f64::max);
+    let part = if most > 0.0 { picture.nodes[node].samples.max(0.0) / most } else { 0.0 };
+    6.0 + 24.0 * part.sqrt()
 }
 
 fn column(layer: usize) -> f64 {

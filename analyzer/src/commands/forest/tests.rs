@@ -29,6 +29,7 @@ fn steps() -> Forest {
         tensor(6, None, "other", 1.0),
         tensor(2, Some(1), "transposed", 0.0),
         tensor(4, Some(3), "row", 0.0),
+        tensor(7, Some(5), "row", 0.0),
     ];
     let relations = [relation(2, 3, "copy"), relation(2, 5, "copy"), relation(6, 1, "in_place")];
     Forest::of(&tensors, &relations, vec![("(elsewhere)".into(), 4.0)], false)
@@ -49,12 +50,25 @@ fn equal_tensors_are_one() {
 }
 
 #[test]
+fn what_has_other_views_is_another() {
+    let tensors = [
+        tensor(1, None, "copy", 9.0),
+        tensor(2, None, "copy", 1.0),
+        tensor(3, Some(2), "row", 0.0),
+        tensor(4, Some(2), "row", 0.0),
+    ];
+    let forest = Forest::of(&tensors, &[], Vec::new(), false);
+    let counts: Vec<usize> = forest.nodes.iter().map(|node| node.count).collect();
+    assert_eq!((counts, forest.nodes[1].tree_samples), (vec![1, 1, 2], 1.0));
+}
+
+#[test]
 fn the_way_to_the_costliest_goes_through_copies() {
     let picture = steps().choose(&choice(1)).unwrap();
     assert_eq!(names(&picture), ["copy", "weight", "transposed"]);
     assert_eq!(picture.blamed, [true; 3]);
     assert_eq!(picture.hidden, (1, 1.0));
-    assert_eq!(picture.hidden_views[0], (1, 0.0));
+    assert_eq!(picture.hidden_views[0], (2, 0.0));
     assert!(picture.edges.iter().all(|edge| picture.is_blamed(edge)));
 }
 

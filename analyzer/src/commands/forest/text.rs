@@ -49,18 +49,18 @@ impl Page<'_> {
             .filter(|&view| self.picture.nodes[view].base == Some(place))
             .collect();
         let hidden = self.picture.hidden_views[place];
-        let follows = if views.is_empty() && hidden.0 == 0 { "   " } else { "│  " };
+        let is_said = hidden.1 > 0.0;
+        let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
         for said in self.said(place) {
             self.line(None, "", &format!("{below}{follows}"), &said, Role::Dim);
         }
         for (rank, &view) in views.iter().enumerate() {
-            let is_last = rank + 1 == views.len() && hidden.0 == 0;
+            let is_last = rank + 1 == views.len() && !is_said;
             let (branch, next) = if is_last { ("└╌ ", "   ") } else { ("├╌ ", "│  ") };
             self.node(view, &format!("{below}{branch}"), &format!("{below}{next}"));
         }
-        if hidden.0 > 0 {
-            let views = if hidden.0 == 1 { "view" } else { "views" };
-            let title = format!("({} other {views})", number::measured(hidden.0 as f64));
+        if is_said {
+            let title = format!("({})", other_views(hidden.0));
             self.line(Some(hidden.1), "-", &format!("{below}└╌ "), &title, Role::Dim);
         }
     }
@@ -76,6 +76,10 @@ impl Page<'_> {
         }
         if node.base.is_some() && !node.tensor.is_contiguous {
             title += " · not contiguous";
+        }
+        let (views, samples) = self.picture.hidden_views[place];
+        if views > 0 && samples <= 0.0 {
+            title += &format!(" … {}", other_views(views));
         }
         title
     }
@@ -136,7 +140,7 @@ impl Page<'_> {
         let share = samples.map(|samples| number::percent(self.picture.share(samples))).unwrap_or_default();
         let samples = samples.map(number::measured).unwrap_or_default();
         let mut numbers = String::new();
-        for (cell, room) in [(share.as_str(), 7), (samples.as_str(), 9), (own, 9)] {
+        for (cell, room) in [(share.as_str(), 7_usize), (samples.as_str(), 9), (own, 9)] {
             numbers += &" ".repeat(room.saturating_sub(width(cell)));
             numbers += cell;
             numbers += "  ";
@@ -149,4 +153,8 @@ impl Page<'_> {
         self.text += line.trim_end();
         self.text.push('\n');
     }
+}
+
+fn other_views(count: usize) -> String {
+    format!("{} other view{}", number::measured(count as f64), if count == 1 { "" } else { "s" })
 }

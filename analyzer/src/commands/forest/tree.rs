@@ -1,6 +1,6 @@
 //! The forest: tensors below those that they are views of, and relations between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Relation, Tensor};
 
@@ -15,7 +15,7 @@ pub(crate) struct Forest {
     pub(super) others: Vec<(String, f64)>,
 }
 
-/// A tensor, or several that were made alike: of one name, type, op, line and base.
+/// A tensor, or several that were made alike: of one name, type, op, line and base, with views that are alike.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Node {
     /// The first of them.
@@ -85,13 +85,11 @@ impl Forest {
 
     /// Adds tensors, equal ones together; returns each tensor's node.
     fn plant(&mut self, tensors: &[Tensor], each: bool) -> BTreeMap<u64, usize> {
+        let kinds = if each { (0..tensors.len()).collect() } else { kinds(tensors) };
         let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for tensor in tensors {
+        for (tensor, kind) in tensors.iter().zip(kinds) {
             let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
-            let own = each.then_some(tensor.tensor_id);
-            let key =
-                (base, own, &tensor.name, &tensor.shape, &tensor.op, &tensor.born_at, tensor.is_contiguous);
-            let place = *alike.entry(key).or_insert_with(|| {
+            let place = *alike.entry((base, kind)).or_insert_with(|| {
                 self.nodes.push(Node { tensor: tensor.clone(), base, ..Node::default() });
                 largest.push(f64::NEG_INFINITY);
                 self.nodes.len() - 1
@@ -143,4 +141,31 @@ impl Forest {
         let borne: f64 = self.nodes.iter().map(|node| node.samples).sum();
         borne + self.others.iter().map(|(_, samples)| samples).sum::<f64>()
     }
+}
+
+/// A number for each tensor, which those share that were made alike and whose views were: of how many, does not matter.
+fn kinds(tensors: &[Tensor]) -> Vec<usize> {
+    let places: BTreeMap<u64, usize> =
+        tensors.iter().enumerate().map(|(place, tensor)| (tensor.tensor_id, place)).collect();
+    let mut views: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); tensors.len()];
+    let mut known = BTreeMap::new();
+    let mut kinds = vec![0; tensors.len()];
+    // Views come after their bases.
+    for (place, tensor) in tensors.iter().enumerate().rev() {
+        let key = (
+            &tensor.name,
+            &tensor.shape,
+            &tensor.op,
+            &tensor.born_at,
+            tensor.is_contiguous,
+            std::mem::take(&mut views[place]),
+        );
+        let next = known.len();
+        kinds[place] = *known.entry(key).or_insert(next);
+        let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
+        if let Some(base) = base.filter(|&base| base < place) {
+            views[base].insert(kinds[place]);
+        }
+    }
+    kinds
 }
