@@ -74,6 +74,7 @@ pub(crate) enum Command {
     ("stallmap report train.stallmap --section tensors --top 50", "one section, further down"),
     ("stallmap report train.stallmap --section tensors --sql", "the query behind it, to run or to change"),
     ("stallmap report train.stallmap --format json > report.json", "for programs: nothing is shortened"),
+    ("stallmap report train.stallmap --html report.html", "a page with pictures, which opens offline"),
 ]))]
 pub(crate) struct Report {
     /// The capture: a .stallmap file, or a folder that `unpack` made
@@ -82,15 +83,21 @@ pub(crate) struct Report {
     /// How to print
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
-    /// Rows of each section; the others are summed up in one row
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) top: u32,
+    /// Rows of each section; the others are summed up in one row. Without a word 10, in a page 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: Option<u32>,
     /// Only this section, several times for several
     #[arg(long, value_name = "NAME")]
     pub(crate) section: Vec<String>,
     /// Print the sections' queries instead of running them
     #[arg(long)]
     pub(crate) sql: bool,
+    /// Write everything as a page into this file, with call paths, code, stalls and memory drawn; it opens offline
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "section"])]
+    pub(crate) html: Option<PathBuf>,
+    /// For a page: where source files are, if not where the compiler found them; it holds the text of hot lines
+    #[arg(long = "source-root", value_name = "DIR", requires = "html")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// `stallmap source`

@@ -2,6 +2,7 @@
 //!
 //! stdout is data. Messages, notes and progress go to stderr.
 
+pub(crate) mod html;
 pub(crate) mod number;
 pub(crate) mod paint;
 pub(crate) mod progress;

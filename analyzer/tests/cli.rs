@@ -10,6 +10,10 @@ mod bad_input;
 mod command;
 #[path = "cli/forest.rs"]
 mod forest;
+#[path = "../../schema/examples/tree_capture/tree.rs"]
+mod many;
+#[path = "cli/page.rs"]
+mod page;
 #[path = "cli/prepare.rs"]
 mod prepare;
 #[path = "cli/real.rs"]

@@ -1,5 +1,6 @@
 //! `stallmap report`: what the GPU waited for, coverage first.
 
+mod page;
 mod subject;
 mod write;
 
@@ -32,10 +33,11 @@ fn sections() -> Vec<Section> {
 /// Prints the report, some sections of it, or their queries.
 pub(super) fn run(args: &Report) -> Outcome {
     let wanted = wanted(&args.section)?;
+    let top = top(args.top.unwrap_or(DEFAULT_TOP));
     if args.sql {
         // The capture is opened all the same: a wrong path is not answered with a query.
         super::open(&[(None, args.capture.clone())])?;
-        let texts: Vec<String> = wanted.iter().map(|section| section.sql(&top(args.top))).collect();
+        let texts: Vec<String> = wanted.iter().map(|section| section.sql(&top)).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let session = {
@@ -44,7 +46,13 @@ pub(super) fn run(args: &Report) -> Outcome {
     };
     let runtime = super::runtime()?;
     let subject = runtime.block_on(subject::subject(&session))?;
-    let mut answers = runtime.block_on(answers(&session, &wanted, &top(args.top)))?;
+    if let Some(path) = &args.html {
+        let text = runtime.block_on(page::page(args, &session, subject))?;
+        page::save(path, &text)?;
+        output::note(format_args!("wrote {}", path.display()));
+        return Ok(OK);
+    }
+    let mut answers = runtime.block_on(answers(&session, &wanted, &top))?;
     let is_asked_for = |section: Section| args.section.iter().any(|name| name == section.name);
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)

@@ -12,15 +12,20 @@ mod words;
 use std::fs;
 use std::path::Path;
 
+use stallmap::session::Session;
+
 use self::file::Files;
 use self::listing::Listing;
 use self::terminal::Page;
 use super::answer::{answers, csv, json};
 use super::section::{self, Section};
-use crate::args::{ReportFormat, Source};
+use crate::args::{ReportFormat, Source, SourceSort};
 use crate::exit::{Failure, OK, Outcome, QUERY};
+use crate::output::html::Html;
 use crate::output::progress::Progress;
 use crate::output::{self, written};
+
+pub(super) use self::page::{LEGEND, STYLE};
 
 /// The queries of a kernel, in the order in which they are printed.
 const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producers", "waits", "tensors"];
@@ -79,7 +84,48 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
     Ok(OK)
 }
 
-fn write_page(path: &Path, text: &str) -> Outcome<()> {
+/// A kernel as a part of a page of several.
+pub(super) struct Part {
+    /// Its name.
+    pub(super) name: String,
+    /// What is known of it as a whole, in one line.
+    pub(super) facts: String,
+    /// Its code: the hottest places, what they wait for, and what is around them.
+    pub(super) html: Html,
+    /// The queries that were asked: title and text.
+    pub(super) queries: Vec<(&'static str, String)>,
+}
+
+/// How much of a kernel a part shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Hottest places.
+    pub(super) places: usize,
+    /// Rows of code.
+    pub(super) rows: usize,
+}
+
+/// A kernel as a part of a page; its anchors begin with the prefix. None where the capture has no launch of it.
+pub(super) async fn part(
+    session: &Session,
+    function: u64,
+    size: Size,
+    root: Option<&Path>,
+    prefix: &str,
+) -> Outcome<Option<Part>> {
+    let answers = answers(session, &sections(), &[("$function", function)]).await?;
+    let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
+    let names = listing.lines.iter().map(|line| line.file.as_str());
+    let files = Files::read(names, root);
+    let groups = group::groups(&listing, SourceSort::Samples);
+    let html = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
+    let queries = answers.iter().map(|answer| (answer.section.title(), answer.sql.clone())).collect();
+    let (name, facts) = (listing.kernel.name.clone(), words::facts(&listing.kernel));
+    Ok(Some(Part { name, facts, html, queries }))
+}
+
+/// Writes a page into a file.
+pub(super) fn write_page(path: &Path, text: &str) -> Outcome<()> {
     fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
 }
 

@@ -10,6 +10,7 @@ mod draw;
 mod export;
 mod flat;
 mod forest;
+mod graph;
 mod path;
 mod prune;
 mod read;
@@ -18,6 +19,8 @@ mod row;
 mod tests;
 
 use std::path::Path;
+
+pub(super) use self::graph::{GraphNode, graph};
 
 use self::cost::Side;
 use self::draw::Picture;
@@ -91,7 +94,8 @@ fn ask(capture: &Path) -> Outcome<Asked> {
     Ok(Asked { launches: read::launches(&rows)?, known })
 }
 
-fn launches_query() -> Outcome<Section> {
+/// The query whose rows trees are made of.
+pub(super) fn launches_query() -> Outcome<Section> {
     let found = section::sections("tree", &[LAUNCHES]).into_iter().next();
     found.ok_or_else(|| Failure::message(QUERY, format!("sql/tree/{LAUNCHES}.sql is missing")))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::listing::{Instruction, Listing, Place};
-use super::html::Html;
+use crate::output::html::Html;
 
 /// Pixels of a row, as the style says.
 const ROW: f64 = 22.0;
@@ -30,12 +30,11 @@ struct Arrow {
 }
 
 impl Arrows {
-    /// The arrows between these rows.
-    pub(super) fn of(listing: &Listing, rows: &[&Instruction]) -> Self {
-        let places: BTreeMap<Place, usize> =
-            rows.iter().enumerate().map(|(at, row)| (row.place(), at)).collect();
+    /// The arrows between instructions, each at its row.
+    pub(super) fn of(listing: &Listing, rows: &[(usize, &Instruction)]) -> Self {
+        let places: BTreeMap<Place, usize> = rows.iter().map(|&(at, row)| (row.place(), at)).collect();
         let mut arrows = Vec::new();
-        for (to, row) in rows.iter().enumerate() {
+        for &(to, row) in rows {
             let producers = listing.producers(row.place());
             let total: f64 = producers.iter().map(|producer| producer.samples).sum();
             for producer in producers.iter().filter(|producer| producer.samples >= LEAST_WEIGHT * total) {
@@ -73,9 +72,12 @@ impl Arrows {
         if self.lanes == 0 { 0.0 } else { (self.lanes as f64 + 1.0) * LANE + 8.0 }
     }
 
-    /// Draws them beside so many rows.
+    /// Draws them beside so many rows; nothing where there are none.
     pub(super) fn draw(&self, html: &mut Html, rows: usize) {
         let width = self.width();
+        if self.lanes == 0 {
+            return;
+        }
         html.markup("<svg aria-hidden=\"true\" width=\"").number(width).markup("\" height=\"");
         html.number(rows as f64 * ROW).markup("\">");
         for arrow in &self.arrows {

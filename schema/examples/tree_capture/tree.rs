@@ -1,69 +1,63 @@
-//! Writes the capture of `scripts/bench-tree`: `tree_capture OUT [LAUNCHES]`.
+//! A capture with as many launches as one likes.
 //!
-//! Each launch has a Python stack of five frames, which it shares with others but for the innermost two, and a kernel
-//! out of 40: 6,500 launches are a tree of 20,216 nodes. The same numbers give the same capture.
+//! Each launch has a Python stack of five frames, which it shares with others but for the innermost two, a kernel out of
+//! 40, and a tensor of its own that lives for a while: 6,500 launches are a tree of 20,216 nodes. The same numbers give
+//! the same capture.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
-use stallmap_schema::id::{FrameId, FunctionId, KernelId, ModuleId, Pc, PystatesHash, RunId};
+use stallmap_schema::id::{
+    Address, FrameId, FunctionId, KernelId, ModuleId, Pc, PystatesHash, RunId, StorageId, TensorId,
+};
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
-use stallmap_schema::word::{Instrument, Match};
+use stallmap_schema::tables::tensor::{Storage, Tensor};
+use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
-const LAUNCHES: u64 = 6_500;
 const KERNELS: u64 = 40;
 const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(output) = arguments.first() else {
-        eprintln!("usage: tree_capture OUT [LAUNCHES]");
-        return ExitCode::FAILURE;
-    };
-    let launches = arguments.get(1).and_then(|count| count.parse().ok()).unwrap_or(LAUNCHES);
-    match write(Path::new(output), launches) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn write(output: &Path, launches: u64) -> Result<(), CaptureError> {
+/// Writes it. Every name that a program gives is made of one of ours.
+pub(crate) fn write(output: &Path, launches: u64, named: fn(&str) -> String) -> Result<(), CaptureError> {
+    let stack = |number| stack(number, named);
     let mut writer = CaptureWriter::create(output, Form::File)?;
-    writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples)])?;
-    writer.append_rows((0..KERNELS).map(function))?;
-    writer.append_rows((0..launches).map(launch))?;
+    writer.append_rows([
+        run(ACCESSES, Instrument::Accesses, named),
+        run(SAMPLES, Instrument::PcSamples, named),
+    ])?;
+    writer.append_rows((0..KERNELS).map(|kernel| function(kernel, named)))?;
+    writer.append_rows((0..launches).map(|number| launch(number, named)))?;
     writer.append_rows((0..launches).map(|number| launch_run(ACCESSES, number)))?;
     writer.append_rows((0..launches).map(|number| launch_run(SAMPLES, number)))?;
     let mut frames: Vec<PythonFrame> = (0..launches).flat_map(stack).collect();
     frames.sort_by_key(|frame| frame.frame_id);
     frames.dedup();
     writer.append_rows(frames)?;
-    let mut states: Vec<PythonState> = (0..launches).flat_map(states).collect();
+    let mut states: Vec<PythonState> = (0..launches).flat_map(|number| states(number, named)).collect();
     states.sort_by_key(|state| (state.pystates_hash, state.depth));
     writer.append_rows(states)?;
     writer.append_rows((0..launches).map(sample))?;
+    writer.append_rows((0..launches).map(storage))?;
+    writer.append_rows((0..launches).map(|number| tensor(number, named)))?;
     writer.finish().map(drop)
 }
 
 /// The frames of a launch's stack, innermost first.
-fn stack(number: u64) -> [PythonFrame; 5] {
+fn stack(number: u64, named: fn(&str) -> String) -> [PythonFrame; 5] {
     let frame = |function: String, line: u64| {
-        let (file, line) = ("model/layers.py", u32::try_from(line % 1_000).unwrap_or(0) + 1);
+        let (file, function) = (named("model/layers.py"), named(&function));
+        let line = u32::try_from(line % 1_000).unwrap_or(0) + 1;
         PythonFrame {
-            frame_id: hash::frame_id(file, &function, 1, line),
-            file: file.to_owned(),
+            frame_id: hash::frame_id(&file, &function, 1, line),
             original_file: format!("/home/user/{file}"),
+            file,
             function,
             first_line: 1,
             line,
@@ -78,14 +72,14 @@ fn stack(number: u64) -> [PythonFrame; 5] {
     ]
 }
 
-fn state(number: u64) -> PystatesHash {
-    let frames: Vec<FrameId> = stack(number).iter().map(|frame| frame.frame_id).collect();
+fn state(number: u64, named: fn(&str) -> String) -> PystatesHash {
+    let frames: Vec<FrameId> = stack(number, named).iter().map(|frame| frame.frame_id).collect();
     hash::pystates_hash(&frames)
 }
 
-fn states(number: u64) -> impl Iterator<Item = PythonState> {
-    let pystates_hash = state(number);
-    (0..).zip(stack(number)).map(move |(depth, frame)| PythonState {
+fn states(number: u64, named: fn(&str) -> String) -> impl Iterator<Item = PythonState> {
+    let pystates_hash = state(number, named);
+    (0..).zip(stack(number, named)).map(move |(depth, frame)| PythonState {
         pystates_hash,
         depth,
         frame_id: frame.frame_id,
@@ -93,12 +87,12 @@ fn states(number: u64) -> impl Iterator<Item = PythonState> {
     })
 }
 
-fn function(kernel: u64) -> Function {
+fn function(kernel: u64, named: fn(&str) -> String) -> Function {
     Function {
         function_id: FunctionId(kernel + 1),
         module_id: ModuleId(1),
-        name: format!("kernel_{kernel}"),
-        demangled_name: format!("kernel_{kernel}(float*, int)"),
+        name: named(&format!("kernel_{kernel}")),
+        demangled_name: named(&format!("kernel_{kernel}(float*, int)")),
         is_kernel: true,
         code_bytes: None,
         memory_instruction_count: None,
@@ -106,12 +100,12 @@ fn function(kernel: u64) -> Function {
     }
 }
 
-fn run(run_id: RunId, instrument: Instrument) -> Run {
+fn run(run_id: RunId, instrument: Instrument, named: fn(&str) -> String) -> Run {
     Run {
         run_id,
         instrument,
         reference_run_id: ACCESSES,
-        program: "tree".to_owned(),
+        program: named("tree"),
         arguments: "[]".to_owned(),
         working_directory: String::new(),
         host: String::new(),
@@ -131,7 +125,7 @@ fn run(run_id: RunId, instrument: Instrument) -> Run {
     }
 }
 
-fn launch(number: u64) -> Launch {
+fn launch(number: u64, named: fn(&str) -> String) -> Launch {
     Launch {
         kernel_id: KernelId(number),
         run_id: ACCESSES,
@@ -153,7 +147,7 @@ fn launch(number: u64) -> Launch {
         register_count: None,
         device_id: 0,
         op_id: None,
-        pystates_hash: Some(state(number)),
+        pystates_hash: Some(state(number, named)),
     }
 }
 
@@ -187,5 +181,41 @@ fn sample(number: u64) -> PcSample {
         stall_reason: "long_scoreboard".to_owned(),
         samples: number % 97 + 1,
         samples_not_issued: 0,
+    }
+}
+
+/// Memory that a launch takes, and that some later one gives back.
+fn storage(number: u64) -> Storage {
+    Storage {
+        storage_id: StorageId(number + 1),
+        run_id: ACCESSES,
+        device_id: 0,
+        address: Address((number + 1) << 32),
+        size_bytes: (number % 53 + 1) << 20,
+        alloc_ns: i64::try_from(number).unwrap_or(0),
+        free_ns: None,
+        alloc_ordinal: number,
+        free_ordinal: (!number.is_multiple_of(101)).then_some(number + number % 71 + 1),
+        origin: StorageOrigin::Allocator,
+        op_id: None,
+    }
+}
+
+fn tensor(number: u64, named: fn(&str) -> String) -> Tensor {
+    Tensor {
+        tensor_id: TensorId(number + 1),
+        run_id: ACCESSES,
+        storage_id: StorageId(number + 1),
+        base_tensor_id: None,
+        op_id: None,
+        address: Address((number + 1) << 32),
+        dtype: "float32".to_owned(),
+        element_bytes: 4,
+        sizes: vec![256],
+        strides: vec![1],
+        span_bytes: 1_024,
+        is_contiguous: true,
+        name: Some(named(&format!("layer{number}.weight"))),
+        role: Some("parameter".to_owned()),
     }
 }

@@ -2,17 +2,17 @@
 
 /// A page under construction. Markup is written in the program; everything else goes through `text`.
 #[derive(Debug, Default)]
-pub(in super::super) struct Html(String);
+pub(crate) struct Html(String);
 
 impl Html {
     /// Markup of ours.
-    pub(super) fn markup(&mut self, markup: &'static str) -> &mut Self {
+    pub(crate) fn markup(&mut self, markup: &'static str) -> &mut Self {
         self.0 += markup;
         self
     }
 
     /// Text of anyone's, in an element or in an attribute between double quotes.
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         for char in text.chars() {
             match char {
                 '&' => self.0 += "&amp;",
@@ -29,14 +29,33 @@ impl Html {
     }
 
     /// A number.
-    pub(super) fn number(&mut self, number: impl Into<f64>) -> &mut Self {
+    pub(crate) fn number(&mut self, number: impl Into<f64>) -> &mut Self {
         let number: f64 = number.into();
         self.0.extend([format!("{number:.3}")]);
         self
     }
 
+    /// A number as a part of one, in percent: for widths and places in a picture.
+    pub(crate) fn percent(&mut self, share: f64) -> &mut Self {
+        self.0.extend([format!("{:.2}%", share.clamp(0.0, 1.0) * 100.0)]);
+        self
+    }
+
+    /// The class that colours a place as hot as this part of one, in twenty steps.
+    pub(crate) fn heat(&mut self, share: f64) -> &mut Self {
+        let step = (share.clamp(0.0, 1.0) * 20.0).ceil();
+        self.0.extend([format!("h{step:.0}")]);
+        self
+    }
+
+    /// Another piece of the page.
+    pub(crate) fn piece(&mut self, piece: &Self) -> &mut Self {
+        self.0 += &piece.0;
+        self
+    }
+
     /// The finished page.
-    pub(in super::super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.0
     }
 }
@@ -49,6 +68,13 @@ fn is_hidden(char: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_never_leave_the_picture() {
+        let mut html = Html::default();
+        html.percent(0.123_45).markup(" ").percent(7.0).markup(" ").heat(0.001).markup(" ").heat(-1.0);
+        assert_eq!(html.finish(), "12.35% 100.00% h1 h0");
+    }
 
     #[test]
     fn nothing_becomes_markup() {

@@ -1,0 +1,43 @@
+//! Data for the page's script: JSON in which nothing can end the element that holds it.
+
+use serde_json::Value;
+
+/// JSON that is the same for whoever parses it, and no markup for whoever reads the page around it.
+pub(super) fn embedded(data: &Value) -> String {
+    let json = data.to_string();
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        match char {
+            // They end or begin elements, comments and references; in JSON they occur in strings only.
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text += &format!("\\u{:04x}", u32::from(char)),
+            char => text.push(char),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_ends_the_element() {
+        let text = embedded(&json!({ "</script><!--": ["<script>", "a&amp;b", "\u{2028}\u{2029}"] }));
+        assert_eq!(
+            text,
+            r#"{"\u003c/script\u003e\u003c!--":["\u003cscript\u003e","a\u0026amp;b","\u2028\u2029"]}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(text in any::<String>()) {
+            let written = embedded(&json!([text]));
+            prop_assert!(!written.contains(['<', '>', '&', '\u{2028}', '\u{2029}']));
+            prop_assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!([text]));
+        }
+    }
+}

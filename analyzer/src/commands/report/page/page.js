@@ -1,0 +1,77 @@
+// What every part of the page uses: elements, numbers as the report prints them, copying, links into closed parts.
+
+/** An element with properties and children; text is always text. */
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** A measured number with about three digits that mean something; whole numbers stay whole. */
+function measured(number) {
+  const size = Math.abs(number);
+  if (size >= 100 || Number.isInteger(number)) return Math.round(number).toLocaleString("en-US");
+  if (size < 0.001) return number.toExponential(1);
+  return number.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
+}
+
+/** A share of one as percent; what rounds to nothing or to everything, and is not, says so. */
+function percent(share) {
+  const value = share * 100;
+  if (value > 0 && value < 0.05) return "<0.1 %";
+  if (value >= 99.95 && value < 100) return ">99.9 %";
+  return `${value.toFixed(1)} %`;
+}
+
+/** Nanoseconds in the unit that reads best. */
+function nanoseconds(count) {
+  const units = ["ns", "µs", "ms", "s"];
+  let unit = 0;
+  while (Math.abs(count) >= 1000 && unit + 1 < units.length) {
+    count /= 1000;
+    unit += 1;
+  }
+  return `${measured(count)} ${units[unit]}`;
+}
+
+/** A button that copies a query. */
+function copier(text) {
+  const button = element("button", { type: "button", textContent: "copy" });
+  button.addEventListener("click", async () => {
+    let word = "copied";
+    try {
+      await navigator.clipboard.writeText(text());
+    } catch {
+      word = "select it and copy by hand";
+    }
+    button.textContent = word;
+    setTimeout(() => (button.textContent = "copy"), 2000);
+  });
+  return button;
+}
+
+for (const figure of document.querySelectorAll("details.sql figure")) {
+  figure.firstElementChild.append(copier(() => figure.querySelector("code").textContent));
+}
+
+/** Opens what a link leads into: closed parts would show nothing. */
+function reveal() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  target.scrollIntoView({ block: target.tagName === "SECTION" ? "start" : "nearest" });
+}
+addEventListener("hashchange", reveal);
+reveal();
+
+// The contents show where one is.
+const entries = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+const watcher = new IntersectionObserver(
+  (seen) => {
+    for (const { target, isIntersecting } of seen) entries.get(target.id)?.classList.toggle("here", isIntersecting);
+  },
+  { rootMargin: "-10% 0px -70% 0px" },
+);
+document.querySelectorAll("main > section").forEach((section) => watcher.observe(section));
+
+const DATA = JSON.parse(document.getElementById("data").textContent);

@@ -1,0 +1,60 @@
+// Long tables: sorted by a click on a column's name, filtered by what one types. Rows that sum up others stay below.
+
+function sortable(table) {
+  const body = table.tBodies[0];
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, at) => {
+    const button = element("button", { type: "button", className: "sort", textContent: head.textContent });
+    button.addEventListener("click", () => {
+      const isDown = head.ariaSort ? head.ariaSort === "ascending" : head.classList.contains("n");
+      heads.forEach((other) => (other.ariaSort = null));
+      head.ariaSort = isDown ? "descending" : "ascending";
+      body.append(...sorted([...body.rows], at, isDown));
+    });
+    head.replaceChildren(button);
+  });
+}
+
+/** Rows by a column; what has no value comes last, whichever way. */
+function sorted(rows, at, isDown) {
+  const value = (row) => {
+    const { dataset, textContent } = row.cells[at];
+    if (dataset.v === undefined) return textContent;
+    return dataset.v === "" ? null : Number(dataset.v);
+  };
+  const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
+  return rows
+    .map((row) => ({ row, isRest: row.className === "rest", value: value(row) }))
+    .sort((a, b) => {
+      if (a.isRest !== b.isRest) return a.isRest - b.isRest;
+      if (a.value === null || b.value === null) return (a.value === null) - (b.value === null);
+      return isDown ? compare(b.value, a.value) : compare(a.value, b.value);
+    })
+    .map(({ row }) => row);
+}
+
+function filterable(table) {
+  const rows = [...table.tBodies[0].rows];
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  const [share, samples] = [heads.indexOf("share"), heads.indexOf("samples")];
+  const output = element("output", { ariaLive: "polite" });
+  const input = element("input", { type: "search", placeholder: "filter rows", ariaLabel: `filter ${table.caption.textContent}` });
+  const sum = (kept, at) => kept.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    const kept = rows.filter((row) => {
+      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      return !row.hidden;
+    });
+    const words = [`${kept.length} of ${rows.length} rows`];
+    if (samples >= 0) words.push(`${measured(sum(kept, samples))} samples`);
+    if (share >= 0) words.push(percent(sum(kept, share)));
+    output.textContent = wanted ? words.join(", ") : "";
+  });
+  table.parentElement.before(element("div", { className: "tools" }, input, output));
+}
+
+for (const table of document.querySelectorAll("table.long")) {
+  if (table.tBodies[0].rows.length > 8) filterable(table);
+  sortable(table);
+}

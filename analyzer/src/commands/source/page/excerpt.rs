@@ -1,0 +1,81 @@
+//! What of a long kernel is shown: the hottest places with those around them; the others are counted.
+
+use std::collections::BTreeSet;
+
+use super::super::listing::{Instruction, Line, Listing, Place};
+
+/// Instructions around a hot one.
+const AROUND: usize = 4;
+
+/// What is shown.
+#[derive(Debug)]
+pub(super) struct Excerpt<'a> {
+    places: Option<BTreeSet<Place>>,
+    lines: Option<BTreeSet<(&'a str, u32)>>,
+}
+
+/// A row of instructions.
+#[derive(Debug)]
+pub(super) enum Shown<'a> {
+    /// An instruction.
+    Row(&'a Instruction),
+    /// So many that are not shown, with their samples.
+    Gap(usize, f64),
+}
+
+impl<'a> Excerpt<'a> {
+    /// At most about so many instructions and so many lines: the hottest.
+    pub(super) fn of(listing: &'a Listing, most_rows: usize) -> Self {
+        let places = (listing.instructions.len() > most_rows).then(|| hottest(listing, most_rows));
+        let lines = (listing.lines.len() > most_rows).then(|| {
+            let mut lines: Vec<&Line> = listing.lines.iter().collect();
+            let heat = |line: &Line| line.samples + line.charged_samples;
+            lines.sort_by(|a, b| heat(b).total_cmp(&heat(a)));
+            lines.iter().take(most_rows).map(|line| (line.file.as_str(), line.number)).collect()
+        });
+        Self { places, lines }
+    }
+
+    /// Whether an instruction is shown.
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.places.as_ref().is_none_or(|places| places.contains(&place))
+    }
+
+    /// Whether a line is shown.
+    pub(super) fn has_line(&self, file: &str, line: u32) -> bool {
+        self.lines.as_ref().is_none_or(|lines| lines.contains(&(file, line)))
+    }
+
+    /// A function's rows.
+    pub(super) fn rows<'b>(&self, instructions: &[&'b Instruction]) -> Vec<Shown<'b>> {
+        let mut rows = Vec::new();
+        for &instruction in instructions {
+            match rows.last_mut() {
+                _ if self.has(instruction.place()) => rows.push(Shown::Row(instruction)),
+                Some(Shown::Gap(count, samples)) => {
+                    *count += 1;
+                    *samples += instruction.samples;
+                }
+                _ => rows.push(Shown::Gap(1, instruction.samples)),
+            }
+        }
+        rows
+    }
+}
+
+/// The hottest instructions, each with some before and after it, until there are enough.
+fn hottest(listing: &Listing, most_rows: usize) -> BTreeSet<Place> {
+    let instructions = &listing.instructions;
+    let heat = |at: usize| instructions.get(at).map_or(0.0, |row| row.samples + row.charged_samples);
+    let mut order: Vec<usize> = (0..instructions.len()).collect();
+    order.sort_by(|&a, &b| heat(b).total_cmp(&heat(a)).then(a.cmp(&b)));
+    let mut places = BTreeSet::new();
+    for at in order {
+        if places.len() >= most_rows || heat(at) == 0.0 && !places.is_empty() {
+            break;
+        }
+        let around = at.saturating_sub(AROUND)..=at.saturating_add(AROUND);
+        places.extend(around.filter_map(|near| instructions.get(near)).map(Instruction::place));
+    }
+    places
+}

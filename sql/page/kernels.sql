@@ -1,0 +1,32 @@
+-- Kernels
+-- Samples taken in each kernel; memory: the part of them that are memory stalls; main stall: the reason met most.
+WITH reason AS (
+  SELECT l.function_id, s.stall_reason, sum(s.samples) AS samples
+  FROM sample s
+  JOIN launch l ON l.kernel_id = s.kernel_id
+  WHERE s.stall_reason <> 'selected'
+  GROUP BY l.function_id, s.stall_reason
+), main AS (
+  SELECT function_id, first_value(stall_reason ORDER BY samples DESC, stall_reason) AS main_stall
+  FROM reason
+  GROUP BY function_id
+), placed AS (
+  SELECT k.*, m.main_stall, least($top + 1, row_number() OVER (
+    ORDER BY k.samples DESC, k.launch_count DESC, k.kernel, k.function_id
+  )) AS place
+  FROM kernel_cost k
+  LEFT JOIN main m ON m.function_id = k.function_id
+)
+SELECT
+  CASE WHEN place <= $top THEN max(function_id) END AS function_id,
+  sum(share) AS share,
+  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel,
+  sum(samples) AS samples,
+  sum(memory_samples) AS memory_samples,
+  sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
+  sum(estimated_ns) AS time_ns,
+  sum(launch_count) AS launches,
+  CASE WHEN place <= $top THEN max(main_stall) END AS main_stall
+FROM placed
+GROUP BY place
+ORDER BY place
