@@ -62,7 +62,7 @@ impl Html {
 
 fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\t')
-        || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

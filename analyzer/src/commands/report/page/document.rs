@@ -67,7 +67,7 @@ fn head(html: &mut Html, subject: &Subject, nonce: &str) {
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.capture);
     html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
-    html.markup(include_str!("page.css")).markup(CODE_STYLE).markup("</style>\n</head>\n<body>\n");
+    html.markup(CODE_STYLE).markup(include_str!("page.css")).markup("</style>\n</head>\n<body>\n");
     html.markup("<a class=\"skip\" href=\"#coverage\">to the report</a>\n");
 }
 

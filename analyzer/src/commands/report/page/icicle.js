@@ -91,7 +91,9 @@ function icicle(holder, rows) {
 
   /** A node's box. */
   function box(node, left, width) {
-    const name = node.name + (width > 0.12 ? `  ${percent(share(node))}` : "");
+    const room = width * canvas.clientWidth;
+    // One letter of a name says nothing.
+    const name = room < 26 ? "" : node.name + (room > 160 ? `  ${percent(share(node))}` : "");
     const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${said(node)}, ${percent(share(node))}` });
     made.role = "treeitem";
     made.ariaLabel = `${node.name}, ${said(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;

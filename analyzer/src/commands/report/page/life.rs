@@ -99,7 +99,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
 /// A bar from birth to death for each object.
 fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
-    html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n<ul class=\"lives\">\n");
+    html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n<ul class=\"legend\"><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>freed</li><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>never freed</li></ul>\n<ul class=\"lives\">\n");
     for object in objects {
         let last = object.launches.max(1) as f64;
         let (begin, end) =

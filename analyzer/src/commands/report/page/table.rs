@@ -38,6 +38,9 @@ struct Column {
 /// The column whose kernels have anchors; it is not shown.
 const FUNCTION: &str = "function_id";
 
+/// Bytes of a name that may not fit.
+const LONG_NAME: usize = 80;
+
 /// Anchors that links may lead to.
 pub(super) type Anchors = BTreeSet<String>;
 
@@ -147,10 +150,16 @@ impl Picture<'_> {
         let text = column.texts.get(row).map_or("", String::as_str);
         let anchor = self.functions.get(row).copied().flatten().map(kernel_anchor);
         html.markup("<th scope=\"row\" class=\"name\">");
-        match anchor.filter(|anchor| self.anchors.contains(anchor)) {
-            Some(anchor) => html.markup("<a href=\"#").text(&anchor).markup("\">").text(text).markup("</a>"),
-            None => html.text(text),
+        let anchor = anchor.filter(|anchor| self.anchors.contains(anchor));
+        match &anchor {
+            Some(anchor) => html.markup("<a class=\"text\" href=\"#").text(anchor).markup("\""),
+            None => html.markup("<span class=\"text\""),
         };
+        // Long names are cut by the style; the whole is there for a search, a copy and a pointer.
+        if text.len() > LONG_NAME {
+            html.markup(" title=\"").text(text).markup("\"");
+        }
+        html.markup(">").text(text).markup(if anchor.is_some() { "</a>" } else { "</span>" });
         for (name, words) in self.layout.below {
             let said = self.column(name).and_then(|column| column.texts.get(row));
             if let Some(said) = said.filter(|said| !said.is_empty() && *said != "-") {

@@ -6,7 +6,7 @@ use super::super::listing::{Instruction, Line};
 use super::super::words;
 use super::Page;
 use super::arrows::Arrows;
-use super::excerpt::{Shown, shown};
+use super::excerpt::Shown;
 use crate::output::html::Html;
 
 /// Lines of source around those that have instructions.
