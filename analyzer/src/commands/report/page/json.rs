@@ -36,7 +36,8 @@ mod tests {
         #[test]
         fn what_is_read_is_what_was_written(text in any::<String>()) {
             let written = embedded(&json!([text]));
-            prop_assert!(!written.contains(['<', '>', '&', '\u{2028}', '\u{2029}']));
+            let is_clean = !written.contains(['<', '>', '&', '\u{2028}', '\u{2029}']);
+            prop_assert!(is_clean, "{}", written);
             prop_assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!([text]));
         }
     }
