@@ -1,8 +1,8 @@
 -- One relation between two tensors that one op made: what a tensor was made from, and what was written into it.
 --
 -- Arguments that are lists count: of lists of equal length each element belongs to its own (`_foreach_add_`), otherwise
--- each to all (`stack`). An op that returns an argument again makes no edge, nor does one that only encloses the op that
--- made the tensor.
+-- each to all (`stack`). What a kernel of Triton writes among its arguments is what its launches were seen to write. An
+-- op that returns an argument again makes no edge, nor does one that only encloses the op that made the tensor.
 CREATE VIEW tensor_edge (
   -- The tensor that was read.
   source_tensor_id,
@@ -40,6 +40,18 @@ WITH listed AS (
   JOIN listed a ON a.op_id = w.op_id
   WHERE w.direction = 'inout' AND a.direction <> 'out' AND a.tensor_id <> w.tensor_id
     AND (a.size <> w.size OR a.element = w.element)
+), observed AS (
+  -- Kernels of Triton do not say what they write: what they were seen to write does.
+  SELECT DISTINCT a.tensor_id AS source_tensor_id, w.tensor_id AS target_tensor_id, w.op_id
+  FROM (
+    SELECT DISTINCT l.op_id, p.tensor_id
+    FROM op o
+    JOIN launch l ON l.op_id = o.op_id
+    JOIN pc_tensor_part p ON p.kernel_id = l.kernel_id
+    WHERE o.kind = 'triton' AND p.kind IN ('write', 'atomic')
+  ) w
+  JOIN op_tensor d ON d.op_id = w.op_id AND d.tensor_id = w.tensor_id
+  JOIN op_tensor a ON a.op_id = w.op_id AND a.tensor_id <> w.tensor_id
 ), alone AS (
   SELECT w.tensor_id AS source_tensor_id, w.tensor_id AS target_tensor_id, w.op_id
   FROM listed w
@@ -66,6 +78,8 @@ WITH listed AS (
   SELECT source_tensor_id, target_tensor_id, op_id, 'in_place' FROM written
   UNION ALL
   SELECT source_tensor_id, target_tensor_id, op_id, 'in_place' FROM alone
+  UNION ALL
+  SELECT source_tensor_id, target_tensor_id, op_id, 'in_place' FROM observed
 ), first_launch AS (
   SELECT op_id, min(ordinal) AS ordinal FROM launch GROUP BY op_id
 )

@@ -1,7 +1,5 @@
 //! The forest as Graphviz text.
 
-use std::fmt::Write as _;
-
 use super::prune::Picture;
 use super::svg::{label, tooltip};
 use super::tree::Kind;
@@ -18,10 +16,8 @@ pub(crate) fn dot(picture: &Picture) -> String {
         let style = if node.base.is_some() { "dashed" } else { "solid" };
         let color = if picture.blamed[place] { ", color=red, fontcolor=red" } else { "" };
         let (name, detail) = label(picture, place);
-        // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "  n{place} [label={}, tooltip={}, style={style}, width={side:.2}, height={:.2}{color}];",
+        text += &format!(
+            "  n{place} [label={}, tooltip={}, style={style}, width={side:.2}, height={:.2}{color}];\n",
             quoted(&format!("{name}\n{detail}")),
             quoted(&tooltip(picture, place)),
             side * 0.6,
@@ -29,7 +25,7 @@ pub(crate) fn dot(picture: &Picture) -> String {
         if let Some(base) = node.base {
             let op = node.tensor.op.as_deref().map(short_op).unwrap_or_default();
             let color = if picture.blamed[place] { ", color=red" } else { "" };
-            let _ = writeln!(text, "  n{base} -> n{place} [label={}, style=dashed{color}];", quoted(op));
+            text += &format!("  n{base} -> n{place} [label={}, style=dashed{color}];\n", quoted(op));
         }
     }
     for edge in &picture.edges {
@@ -42,7 +38,7 @@ pub(crate) fn dot(picture: &Picture) -> String {
         let op = edge.op.as_deref().map(short_op).unwrap_or_default();
         let (source, target, line) = (edge.source, edge.target, edge.line.as_deref().unwrap_or_default());
         let tip = quoted(&format!("{op} at {line}"));
-        let _ = writeln!(text, "  n{source} -> n{target} [label={}, tooltip={tip}, {style}];", quoted(op));
+        text += &format!("  n{source} -> n{target} [label={}, tooltip={tip}, {style}];\n", quoted(op));
     }
     text + "}\n"
 }

@@ -219,23 +219,23 @@ impl Layered {
         // Less the room of those above, the places that are as near as possible to the wishes rise: an isotonic
         // regression, which merges neighbours that are the wrong way round into their mean.
         let (mut room, mut offsets) = (0.0, Vec::new());
-        let mut blocks: Vec<(f64, f64)> = Vec::new();
+        let mut blocks: Vec<(f64, usize)> = Vec::new();
         for (rank, &vertex) in self.rows[layer].iter().enumerate() {
             if let Some(&above) = rank.checked_sub(1).and_then(|above| self.rows[layer].get(above)) {
                 room += (self.height[above] + self.height[vertex]) / 2.0 + GAP;
             }
             offsets.push(room);
-            blocks.push((self.wish(vertex) - room, 1.0));
+            blocks.push((self.wish(vertex) - room, 1));
             while let [.., (above, above_count), (below, below_count)] = blocks[..]
                 && above > below
             {
                 let count = above_count + below_count;
-                let mean = (above * above_count + below * below_count) / count;
+                let mean = (above * above_count as f64 + below * below_count as f64) / count as f64;
                 blocks.truncate(blocks.len() - 2);
                 blocks.push((mean, count));
             }
         }
-        let places = blocks.iter().flat_map(|&(place, count)| std::iter::repeat_n(place, count as usize));
+        let places = blocks.iter().flat_map(|&(place, count)| std::iter::repeat_n(place, count));
         for ((&vertex, offset), place) in self.rows[layer].iter().zip(offsets).zip(places) {
             self.middle[vertex] = place + offset;
         }

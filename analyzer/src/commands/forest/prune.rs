@@ -33,6 +33,8 @@ pub(crate) struct Picture {
     pub(super) others: Vec<(String, f64)>,
     /// All samples taken.
     pub(super) total: f64,
+    /// Samples of the costliest node.
+    pub(super) most: f64,
 }
 
 impl Forest {
@@ -113,6 +115,7 @@ impl Forest {
             hidden_views: vec![(0, 0.0); order.len()],
             others: self.others.clone(),
             total: self.total(),
+            most: order.iter().map(|&node| self.nodes[node].samples).fold(0.0, f64::max),
             ..Picture::default()
         };
         for (place, node) in self.nodes.iter().enumerate() {

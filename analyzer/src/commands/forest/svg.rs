@@ -3,7 +3,6 @@
 //! A capture comes from a stranger: whatever is not a number or markup of ours goes through `escaped`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::dot::short_op;
 use super::layout::{Layout, layout};
@@ -98,23 +97,22 @@ impl Drawing<'_> {
             if let &[(x, y), (x2, y2)] = pair {
                 let bend = (x2 - x) / 2.0;
                 if rank == 0 {
-                    let _ = write!(path, "M{x:.1} {y:.1}");
+                    path += &format!("M{x:.1} {y:.1}");
                 }
-                let _ = write!(path, "C{:.1} {y:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}", x + bend, x2 - bend);
+                path += &format!("C{:.1} {y:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}", x + bend, x2 - bend);
             }
         }
         let (class, tooltip) = (line.class, escaped(&line.tooltip));
-        let _ = writeln!(
-            svg,
-            "<g class=\"tf-line tf-{class}\"><title>{tooltip}</title><path d=\"{path}\"/>{}",
+        svg.push_str(&format!(
+            "<g class=\"tf-line tf-{class}\"><title>{tooltip}</title><path d=\"{path}\"/>{}\n",
             head(to - direction * (radius(self.picture, line.target) + 1.0), end, direction),
-        );
+        ));
         if let [(x, y), (x2, y2), ..] = points[..]
             && line.class != "op"
         {
             let (x, y) = (f64::midpoint(x, x2), f64::midpoint(y, y2) - 4.0);
             let op = escaped(&shorten(&line.op, 16, Shorten::Middle));
-            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>");
+            svg.push_str(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n"));
         }
         svg.push_str("</g>\n");
     }
@@ -139,12 +137,14 @@ impl Drawing<'_> {
             Place::Page => (format!("<a href=\"#tensor-{id}\">"), "</a>"),
         };
         let (first, second) = (y + radius + 13.0, y + radius + 26.0);
-        let _ = writeln!(
-            svg,
-            "{open}<g class=\"{class}\"><title>{tooltip}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>\
-             <text x=\"{x:.1}\" y=\"{first:.1}\">{name}</text>\
-             <text class=\"tf-detail\" x=\"{x:.1}\" y=\"{second:.1}\">{detail}</text></g>{close}",
-        );
+        svg.push_str(&format!(
+            "{open}<g class=\"{class}\"><title>{tooltip}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>\n",
+        ));
+        svg.push_str(&format!("<text x=\"{x:.1}\" y=\"{first:.1}\">{name}</text>\n"));
+        svg.push_str(&format!("<text class=\"tf-detail\" x=\"{x:.1}\" y=\"{second:.1}\">{detail}</text>"));
+        svg.push_str("</g>");
+        svg.push_str(close);
+        svg.push('\n');
     }
 }
 
@@ -213,86 +213,75 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     let tensor = &node.tensor;
     let mut text = tensor.name.clone();
     if node.count > 1 {
-        let _ = write!(text, " ×{}", node.count);
+        text += &format!(" ×{}", node.count);
     }
     if let Some(shape) = &tensor.shape {
-        let _ = write!(text, "\n{shape}");
+        text += &format!("\n{shape}");
     }
     if node.base.is_some() && !tensor.is_contiguous {
         text += ", not contiguous";
     }
     let (own, tree) = (number::measured(node.samples), number::measured(node.tree_samples));
     let share = number::percent(picture.share(node.samples));
-    let _ = write!(text, "\n{own} samples, {share}; with its views {tree}");
+    text += &format!("\n{own} samples, {share}; with its views {tree}");
     if node.time_ns > 0.0 {
-        let _ = write!(text, "; {}", number::nanoseconds(node.time_ns));
+        text += &format!("; {}", number::nanoseconds(node.time_ns));
     }
     for (word, line) in [("born", &tensor.born_at), ("stalled", &tensor.stalled_at)] {
         if let Some(line) = line {
-            let _ = write!(text, "\n{word} at {line}");
+            text += &format!("\n{word} at {line}");
         }
     }
     let (views, samples) = picture.hidden_views[place];
     if views > 0 {
-        let _ = write!(text, "\n{views} other views, {} samples, not shown", number::measured(samples));
+        text += &format!("\n{views} other views, {} samples, not shown", number::measured(samples));
     }
     text
 }
 
 /// What the lines and circles mean, and what is not shown.
 fn legend(svg: &mut String, picture: &Picture, top: f64) {
-    let y = top + 8.0;
-    let _ = writeln!(
-        svg,
-        "<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{}\"/>",
-        LEGEND_WIDTH - MARGIN
-    );
-    let mut x = MARGIN + 8.0;
+    let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
+    *svg += &format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n");
+    symbols(svg, top + 19.0);
+    let (y, said) = (top + 46.0, escaped(&shares(picture)));
+    *svg += &format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n");
+}
+
+fn symbols(svg: &mut String, y: f64) {
+    let (mut x, base) = (MARGIN + 8.0, y + 4.0);
     for (class, word) in
         [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "way to the costliest")]
     {
-        let _ = write!(
-            svg,
-            "<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{:.0}\" r=\"6\"/></g><text x=\"{:.0}\" y=\"{:.0}\">{word}</text>",
-            y + 11.0,
-            x + 12.0,
-            y + 15.0,
-        );
+        *svg += &format!("<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>");
+        *svg += &format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0);
         x += 32.0 + 6.2 * word.len() as f64;
     }
     for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "made from")] {
-        let _ = write!(
-            svg,
-            "<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {:.0}h20\"/>{}</g><text x=\"{:.0}\" y=\"{:.0}\">{word}</text>",
-            y + 11.0,
-            head(x + 22.0, y + 11.0, 1.0),
-            x + 28.0,
-            y + 15.0,
-        );
+        let head = head(x + 22.0, y, 1.0);
+        *svg += &format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>");
+        *svg += &format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0);
         x += 46.0 + 6.2 * word.len() as f64;
     }
+}
+
+/// What is shown, and what is not, as parts of all samples.
+fn shares(picture: &Picture) -> String {
     let shown: f64 = picture.nodes.iter().map(|node| node.samples).sum();
-    let views: (usize, f64) =
+    let (tensors, hidden) =
         picture.hidden_views.iter().fold(picture.hidden, |sum, views| (sum.0 + views.0, sum.1 + views.1));
     let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();
     let share = |samples: f64| number::percent(picture.share(samples));
-    let others = if views.0 > 0 {
-        format!(" {} other tensors: {};", number::measured(views.0 as f64), share(views.1))
+    let others = if tensors > 0 {
+        format!(" {} other tensors: {};", number::measured(tensors as f64), share(hidden))
     } else {
         String::new()
     };
-    let said = format!(
+    format!(
         "Area: samples of warps that waited for it. Shown: {};{others} stalls that no tensor bears: {}.",
         share(shown),
         share(nowhere),
-    );
-    let _ = writeln!(
-        svg,
-        "\n<text x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
-        MARGIN + 2.0,
-        y + 38.0,
-        escaped(&said)
-    );
+    )
 }
 
 /// The head of a line that ends here, pointing to the right (1) or to the left (-1).
@@ -307,8 +296,8 @@ fn head(x: f64, y: f64, direction: f64) -> String {
 
 /// A node's radius: what is added to the least has an area as large as the part of the costliest node's samples.
 fn radius(picture: &Picture, node: usize) -> f64 {
-    let most = picture.nodes.iter().map(|node| node.samples).fold(0.0, f64::max);
-    let part = if most > 0.0 { picture.nodes[node].samples.max(0.0) / most } else { 0.0 };
+    let (samples, most) = (picture.nodes[node].samples.max(0.0), picture.most);
+    let part = if most > 0.0 { samples / most } else { 0.0 };
     6.0 + 24.0 * part.sqrt()
 }
 

@@ -1,7 +1,5 @@
 //! The forest as text for people.
 
-use std::fmt::Write as _;
-
 use super::dot::short_op;
 use super::prune::Picture;
 use super::tree::{Edge, Kind};
@@ -69,7 +67,7 @@ impl Page<'_> {
         let node = &self.picture.nodes[place];
         let mut title = node.tensor.name.clone();
         if node.count > 1 {
-            let _ = write!(title, " ×{}", node.count);
+            title += &format!(" ×{}", node.count);
         }
         if let Some(shape) = &node.tensor.shape {
             title.extend([" · ", shape]);
