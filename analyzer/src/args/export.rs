@@ -19,6 +19,23 @@ pub(crate) struct Export {
 pub(crate) enum Form {
     /// TenProf: `tensor_stall_cost.csv`, forest.txt, blame.dot, `pc_samples.csv`
     Tenprof(Tenprof),
+    /// Flame graphs: folded stacks, one call path a line with its samples, on the standard output
+    Folded(Folded),
+}
+
+/// `stallmap export folded`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap export folded train.stallmap > train.folded", "for speedscope, inferno, flamegraph.pl"),
+    ("stallmap export folded train.stallmap --sql", "the query behind it"),
+]))]
+pub(crate) struct Folded {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub(crate) capture: PathBuf,
+    /// Print the query instead of running it
+    #[arg(long)]
+    pub(crate) sql: bool,
 }
 
 /// `stallmap export tenprof`

@@ -1,5 +1,6 @@
 //! `stallmap export`: what other tools write, from our views. Each form is a file here and queries in `sql/export`.
 
+mod folded;
 mod tenprof;
 
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use crate::output::{self, written};
 pub(super) fn run(args: &Export) -> Outcome {
     match &args.form {
         Form::Tenprof(args) => tenprof::run(args),
+        Form::Folded(args) => folded::run(args),
     }
 }
 
@@ -66,4 +68,20 @@ fn print_queries<'a>(queries: impl IntoIterator<Item = (&'a str, &'a str)>) -> O
         use io::Write as _;
         written(writeln!(out, "-- {file}\n{sql}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap::library;
+
+    use super::{folded, tenprof};
+
+    #[test]
+    fn every_query_of_the_folder_has_its_place() {
+        let mut names: Vec<_> = library::queries("export").map(|(name, _)| name).collect();
+        let mut ordered = [&tenprof::QUERIES[..], &[folded::QUERY_NAME]].concat();
+        names.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(names, ordered);
+    }
 }

@@ -40,6 +40,16 @@ snapshot!(forest_dot, VIEWS, ["forest", VIEWS, "--dot", "-", "-n", "2"]);
 snapshot!(forest_sql, VIEWS, ["forest", VIEWS, "--sql"]);
 snapshot!(forest_unknown_tensor, VIEWS, ["forest", VIEWS, "--tensor", "nothing"]);
 
+snapshot!(export_folded, VIEWS, ["export", "folded", VIEWS]);
+
+#[test]
+fn folded_stacks_sum_to_the_samples() {
+    let folded = run(STEP, &["export", "folded", STEP]);
+    let samples = folded.stdout.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap());
+    assert_eq!(samples.sum::<u64>(), 190_124);
+    assert!(folded.stdout.lines().all(|line| line.split(';').count() > 2));
+}
+
 /// Names of elements that are open at the end, or what closes another than the last.
 fn unclosed(markup: &str) -> Vec<&str> {
     let mut open = Vec::new();

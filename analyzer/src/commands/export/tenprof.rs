@@ -24,7 +24,7 @@ use crate::output;
 use crate::output::progress::Progress;
 
 /// The queries in `sql/export`.
-const QUERIES: [&str; 3] = ["tensor_stall_cost", "pc_samples", "forest"];
+pub(super) const QUERIES: [&str; 3] = ["tensor_stall_cost", "pc_samples", "forest"];
 
 /// Writes the files, or prints their queries.
 pub(super) fn run(args: &Tenprof) -> Outcome {

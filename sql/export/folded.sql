@@ -1,0 +1,22 @@
+-- Call paths, as folded stacks
+-- One call path a row, its names apart by semicolons, outermost first: Python frames, ops, kernel. Flame graphs want
+-- whole numbers: samples are rounded, and paths that round to none are one row.
+WITH path AS (
+  SELECT
+    -- Names may hold semicolons: they are joined by a control character first.
+    replace(replace(replace(array_to_string(array_concat(
+      coalesce(frames, make_array('(no Python stack)')),
+      coalesce(ops, make_array('(no op)')),
+      make_array(coalesce(kernel, '(unknown kernel)'))
+    ), chr(31)), ';', ','), chr(10), ' '), chr(31), ';') AS stack,
+    samples
+  FROM call_path_cost
+), summed AS (
+  SELECT stack, sum(samples) AS samples FROM path GROUP BY stack HAVING sum(samples) > 0.0
+)
+SELECT
+  CASE WHEN samples < 0.5 THEN '(paths of less than half a sample)' ELSE stack END AS stack,
+  CAST(round(sum(samples)) AS BIGINT) AS samples
+FROM summed
+GROUP BY 1
+ORDER BY stack
