@@ -3,6 +3,7 @@
 pub(crate) mod export;
 pub(crate) mod forest;
 pub(crate) mod list;
+pub(crate) mod share;
 pub(crate) mod top;
 pub(crate) mod tree;
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use stallmap::location::Location;
 
 use crate::exit;
 
@@ -59,10 +61,21 @@ pub(crate) enum Command {
     /// ~/.cache/stallmap, by content: captures that hold the same function share it. Every command uses and fills that
     /// folder, and does without it where it cannot; STALLMAP_CACHE=off switches it off. It can be deleted at any time.
     Prepare(Prepare),
-    /// Make a capture file of a capture folder
-    Pack(Pack),
+    /// Make a capture file of a folder, or of a part of a capture
+    Pack(share::Pack),
     /// Make a folder of a capture file, whose tables any Parquet reader can read
-    Unpack(Unpack),
+    Unpack(share::Unpack),
+    /// Write a capture without people, machines, folders, arguments and data, and more on demand
+    ///
+    /// Paths lose their folders and keep the file's name; paths inside of public packages stay. Hosts and users become
+    /// words. Arguments of programs and texts of errors go. Addresses move, in their order, with all distances within a
+    /// region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, what debuggers read, and
+    /// the folders in their line tables. Names of code and of the model, base names of files and times stay unless
+    /// --also says otherwise. Whatever stays readable can be searched for guesses: hashes in a capture are made of what
+    /// stands in it. Afterwards everything is searched for what was replaced; where something remains, nothing is kept.
+    Redact(share::Redact),
+    /// Say what captures hold as one number, and whether they hold the same
+    Id(share::Id),
     /// Print the completions for a shell
     Completions(Completions),
 }
@@ -77,9 +90,9 @@ pub(crate) enum Command {
     ("stallmap report train.stallmap --html report.html", "a page with pictures, which opens offline"),
 ]))]
 pub(crate) struct Report {
-    /// The capture: a .stallmap file, or a folder that `unpack` made
+    /// The capture: a .stallmap file, a folder that `unpack` made, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// How to print
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
@@ -112,7 +125,7 @@ pub(crate) struct Report {
 pub(crate) struct Source {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// A kernel: its name, a part of it, a regular expression, or its function_id; without it the hottest
     #[arg(short, long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
@@ -179,7 +192,7 @@ pub(crate) struct Sql {
 pub(crate) struct Info {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// A table or a view
     #[arg(value_name = "TABLE|VIEW")]
     pub(crate) name: Option<String>,
@@ -193,7 +206,7 @@ pub(crate) struct Info {
 pub(crate) struct Check {
     /// The captures
     #[arg(value_name = "NAME.stallmap", required = true)]
-    pub(crate) captures: Vec<PathBuf>,
+    pub(crate) captures: Vec<Location>,
 }
 
 /// `stallmap prepare`
@@ -205,34 +218,7 @@ pub(crate) struct Check {
 pub(crate) struct Prepare {
     /// The captures
     #[arg(value_name = "NAME.stallmap", required = true)]
-    pub(crate) captures: Vec<PathBuf>,
-}
-
-/// `stallmap pack`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[("stallmap pack train/ train.stallmap", "a file of a folder")]))]
-pub(crate) struct Pack {
-    /// The capture folder
-    #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
-    /// The capture file to write; it must not exist
-    #[arg(value_name = "NAME.stallmap")]
-    pub(crate) file: PathBuf,
-}
-
-/// `stallmap unpack`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[
-    ("stallmap unpack train.stallmap train/", "a folder of a file"),
-    ("duckdb -c \"FROM 'train/tables/launch.parquet'\"", "which other tools read as it is"),
-]))]
-pub(crate) struct Unpack {
-    /// The capture file
-    #[arg(value_name = "NAME.stallmap")]
-    pub(crate) file: PathBuf,
-    /// The folder to make; it must not exist, or be empty
-    #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
+    pub(crate) captures: Vec<Location>,
 }
 
 /// `stallmap completions`
@@ -287,7 +273,7 @@ pub(crate) struct NamedCapture {
     /// The name before `=`.
     pub(crate) name: Option<String>,
     /// The capture.
-    pub(crate) path: PathBuf,
+    pub(crate) path: Location,
 }
 
 impl FromStr for NamedCapture {

@@ -7,12 +7,14 @@ pub(crate) mod describe;
 mod explain;
 mod export;
 pub(crate) mod forest;
+mod id;
 mod info;
 mod known;
 mod names;
 mod pack;
 mod prepare;
 mod query;
+mod redact;
 mod report;
 mod section;
 mod source;
@@ -24,11 +26,15 @@ use std::path::PathBuf;
 use std::thread;
 
 use stallmap::code::Cache;
+use stallmap::location::Location;
+use stallmap::remote::{self, Traffic};
 use stallmap::session::Session;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command};
 use crate::exit::{Failure, IO, Outcome};
+use crate::output;
+use crate::output::number::bytes;
 
 pub(crate) use explain::{arrow_failure, capture_failure, explain};
 pub(crate) use names::{Names, nearest};
@@ -46,6 +52,22 @@ pub(crate) fn run(cli: Cli) -> Outcome {
 }
 
 fn dispatch(command: Command) -> Outcome {
+    let outcome = run_command(command);
+    if outcome.is_ok() {
+        remote::traffic().iter().for_each(say_traffic);
+    }
+    outcome
+}
+
+/// Says what reading a capture on a server took.
+fn say_traffic(traffic: &Traffic) {
+    let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
+    let requests =
+        if traffic.requests == 1 { "1 request" } else { &format!("{} requests", traffic.requests) };
+    output::note(format_args!("fetched {fetched} of {size} in {requests}: {}", traffic.path.display()));
+}
+
+fn run_command(command: Command) -> Outcome {
     match command {
         Command::Report(report) => report::run(&report),
         Command::Top(top) => top::run(&top),
@@ -59,12 +81,14 @@ fn dispatch(command: Command) -> Outcome {
         Command::Prepare(prepare) => prepare::run(&prepare),
         Command::Pack(pack) => pack::pack(&pack),
         Command::Unpack(unpack) => pack::unpack(&unpack),
+        Command::Redact(redact) => redact::run(&redact),
+        Command::Id(id) => id::run(&id),
         Command::Completions(completions) => completions::run(&completions),
     }
 }
 
 /// Opens captures for querying.
-fn open(captures: &[(Option<String>, PathBuf)]) -> Outcome<Session> {
+fn open<L: Clone + Into<Location>>(captures: &[(Option<String>, L)]) -> Outcome<Session> {
     Session::open_with(captures, &cache()).map_err(|error| explain(error, None))
 }
 

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub(crate) const OK: u8 = 0;
 /// `check` found violations.
 pub(crate) const VIOLATIONS: u8 = 1;
+/// `id` found that captures do not hold the same.
+pub(crate) const DIFFERENT: u8 = 1;
 /// The command line, or a name given on it, is wrong.
 pub(crate) const USAGE: u8 = 2;
 /// A capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version.
@@ -20,7 +22,7 @@ pub(crate) const IO: u8 = 5;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  everything asked for was done
-  1  check found violations
+  1  check found violations; id: the captures do not hold the same
   2  the command line, or a name given on it, is wrong
   3  a capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version
   4  a query is wrong or failed while running

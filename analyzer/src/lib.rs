@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! capture file ──> tables (Parquet, memory-mapped) ──┐
+//! capture at a URL ─> remote (blocks, by ranges) ────┤
 //! sql/**/*.sql ──> library (views, with their docs) ─┼──> session (DataFusion) ──> SQL ──> rows
 //! engine (address × life -> tensor), functions ──────┤
 //! code (who waits for whom, from cubins) ────────────┘
@@ -16,5 +17,8 @@ pub mod error;
 pub mod functions;
 mod guard;
 pub mod library;
+pub mod location;
+pub mod redact;
+pub mod remote;
 pub mod session;
 pub mod tables;

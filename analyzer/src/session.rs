@@ -24,6 +24,7 @@ use crate::error::AnalyzeError;
 use crate::functions;
 use crate::guard::GuardScans;
 use crate::library::{self, ViewDoc};
+use crate::location::Location;
 use crate::tables::captured::{CapturedTable, Presence, STORE};
 use crate::tables::listing::CaptureTable;
 use crate::tables::{self};
@@ -79,14 +80,18 @@ impl Session {
     }
 
     /// The same, with what is found in their code kept in a cache.
-    pub fn open_with(captures: &[(Option<String>, PathBuf)], cache: &Cache) -> Result<Self, AnalyzeError> {
+    pub fn open_with<L: Clone + Into<Location>>(
+        captures: &[(Option<String>, L)],
+        cache: &Cache,
+    ) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
-        for (name, path) in captures {
+        for (name, location) in captures {
+            let location: Location = location.clone().into();
             if name.is_none() && captures.len() > 1 {
-                return Err(AnalyzeError::MissingName { path: path.clone() });
+                return Err(AnalyzeError::MissingName { path: location.to_path_buf() });
             }
             let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
-            opened.push((name, CaptureReader::open(path)?));
+            opened.push((name, location.open()?));
         }
         Self::over(opened, cache)
     }

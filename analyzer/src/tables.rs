@@ -1,4 +1,5 @@
-//! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied.
+//! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied, or fetched by
+//! ranges.
 
 pub mod captured;
 pub mod listing;
@@ -8,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use bytes::Bytes;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 
@@ -20,8 +20,10 @@ use captured::{CapturedTable, Presence};
 /// A declared table that the capture lacks is there without rows. Where its writer knew the table,
 /// [`CapturedTable::is_missing`] says so, and the table `capture_table` and the view `coverage` tell the reader.
 pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, AnalyzeError> {
-    let files = reader.table_files()?.into_iter().map(|file| (file.name, file.bytes));
-    let mut files: BTreeMap<String, Bytes> = files.collect();
+    let mut files = BTreeMap::new();
+    for table in reader.tables() {
+        files.insert(table.name.clone(), reader.table_entry(&table.name)?.clone());
+    }
     let held: BTreeSet<String> = files.keys().cloned().collect();
     let mut tables = BTreeMap::new();
     for definition in stallmap_schema::tables::ALL {

@@ -18,6 +18,12 @@ mod page;
 mod prepare;
 #[path = "cli/real.rs"]
 mod real;
+#[path = "cli/remote.rs"]
+mod remote;
+#[path = "cli/server.rs"]
+mod server;
+#[path = "cli/share.rs"]
+mod share;
 #[path = "cli/snapshots.rs"]
 mod snapshots;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]

@@ -14,6 +14,8 @@ mod counters;
 mod dice;
 #[path = "sql/life.rs"]
 mod life;
+#[path = "sql/redact.rs"]
+mod redact;
 #[path = "sql/replay.rs"]
 mod replay;
 #[path = "sql/session.rs"]

@@ -12,6 +12,7 @@ pub mod cell;
 pub mod declare;
 pub mod hash;
 pub mod id;
+pub mod secrecy;
 pub mod table;
 pub mod tables;
 pub mod word;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use stallmap::location::Location;
 
 use super::examples;
 
@@ -47,7 +48,7 @@ pub(crate) struct Folded {
 pub(crate) struct Tenprof {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// The folder to make; it must not exist, or be empty
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,

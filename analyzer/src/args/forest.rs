@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use stallmap::location::Location;
 
 use super::examples;
 use super::list::ListFormat;
@@ -19,7 +20,7 @@ use super::list::ListFormat;
 pub(crate) struct Forest {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// Only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,

@@ -1,8 +1,7 @@
 //! `stallmap top`
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
+use stallmap::location::Location;
 
 use super::examples;
 use super::list::ListFormat;
@@ -21,7 +20,7 @@ pub(crate) struct Top {
     pub(crate) what: Ranked,
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// Rows; the others are summed up in one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,

@@ -1,10 +1,9 @@
 //! `stallmap tree`
 
-use std::path::PathBuf;
-
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
+use stallmap::location::Location;
 
 use super::examples;
 use super::list::ListFormat;
@@ -23,7 +22,7 @@ use super::list::ListFormat;
 pub(crate) struct Tree {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
-    pub(crate) capture: PathBuf,
+    pub(crate) capture: Location,
     /// What paths cost, with commas for several; the first one is filtered and sorted by
     #[arg(
         short,
@@ -67,7 +66,7 @@ pub(crate) struct Tree {
     pub(crate) sort: Option<TreeSort>,
     /// Compare with this capture: what each path costs, less what it cost there
     #[arg(long, value_name = "OTHER.stallmap")]
-    pub(crate) diff: Option<PathBuf>,
+    pub(crate) diff: Option<Location>,
     /// How to print
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,

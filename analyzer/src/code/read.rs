@@ -50,6 +50,8 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     for function in rows::<Function>(reader)? {
         wanted.entry(function.module_id).or_default().push(function);
     }
+    let files = wanted.keys().filter_map(|module| modules.get(module)?.file.as_deref());
+    reader.prefetch(files);
     let budget = AtomicU64::new(MAX_CODE_BYTES);
     let of_module = |(module_id, functions): (ModuleId, Vec<Function>)| {
         let opened = open(reader, modules.get(&module_id));

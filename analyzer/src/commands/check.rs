@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use stallmap::location::Location;
 use stallmap::session::Session;
 use stallmap_schema::capture;
 use stallmap_schema::capture::check::SHOWN;
-use stallmap_schema::capture::reader::CaptureReader;
 
 use super::{arrow_failure, capture_failure, explain, runtime};
 use crate::args::Check;
@@ -43,13 +43,13 @@ pub(super) fn run(args: &Check) -> Outcome {
 }
 
 /// What is wrong with a capture, one line each.
-fn check(capture: &Path) -> Outcome<Vec<String>> {
+fn check(capture: &Location) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
-    let reader = CaptureReader::open(capture).map_err(|error| capture_failure(&error))?;
+    let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    match super::open(&[(None, capture.to_owned())])
+    match super::open(&[(None, capture.clone())])
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
         Ok(found) => violations.extend(found),

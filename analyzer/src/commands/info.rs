@@ -3,7 +3,6 @@
 use arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use stallmap::session::Session;
 use stallmap_schema::capture::manifest::Manifest;
-use stallmap_schema::capture::reader::CaptureReader;
 
 use super::{arrow_failure, capture_failure, describe, explain};
 use crate::args::Info;
@@ -29,7 +28,7 @@ FROM device ORDER BY device_id, name";
 
 /// Prints what a capture holds, or documents one name.
 pub(super) fn run(args: &Info) -> Outcome {
-    let reader = CaptureReader::open(&args.capture).map_err(|error| capture_failure(&error))?;
+    let reader = args.capture.open().map_err(|error| capture_failure(&error))?;
     let session = super::open(&[(None, args.capture.clone())])?;
     let runtime = super::runtime()?;
     let text = match &args.name {

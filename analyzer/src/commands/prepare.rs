@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stallmap::code::{self, Analyzed, Cache};
-use stallmap_schema::capture::reader::CaptureReader;
+use stallmap::location::Location;
 
 use super::{cache, capture_failure, explain};
 use crate::args::Prepare;
@@ -42,10 +42,10 @@ pub(super) fn run(args: &Prepare) -> Outcome {
     Ok(code)
 }
 
-fn prepare(capture: &Path, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
+fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
     let _progress = Progress::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
-    let reader = CaptureReader::open(capture).map_err(|error| capture_failure(&error))?;
+    let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let analyzed = code::analyze(&reader, cache).map_err(|error| explain(error, None))?;
     Ok((analyzed, started.elapsed()))
 }

@@ -18,7 +18,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use stallmap::location::Location;
 
 pub(super) use self::graph::{GraphNode, graph};
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Tree) -> Outcome {
         return output::print(&launches_query()?.sql(&[])).map(|()| OK);
     }
     let after = ask(&args.capture)?;
-    let before = args.diff.as_deref().map(ask).transpose()?;
+    let before = args.diff.as_ref().map(ask).transpose()?;
     say(args, &after.known, before.as_ref().map(|before| &before.known))?;
     let asked = || [Some(&after), before.as_ref()].into_iter().flatten();
     let timeless = asked().flat_map(|asked| &asked.launches).filter(|launch| launch.lacks_time).count();
@@ -82,10 +82,10 @@ pub(super) fn run(args: &Tree) -> Outcome {
     Ok(OK)
 }
 
-fn ask(capture: &Path) -> Outcome<Asked> {
+fn ask(capture: &Location) -> Outcome<Asked> {
     let session = {
         let _progress = Progress::start(format!("opening {}", capture.display()));
-        open(&[(None, capture.to_owned())])?
+        open(&[(None, capture.clone())])?
     };
     let _progress = Progress::start(format!("asking {} for call paths", capture.display()));
     let runtime = runtime()?;

@@ -29,6 +29,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
+use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::table::TableDef;
 
 use super::reader::TableBytes;
@@ -68,7 +69,7 @@ impl CapturedTable {
     pub fn open(
         name: &str,
         definition: Option<&'static TableDef>,
-        bytes: Bytes,
+        bytes: EntryBytes,
     ) -> Result<Self, AnalyzeError> {
         let wrong = |reason: String| AnalyzeError::Table { table: name.to_owned(), reason };
         // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
@@ -109,7 +110,7 @@ impl CapturedTable {
         let mut bytes = Vec::new();
         let writer = ArrowWriter::try_new(&mut bytes, definition.schema(), None).map_err(wrong)?;
         writer.close().map_err(wrong)?;
-        let table = Self::open(definition.name, Some(definition), bytes.into())?;
+        let table = Self::open(definition.name, Some(definition), Bytes::from(bytes).into())?;
         Ok(Self { presence, ..table })
     }
 
@@ -135,7 +136,8 @@ impl CapturedTable {
 
     /// Bytes of the table's file; 0 where there is none.
     pub fn size_bytes(&self) -> usize {
-        if self.presence == Presence::Held { self.file.bytes.len() } else { 0 }
+        let size = usize::try_from(self.file.bytes.size_bytes()).unwrap_or(usize::MAX);
+        if self.presence == Presence::Held { size } else { 0 }
     }
 
     /// Each column: name, type as Arrow spells it, doc.
@@ -174,6 +176,7 @@ impl CapturedTable {
             ParquetRecordBatchReaderBuilder::try_new_with_options(self.file.bytes.clone(), options)?;
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
+        self.file.prefetch(&mask);
         let mut batches = Vec::new();
         for batch in builder.with_projection(mask).build()? {
             let batch = batch?;
@@ -201,7 +204,7 @@ impl CapturedTable {
             .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
         let groups = self.ranges(state.config().target_partitions()).into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);
-            let file = PartitionedFile::new(path, self.file.bytes.len() as u64);
+            let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
             FileGroup::new(vec![file.with_range(range.start, range.end)])
         });
         let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE)?, Arc::new(source))
@@ -227,7 +230,7 @@ impl CapturedTable {
     /// many rows each.
     fn ranges(&self, partitions: usize) -> Vec<Range<i64>> {
         let groups = self.file.metadata.row_groups();
-        let end = i64::try_from(self.file.bytes.len()).unwrap_or(i64::MAX);
+        let end = i64::try_from(self.file.bytes.size_bytes()).unwrap_or(i64::MAX);
         let wanted = i64::try_from(partitions).unwrap_or(1).min(self.rows() / ROWS_WORTH_A_THREAD).max(1);
         let (mut ranges, mut start, mut rows) = (Vec::new(), 0, 0);
         for group in groups {

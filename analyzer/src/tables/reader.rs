@@ -1,4 +1,4 @@
-//! Hands Parquet's decoder slices of a table's bytes, and the footer that was parsed once.
+//! Hands Parquet's decoder a table's bytes, in memory or fetched by ranges, and the footer that was parsed once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,16 +10,43 @@ use datafusion::error::Result;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::source::EntryBytes;
+
+/// Most bytes of columns that are fetched before they are read one after the other.
+const PREFETCH_BYTES: u64 = 64 << 20;
 
 /// The bytes and the footer of one table.
 #[derive(Clone, Debug)]
 pub(super) struct TableBytes {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: EntryBytes,
     pub(super) metadata: Arc<ParquetMetaData>,
+}
+
+impl TableBytes {
+    /// Fetches columns that will be read, together: nothing to do where they are in memory. What cannot be fetched is
+    /// an error when it is read.
+    pub(super) fn prefetch(&self, columns: &ProjectionMask) {
+        if self.bytes.in_memory().is_some() {
+            return;
+        }
+        let mut left = PREFETCH_BYTES;
+        let mut ranges = Vec::new();
+        for group in self.metadata.row_groups() {
+            let chunks = group.columns().iter().enumerate().filter(|(leaf, _)| columns.leaf_included(*leaf));
+            for (start, length) in chunks.map(|(_, chunk)| chunk.byte_range()) {
+                let Some(rest) = left.checked_sub(length) else { break };
+                left = rest;
+                ranges.push(start..start.saturating_add(length));
+            }
+        }
+        drop(self.bytes.read_ranges(&ranges));
+    }
 }
 
 impl ParquetFileReaderFactory for TableBytes {
@@ -36,8 +63,28 @@ impl ParquetFileReaderFactory for TableBytes {
 
 impl AsyncFileReader for TableBytes {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        let slice = slice(&self.bytes, &range);
-        async move { slice }.boxed()
+        let read = self.get_byte_ranges(vec![range]);
+        async move { Ok(read.await?.pop().unwrap_or_default()) }.boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        let bytes = self.bytes.clone();
+        if bytes.in_memory().is_some() {
+            let slices = bytes.read_ranges(&ranges).map_err(external);
+            return async move { slices }.boxed();
+        }
+        // Fetching blocks its thread: not one of those that queries run on.
+        let fetch = tokio::task::spawn_blocking(move || bytes.read_ranges(&ranges));
+        let fetched = async move {
+            match fetch.await {
+                Ok(fetched) => fetched.map_err(external),
+                Err(gone) => Err(ParquetError::External(Box::new(gone))),
+            }
+        };
+        fetched.boxed()
     }
 
     fn get_metadata<'a>(
@@ -49,16 +96,6 @@ impl AsyncFileReader for TableBytes {
     }
 }
 
-fn slice(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, ParquetError> {
-    let start = usize::try_from(range.start).ok();
-    let end = usize::try_from(range.end).ok();
-    match (start, end) {
-        (Some(start), Some(end)) if start <= end && end <= bytes.len() => Ok(bytes.slice(start..end)),
-        _ => Err(ParquetError::EOF(format!(
-            "bytes {} to {} of a table of {} bytes are asked for",
-            range.start,
-            range.end,
-            bytes.len()
-        ))),
-    }
+fn external(error: CaptureError) -> ParquetError {
+    ParquetError::External(Box::new(error))
 }

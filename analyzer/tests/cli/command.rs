@@ -100,6 +100,13 @@ impl Ran {
         settings.bind(|| insta::assert_snapshot!(name, self.snapshot()));
     }
 
+    /// A run that did what it should.
+    #[track_caller]
+    pub(crate) fn expect_ok(&self) -> &Self {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self
+    }
+
     /// An error as every error is: no panic, the code, an `error:` line.
     #[track_caller]
     pub(crate) fn expect_error(&self, code: i32) -> &Self {

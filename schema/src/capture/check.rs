@@ -16,6 +16,7 @@ use std::fmt;
 use super::entry;
 use super::error::CaptureError;
 use super::reader::CaptureReader;
+use super::source::EntryBytes;
 use crate::tables;
 
 /// Violations of one rule that are listed one by one.
@@ -84,7 +85,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     let mut found = Found::default();
     check_container(reader, &mut found);
     for table in tables::ALL {
-        if reader.table_bytes(table.name).is_ok() {
+        if reader.table_entry(table.name).is_ok() {
             table::check(reader, table, &mut found);
         }
     }
@@ -107,9 +108,9 @@ fn check_container(reader: &CaptureReader, found: &mut Found) {
         found.add(Rule::Container, || format!("table `{}` is missing", table.name));
     }
     for (name, blake3) in listed.into_iter().filter_map(|(name, blake3)| Some((name, blake3?))) {
-        match reader.entry(&name) {
-            Ok(bytes) => {
-                if blake3::hash(&bytes).to_hex().as_str() != blake3 {
+        match reader.entry_bytes(&name).and_then(EntryBytes::hash) {
+            Ok(hash) => {
+                if hash != blake3 {
                     let what = || format!("entry `{name}` has another hash than the manifest says");
                     found.add(Rule::Hash, what);
                 }

@@ -1,22 +1,31 @@
 //! The ZIP form: stored entries, aligned, in the order of the manifest.
 
+mod directory;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, ZipWriter};
 
 use super::entry;
 use super::error::CaptureError;
+use super::source::{EntryBytes, RangeSource};
+
+pub(super) use directory::{Place, Slot};
 
 /// Every entry's data begins at a multiple of this many bytes of the file.
 pub(super) const ALIGNMENT: u16 = 64;
 /// Entries of this size and more get ZIP64 fields.
 const LARGE_BYTES: u64 = 0xf000_0000;
-const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
+/// Bytes at the end of a table that are read ahead: most footers.
+const FOOTER_BYTES: u64 = 16 << 10;
 
 /// Writes the entries of a folder as a ZIP file, the manifest first. An entry's file is removed from the folder once
 /// it is written, where `consume` says so.
@@ -55,50 +64,77 @@ fn append(zip: &mut ZipWriter<BufWriter<File>>, name: &str, path: &Path) -> io::
 }
 
 /// The entries of a ZIP file, each a slice of it.
-pub(super) fn entries(whole: &Bytes, path: &Path) -> Result<BTreeMap<String, Bytes>, CaptureError> {
-    if whole.is_empty() {
-        return Err(CaptureError::NotACapture { cause: "it is empty".to_owned(), path: path.to_owned() });
-    }
-    let mut archive =
-        ZipArchive::new(Cursor::new(whole)).map_err(|cause| no_directory(whole, &cause, path))?;
-    let mut entries = BTreeMap::new();
-    for index in 0..archive.len() {
-        let (name, data) = slice(&mut archive, index, whole)
-            .map_err(|cause| CaptureError::corrupt(format!("ZIP entry {index}"), cause, path))?;
-        if entries.insert(name.clone(), data).is_some() {
-            return Err(CaptureError::corrupt(format!("ZIP entry `{name}`"), "it is there twice", path));
+pub(super) fn entries(whole: &Bytes, path: &Path) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
+    let mapped = Mapped { whole, path };
+    let slice = |slot: Slot| {
+        let start = slot.locate(&mapped)?.data_start;
+        let data = mapped.slice(&(start..start + slot.size))?;
+        Ok((slot.name, data.into()))
+    };
+    directory(&mapped)?.into_iter().map(slice).collect()
+}
+
+/// The entries of a ZIP file that is read by ranges. The tables' headers and footers, which are needed whatever is
+/// asked, are read at once.
+pub(super) fn remote_entries(
+    source: &Arc<dyn RangeSource>,
+) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
+    let slots = directory(source.as_ref())?;
+    let mut ahead = Vec::new();
+    for slot in &slots {
+        if slot.name == entry::MANIFEST {
+            ahead.push(slot.whole());
+        } else if entry::is_table(&slot.name) {
+            ahead.extend([slot.head(), slot.tail(FOOTER_BYTES)]);
         }
     }
-    Ok(entries)
+    source.read(&ahead)?;
+    let entry = |slot: Slot| (slot.name.clone(), EntryBytes::remote(Arc::clone(source), slot));
+    Ok(slots.into_iter().map(entry).collect())
 }
 
-fn slice(
-    archive: &mut ZipArchive<Cursor<&Bytes>>,
-    index: usize,
-    whole: &Bytes,
-) -> Result<(String, Bytes), String> {
-    let file = archive.by_index_raw(index).map_err(|cause| cause.to_string())?;
-    let name = file.name().map_err(|cause| cause.to_string())?.into_owned();
-    if !entry::is_safe(&name) {
-        return Err(format!("its name {name:?} is not one that a capture has"));
+fn directory(source: &dyn RangeSource) -> Result<Vec<Slot>, CaptureError> {
+    if source.size_bytes() == 0 {
+        let path = source.location().to_owned();
+        return Err(CaptureError::NotACapture { cause: "it is empty".to_owned(), path });
     }
-    if file.compression() != CompressionMethod::Stored || file.encrypted() {
-        return Err(format!("`{name}` is compressed or encrypted, and entries of a capture are stored"));
-    }
-    let start = file.data_start().and_then(|start| usize::try_from(start).ok());
-    let end = start.zip(usize::try_from(file.size()).ok()).and_then(|(start, size)| start.checked_add(size));
-    match start.zip(end).filter(|(_, end)| *end <= whole.len() && file.size() == file.compressed_size()) {
-        Some((start, end)) => Ok((name, whole.slice(start..end))),
-        None => Err(format!("`{name}` does not lie within the file")),
+    directory::read_directory(source)
+}
+
+/// A file in memory.
+struct Mapped<'a> {
+    whole: &'a Bytes,
+    path: &'a Path,
+}
+
+impl Mapped<'_> {
+    fn slice(&self, range: &Range<u64>) -> Result<Bytes, CaptureError> {
+        let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let within = place.filter(|(start, end)| start <= end && *end <= self.whole.len());
+        let (start, end) = within.ok_or_else(|| {
+            CaptureError::corrupt("ZIP directory", "it does not lie within the file", self.path)
+        })?;
+        Ok(self.whole.slice(start..end))
     }
 }
 
-fn no_directory(whole: &[u8], cause: &zip::result::ZipError, path: &Path) -> CaptureError {
-    let path = path.to_owned();
-    if whole.starts_with(LOCAL_MAGIC) || LOCAL_MAGIC.starts_with(whole) {
-        CaptureError::Truncated { cause: format!("its directory is not at its end: {cause}"), path }
-    } else {
-        CaptureError::NotACapture { cause: "it is not a ZIP file".to_owned(), path }
+impl fmt::Debug for Mapped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mapped").field(&self.path).finish()
+    }
+}
+
+impl RangeSource for Mapped<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.whole.len() as u64
+    }
+
+    fn location(&self) -> &Path {
+        self.path
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
+        ranges.iter().map(|range| self.slice(range)).collect()
     }
 }
 

@@ -8,9 +8,19 @@ pub fn table(name: &str) -> String {
     format!("tables/{name}.parquet")
 }
 
+/// Whether an entry is a table's.
+pub fn is_table(name: &str) -> bool {
+    name.strip_prefix("tables/").is_some_and(|name| name.ends_with(".parquet"))
+}
+
 /// The entry of a cubin, named by the BLAKE3 hash of the cubin as loaded, in hexadecimal digits.
 pub fn cubin(content_hash: &str) -> String {
     format!("cubins/{content_hash}.cubin.zst")
+}
+
+/// Whether an entry is a cubin's.
+pub fn is_cubin(name: &str) -> bool {
+    name.strip_prefix("cubins/").is_some_and(|name| name.ends_with(".cubin.zst"))
 }
 
 /// Whether a name stays inside the capture wherever it is unpacked: relative, with plain components only.

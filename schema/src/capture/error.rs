@@ -16,6 +16,18 @@ pub enum CaptureError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A server did not give what was asked for.
+    #[error("{action}: {cause}: `{}`", path.display())]
+    Remote {
+        /// What was being done, such as "open capture".
+        action: &'static str,
+        /// What the server said, or that it said nothing.
+        cause: String,
+        /// What to do about it.
+        hint: Option<&'static str>,
+        /// The capture's URL.
+        path: PathBuf,
+    },
     /// The file or folder is something else.
     #[error("not a stallmap capture: {cause}: `{}`", path.display())]
     NotACapture {
@@ -93,6 +105,7 @@ impl CaptureError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => io_hint(source.kind()),
+            Self::Remote { hint, .. } => hint.map(str::to_owned),
             Self::NotACapture { .. } => {
                 Some("a capture is made by `stallmap-record -o NAME.stallmap -- PROGRAM`".to_owned())
             }

@@ -33,6 +33,9 @@ pub struct Manifest {
     pub tables: Vec<TableEntry>,
     /// All other files.
     pub files: Vec<FileEntry>,
+    /// What was done to the capture after it was recorded: what was redacted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Version of the format.
@@ -79,6 +82,7 @@ impl Manifest {
             capture_id: String::new(),
             tables,
             files,
+            notes: Vec::new(),
         };
         manifest.capture_id = manifest.compute_capture_id();
         manifest

@@ -20,19 +20,39 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     fs::rename(zip, file).map_err(CaptureError::io("create capture", file))
 }
 
+/// Packs an open capture, wherever it is, into a file.
+pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
+    refuse_existing(file)?;
+    let staging = Staging::beside(file)?;
+    write_entries(reader, &staging.0)?;
+    let zip = staging.0.join("capture.zip");
+    let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
+    container::write(&staging.0, &entries, &zip, true)?;
+    fs::rename(zip, file).map_err(CaptureError::io("create capture", file))
+}
+
 /// Unpacks a capture, file or folder, into a new folder.
 pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
-    let reader = CaptureReader::open(capture)?;
+    unpack_opened(&CaptureReader::open(capture)?, folder)
+}
+
+/// Unpacks an open capture, wherever it is, into a new folder.
+pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     refuse_existing(folder)?;
     let staging = Staging::beside(folder)?;
+    write_entries(reader, &staging.0)?;
+    fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
+}
+
+fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     let names = std::iter::once(entry::MANIFEST.to_owned());
     for name in names.chain(reader.manifest().entries().map(|(name, _, _)| name)) {
-        let path = staging.0.join(&name);
-        let parent = path.parent().unwrap_or(&staging.0);
+        let path = folder.join(&name);
+        let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(CaptureError::io("create folder", parent))?;
         fs::write(&path, reader.entry(&name)?).map_err(CaptureError::io("write", &path))?;
     }
-    fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
+    Ok(())
 }
 
 fn refuse_existing(path: &Path) -> Result<(), CaptureError> {

@@ -1,4 +1,5 @@
-//! Opens a capture, file or folder, by memory map: every entry is a slice of it, nothing is copied.
+//! Opens a capture: a file or folder by memory map, where every entry is a slice of it and nothing is copied; or a
+//! file elsewhere by ranges, where entries are fetched as far as they are asked for.
 //!
 //! Captures come from other people: sizes are checked against the file, names cannot leave the capture, and what the
 //! Parquet reader does with foreign bytes, panics too, ends as an error.
@@ -8,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
@@ -18,6 +20,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
+use super::source::{self, EntryBytes, RangeSource};
 use super::{container, entry, manifest};
 use crate::table::Row;
 
@@ -29,7 +32,7 @@ pub const MAX_CUBIN_BYTES: u64 = 1 << 30;
 pub struct CaptureReader {
     path: PathBuf,
     manifest: Manifest,
-    entries: BTreeMap<String, Bytes>,
+    entries: BTreeMap<String, EntryBytes>,
 }
 
 /// A table's file in an open capture.
@@ -50,14 +53,24 @@ impl CaptureReader {
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         let is_folder = path.metadata().map_err(CaptureError::io("open capture", path))?.is_dir();
         let reader = if is_folder { open_folder(path)? } else { open_file(path)? };
-        for (name, bytes, _) in reader.manifest.entries() {
-            let found = reader.entry(&name)?.len() as u64;
+        reader.with_checked_sizes()
+    }
+
+    /// Opens a capture file that is read by ranges, and checks the same.
+    pub fn open_remote(source: &Arc<dyn RangeSource>) -> Result<Self, CaptureError> {
+        let entries = container::remote_entries(source)?;
+        of_entries(source.location(), entries)?.with_checked_sizes()
+    }
+
+    fn with_checked_sizes(self) -> Result<Self, CaptureError> {
+        for (name, bytes, _) in self.manifest.entries() {
+            let found = self.entry_bytes(&name)?.size_bytes();
             if found != bytes {
                 let cause = format!("it has {found} bytes, and the manifest says {bytes}");
-                return Err(CaptureError::corrupt(format!("entry `{name}`"), cause, path));
+                return Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path));
             }
         }
-        Ok(reader)
+        Ok(self)
     }
 
     /// Where the capture is.
@@ -90,12 +103,22 @@ impl CaptureReader {
         self.entries.keys().map(String::as_str)
     }
 
-    /// An entry's bytes: a slice of the memory map.
+    /// An entry's bytes, all of them: a slice of the memory map, where there is one.
     pub fn entry(&self, name: &str) -> Result<Bytes, CaptureError> {
+        self.entry_bytes(name)?.whole()
+    }
+
+    /// An entry's bytes, to be read as far as they are needed.
+    pub fn entry_bytes(&self, name: &str) -> Result<&EntryBytes, CaptureError> {
         self.entries
             .get(name)
-            .cloned()
             .ok_or_else(|| CaptureError::MissingEntry { entry: name.to_owned(), path: self.path.clone() })
+    }
+
+    /// Fetches entries that will be read, together: nothing to do where they are in memory. What cannot be fetched is
+    /// an error when it is read.
+    pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        source::prefetch(names.filter_map(|name| self.entries.get(name)));
     }
 
     /// An entry of the manifest, whose hash has been compared with the manifest's.
@@ -111,7 +134,12 @@ impl CaptureReader {
 
     /// A table's Parquet file.
     pub fn table_bytes(&self, table: &str) -> Result<Bytes, CaptureError> {
-        self.entry(&entry::table(table))
+        self.table_entry(table)?.whole()
+    }
+
+    /// A table's Parquet file, to be read as far as it is needed.
+    pub fn table_entry(&self, table: &str) -> Result<&EntryBytes, CaptureError> {
+        self.entry_bytes(&entry::table(table))
             .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
     }
 
@@ -126,7 +154,7 @@ impl CaptureReader {
     }
 
     fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<Batches, CaptureError> {
-        let bytes = self.table_bytes(table)?;
+        let bytes = self.table_entry(table)?.clone();
         let thing = format!("table `{table}`");
         let opened = contained(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
@@ -236,12 +264,16 @@ fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Re
 }
 
 fn open_file(path: &Path) -> Result<CaptureReader, CaptureError> {
-    let entries = container::entries(&map(path)?, path)?;
-    let json = entries.get(entry::MANIFEST).ok_or_else(|| CaptureError::NotACapture {
+    of_entries(path, container::entries(&map(path)?, path)?)
+}
+
+fn of_entries(path: &Path, entries: BTreeMap<String, EntryBytes>) -> Result<CaptureReader, CaptureError> {
+    let manifest = entries.get(entry::MANIFEST).ok_or_else(|| CaptureError::NotACapture {
         cause: format!("it holds no {}", entry::MANIFEST),
         path: path.to_owned(),
     })?;
-    let manifest = Manifest::parse(json, path)?;
+    let json = manifest.read(0..manifest.size_bytes().min(manifest::MAX_BYTES + 1))?;
+    let manifest = Manifest::parse(&json, path)?;
     Ok(CaptureReader { path: path.to_owned(), manifest, entries })
 }
 
@@ -262,10 +294,10 @@ fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
     for (name, _, _) in manifest.entries() {
         let file = path.join(&name);
         if file.is_file() {
-            entries.insert(name, map(&file)?);
+            entries.insert(name, map(&file)?.into());
         }
     }
-    entries.insert(entry::MANIFEST.to_owned(), json.into());
+    entries.insert(entry::MANIFEST.to_owned(), Bytes::from(json).into());
     Ok(CaptureReader { path: path.to_owned(), manifest, entries })
 }
 

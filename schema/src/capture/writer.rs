@@ -41,6 +41,7 @@ pub struct CaptureWriter {
     tables: BTreeMap<String, TableWriter>,
     copied: BTreeMap<String, TableEntry>,
     files: Vec<FileEntry>,
+    notes: Vec<String>,
 }
 
 impl CaptureWriter {
@@ -55,8 +56,8 @@ impl CaptureWriter {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
         }
-        let (tables, copied, files) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Self { output: output.to_owned(), form, staging, tables, copied, files })
+        let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        Ok(Self { output: output.to_owned(), form, staging, tables, copied, files, notes })
     }
 
     /// The folder beside an output that a kill of this process leaves.
@@ -132,6 +133,11 @@ impl CaptureWriter {
         Ok(())
     }
 
+    /// Says in the manifest what was done to the capture after it was recorded.
+    pub fn note(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.notes.extend(notes);
+    }
+
     /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
     pub fn finish(mut self) -> Result<Manifest, CaptureError> {
         for table in tables::ALL {
@@ -163,7 +169,9 @@ impl CaptureWriter {
         self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let created_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
-        Ok(Manifest::new(created_ns, entries, std::mem::take(&mut self.files)))
+        let mut manifest = Manifest::new(created_ns, entries, std::mem::take(&mut self.files));
+        manifest.notes = std::mem::take(&mut self.notes);
+        Ok(manifest)
     }
 
     fn put_into_place(&self, manifest: &Manifest) -> Result<(), CaptureError> {

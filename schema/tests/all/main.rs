@@ -15,5 +15,6 @@ mod lanes;
 mod reference_page;
 mod round_trip;
 mod segment;
+mod share;
 #[path = "../../examples/tiny_capture/tiny.rs"]
 mod tiny;

@@ -1,0 +1,141 @@
+//! Where a capture is: a path, or a URL that is read by ranges. What was typed is parsed here and nowhere else.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::source::RangeSource;
+
+use crate::remote::Remote;
+
+/// Where a capture is. As a path it is what messages show: of a URL, without what may be secret in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    shown: PathBuf,
+    url: Option<Url>,
+}
+
+/// A capture on a server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Url {
+    /// `https://` or `http://`, as typed.
+    Http(String),
+    /// `s3://BUCKET/KEY`.
+    S3 { bucket: String, key: String },
+}
+
+impl Location {
+    /// Opens the capture.
+    pub fn open(&self) -> Result<CaptureReader, CaptureError> {
+        match &self.url {
+            None => CaptureReader::open(&self.shown),
+            Some(url) => {
+                let source: Arc<dyn RangeSource> = Remote::open(url, &self.shown)?;
+                CaptureReader::open_remote(&source)
+            }
+        }
+    }
+
+    /// Whether it is on a server.
+    pub fn is_remote(&self) -> bool {
+        self.url.is_some()
+    }
+}
+
+impl From<PathBuf> for Location {
+    fn from(typed: PathBuf) -> Self {
+        match typed.to_str().and_then(Url::parse) {
+            Some(url) => Self { shown: url.shown().into(), url: Some(url) },
+            None => Self { shown: typed, url: None },
+        }
+    }
+}
+
+impl From<&Path> for Location {
+    fn from(typed: &Path) -> Self {
+        typed.to_owned().into()
+    }
+}
+
+impl From<OsString> for Location {
+    fn from(typed: OsString) -> Self {
+        PathBuf::from(typed).into()
+    }
+}
+
+impl From<&str> for Location {
+    fn from(typed: &str) -> Self {
+        PathBuf::from(typed).into()
+    }
+}
+
+impl Deref for Location {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.shown
+    }
+}
+
+impl AsRef<Path> for Location {
+    fn as_ref(&self) -> &Path {
+        &self.shown
+    }
+}
+
+impl Url {
+    fn parse(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" | "https" => Some(Self::Http(text.to_owned())),
+            "s3" => {
+                let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+                Some(Self::S3 { bucket: bucket.to_owned(), key: key.to_owned() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The URL without user, password and query, which may hold a signature.
+    fn shown(&self) -> String {
+        match self {
+            Self::Http(url) => {
+                let url = url.split(['?', '#']).next().unwrap_or(url);
+                let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+                let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+                let host = host.rsplit('@').next().unwrap_or(host);
+                format!("{scheme}://{host}/{path}")
+            }
+            Self::S3 { bucket, key } => format!("s3://{bucket}/{key}"),
+        }
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_told_from_paths_and_shown_without_secrets() {
+        let shown = |typed: &str| {
+            let location = Location::from(typed);
+            (location.is_remote(), location.display().to_string())
+        };
+        assert_eq!(shown("runs/a.stallmap"), (false, "runs/a.stallmap".to_owned()));
+        assert_eq!(shown("odd://a.stallmap"), (false, "odd://a.stallmap".to_owned()));
+        let url = "https://me:word@host:8443/x/a.stallmap?X-Amz-Signature=1f#x";
+        assert_eq!(shown(url), (true, "https://host:8443/x/a.stallmap".to_owned()));
+        assert_eq!(shown("S3://b/k/a.stallmap"), (true, "s3://b/k/a.stallmap".to_owned()));
+        assert!(!format!("{:?}", Location::from(url)).contains("word"));
+    }
+}

@@ -1,0 +1,107 @@
+//! A capture without what it tells about people, machines, projects and data: `stallmap redact`.
+//!
+//! [`stallmap_schema::secrecy`] says what each column may give away; [`change`] does what follows. Equal secrets become
+//! equal words for one salt, so that joins go on working, and captures that were redacted with one salt can be
+//! compared. Hashes of names are computed anew from the new names: whoever knows the salt or guesses a name that
+//! stays can find such a hash, and nobody else. After writing, everything is read again and searched for what was
+//! replaced: a capture in which something remains is not kept.
+
+mod addresses;
+mod change;
+mod cubin;
+mod identities;
+mod remains;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::rewrite;
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::tables::run::Run;
+
+use change::Redactor;
+use identities::Identities;
+use words::Words;
+
+pub use change::Told;
+
+/// What goes although it stays by default, and the other way round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What makes words for secrets the same in two captures.
+    pub salt: Vec<u8>,
+    /// What goes too.
+    pub also: BTreeSet<Also>,
+    /// What stays.
+    pub keep: BTreeSet<Keep>,
+}
+
+/// What goes on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Also {
+    /// Names of kernels, functions, operators and regions.
+    Symbols,
+    /// Names of parts of models, and of their parameters.
+    Names,
+    /// Base names of files.
+    Files,
+    /// When it was: all times move together.
+    Times,
+}
+
+/// What stays on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keep {
+    /// Arguments of programs, without paths.
+    Arguments,
+    /// Texts of errors and other details, without paths.
+    Details,
+    /// Values that were passed to kernels.
+    Parameters,
+    /// What memory held.
+    Contents,
+}
+
+/// Writes a capture without secrets; returns what went and what stayed, and how often.
+pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Told, CaptureError> {
+    let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
+    change::meet(reader, &mut words)?;
+    let cubins = cubins(reader, &mut words, options)?;
+    let identities = Identities::of(reader, &mut words, options, &cubins)?;
+    let shift_ns = if options.also.contains(&Also::Times) { shift_ns(reader)? } else { 0 };
+    let mut redactor = Redactor::new(words, identities, change::rebase(reader)?, options.clone());
+    redactor.set_shift_ns(shift_ns);
+    redactor.set_unreadable(cubins.into_iter().filter(|(_, names)| names.is_none()).map(|(name, _)| name));
+    rewrite(reader, output, Form::File, &mut redactor)?;
+    if let Err(error) = remains::search(output, redactor.words()) {
+        // What was written is worth nothing, and dangerous.
+        drop(std::fs::remove_file(output));
+        return Err(error);
+    }
+    Ok(redactor.told())
+}
+
+/// Each cubin's symbols, old and new; none where the cubin cannot be read.
+type Cubins = BTreeMap<String, Option<BTreeMap<String, String>>>;
+
+/// Reads every cubin ahead: new names are needed before tables are written, and so are the secrets in them.
+fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Result<Cubins, CaptureError> {
+    let mut cubins = Cubins::new();
+    for file in &reader.manifest().files {
+        let packed = reader.verified_entry(&file.path)?;
+        let told = change::unpack(&packed)
+            .and_then(|mut bytes| cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)));
+        cubins.insert(file.path.clone(), told.ok().map(|told| told.names));
+    }
+    Ok(cubins)
+}
+
+/// How far times move, so that the first run starts with the year 2000.
+fn shift_ns(reader: &CaptureReader) -> Result<i64, CaptureError> {
+    const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
+    let first = reader.read_rows::<Run>()?.iter().map(|run| run.started_ns).min();
+    Ok(first.map_or(0, |first| YEAR_2000_NS.saturating_sub(first)))
+}

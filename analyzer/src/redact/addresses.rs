@@ -1,0 +1,122 @@
+//! Addresses that say nothing: what is used moves together, in its order, as it lies.
+//!
+//! Used memory is divided into pieces of 2 MiB, which is how the driver hands it out. Neighbours stay neighbours, so
+//! distances within a region, alignment, ranges and their order stay; regions are put one behind the other with one
+//! piece between them. The piece at 0 stays there: offsets into shared and local memory are in it.
+
+use std::collections::BTreeMap;
+
+/// Bytes of a piece, as a power of two.
+const PIECE_BITS: u32 = 21;
+/// The piece at which the first region begins.
+const FIRST_PIECE: u64 = 4 << (30 - PIECE_BITS);
+/// Pieces that all regions may have together: 47 bits of addresses.
+const MOST_PIECES: u64 = 1 << (47 - PIECE_BITS);
+
+/// Regions of memory that are used, while they are met.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    /// First piece to last piece, both used; regions neither overlap nor touch.
+    pieces: BTreeMap<u64, u64>,
+}
+
+impl Regions {
+    /// Meets a range that is used.
+    pub(super) fn add(&mut self, address: u64, bytes: u64) {
+        let mut first = address >> PIECE_BITS;
+        let mut last = address.saturating_add(bytes.saturating_sub(1)) >> PIECE_BITS;
+        if self.pieces.range(..=first).next_back().is_some_and(|(_, end)| *end >= last) {
+            return;
+        }
+        // Whatever overlaps or touches becomes one with it.
+        while let Some((&start, &end)) = self.pieces.range(..=last.saturating_add(1)).next_back()
+            && end.saturating_add(1) >= first
+        {
+            self.pieces.remove(&start);
+            (first, last) = (first.min(start), last.max(end));
+        }
+        self.pieces.insert(first, last);
+    }
+
+    /// Where each region goes; `None` where they are too large to be anybody's memory.
+    pub(super) fn rebase(&self) -> Option<Rebase> {
+        let mut moved = Vec::new();
+        let mut next = FIRST_PIECE;
+        for (&first, &last) in &self.pieces {
+            let count = last - first + 1;
+            if first == 0 && last < FIRST_PIECE {
+                moved.push((first, last, first));
+                continue;
+            }
+            moved.push((first, last, next));
+            next = next.checked_add(count)?.checked_add(1)?;
+            if next - FIRST_PIECE > MOST_PIECES {
+                return None;
+            }
+        }
+        Some(Rebase { moved })
+    }
+}
+
+/// Where addresses go.
+#[derive(Debug)]
+pub(super) struct Rebase {
+    /// First piece, last piece, new first piece, in order.
+    moved: Vec<(u64, u64, u64)>,
+}
+
+impl Rebase {
+    /// The new address of one that lies in a region that was met; 0 otherwise.
+    pub(super) fn map(&self, address: u64) -> u64 {
+        let piece = address >> PIECE_BITS;
+        let index = self.moved.partition_point(|(first, ..)| *first <= piece);
+        match index.checked_sub(1).and_then(|index| self.moved.get(index)) {
+            Some((first, last, to)) if piece <= *last => {
+                (to + (piece - first)) << PIECE_BITS | address & ((1 << PIECE_BITS) - 1)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Regions that were moved.
+    pub(super) fn count(&self) -> usize {
+        self.moved.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn order_distance_and_alignment_stay(
+            ranges in prop::collection::vec((0_u64..1 << 46, 1_u64..1 << 24), 1..20),
+        ) {
+            let mut regions = Regions::default();
+            ranges.iter().for_each(|&(address, bytes)| regions.add(address, bytes));
+            let rebase = regions.rebase().unwrap();
+            let mut ends: Vec<u64> =
+                ranges.iter().flat_map(|&(address, bytes)| [address, address + bytes - 1]).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            for pair in ends.windows(2) {
+                prop_assert!(rebase.map(pair[0]) < rebase.map(pair[1]));
+            }
+            for &(address, bytes) in &ranges {
+                let new = rebase.map(address);
+                prop_assert_eq!(new % 4096, address % 4096);
+                prop_assert_eq!(rebase.map(address + bytes - 1) - new, bytes - 1);
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let mut regions = Regions::default();
+        regions.add(1 << 40, u64::MAX);
+        assert!(regions.rebase().is_none());
+    }
+}

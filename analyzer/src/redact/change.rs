@@ -1,0 +1,184 @@
+//! What becomes of each column, by what it may give away.
+
+mod column;
+mod meet;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::reader::MAX_CUBIN_BYTES;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite};
+use stallmap_schema::secrecy::{Secrecy, secrecy};
+use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use stallmap_schema::tables;
+use stallmap_schema::tables::loss::Loss;
+
+use super::addresses::Rebase;
+use super::cubin;
+use super::identities::Identities;
+use super::words::Words;
+use super::{Also, Options};
+
+pub(super) use meet::{meet, rebase};
+
+const ZSTD_LEVEL: i32 = 9;
+
+/// What went and what stayed, in words, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What is not there any more.
+    pub gone: BTreeMap<&'static str, u64>,
+    /// What is there as it was.
+    pub stays: BTreeMap<&'static str, u64>,
+}
+
+/// Changes tables and cubins.
+pub(super) struct Redactor {
+    words: Words,
+    identities: Identities,
+    rebase: Rebase,
+    options: Options,
+    shift_ns: i64,
+    unreadable: BTreeSet<String>,
+    told: Told,
+}
+
+impl Redactor {
+    pub(super) fn new(words: Words, identities: Identities, rebase: Rebase, options: Options) -> Self {
+        let mut told = Told::default();
+        told.gone.insert("regions of memory moved", rebase.count() as u64);
+        Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), told }
+    }
+
+    pub(super) fn set_shift_ns(&mut self, shift_ns: i64) {
+        self.shift_ns = shift_ns;
+    }
+
+    /// Cubins that cannot be read: they do not go along.
+    pub(super) fn set_unreadable(&mut self, files: impl Iterator<Item = String>) {
+        self.unreadable = files.collect();
+    }
+
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+
+    pub(super) fn told(self) -> Told {
+        self.told
+    }
+
+    fn has(&self, also: Also) -> bool {
+        self.options.also.contains(&also)
+    }
+
+    fn gone(&mut self, what: &'static str, count: u64) {
+        if count > 0 {
+            *self.told.gone.entry(what).or_default() += count;
+        }
+    }
+
+    fn stays(&mut self, what: &'static str, count: u64) {
+        if count > 0 {
+            *self.told.stays.entry(what).or_default() += count;
+        }
+    }
+
+    /// Whether rows of a table change their order: identities are in it.
+    fn is_reordered(&self, table: &TableDef) -> bool {
+        let kinds = table.sort.iter().filter_map(|name| {
+            let column = table.columns.iter().find(|column| column.name == *name)?;
+            Some((*name, secrecy(table, column)?))
+        });
+        kinds.into_iter().any(|(name, kind)| match kind {
+            Secrecy::Identity => name != "function_id" || self.has(Also::Symbols),
+            Secrecy::Symbol => self.has(Also::Symbols),
+            // Reasons are texts, and may hold paths.
+            _ => table.name == Loss::TABLE.name,
+        })
+    }
+}
+
+impl Rewrite for Redactor {
+    fn fate(&self, table: &str) -> Fate {
+        match tables::by_name(table) {
+            // Nobody knows what is in it.
+            None => Fate::Emptied,
+            Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
+            Some(_) => Fate::Changed,
+        }
+    }
+
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for column in table.columns {
+            let missing = || format!("column `{}` is missing", column.name);
+            let array = batch.column_by_name(column.name).ok_or_else(missing)?;
+            columns.push(self.column(table, column, array, batch)?);
+        }
+        let changed = RecordBatch::try_new(table.schema(), columns).map_err(|cause| cause.to_string())?;
+        if self.is_reordered(table) { sorted(table, &changed) } else { Ok(changed) }
+    }
+
+    fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        if self.unreadable.contains(name) || !entry::is_cubin(name) {
+            self.gone("files that could not be read", 1);
+            return Ok(None);
+        }
+        let mut content = unpack(&bytes)?;
+        let with_symbols = self.has(Also::Symbols);
+        let told = cubin::redact(&mut content, &mut self.words, with_symbols)?;
+        self.gone("bytes of PTX, debug information and compilers' notes", told.zeroed_bytes);
+        self.stays("cubins: code, symbols, lines", 1);
+        zstd::bulk::compress(&content, ZSTD_LEVEL).map(Some).map_err(|cause| cause.to_string())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let gone: Vec<&str> = self.told.gone.keys().copied().collect();
+        vec![format!("redacted by stallmap {}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
+    }
+}
+
+impl Redactor {
+    fn column(
+        &mut self,
+        table: &TableDef,
+        column: &ColumnDef,
+        array: &ArrayRef,
+        batch: &RecordBatch,
+    ) -> Result<ArrayRef, String> {
+        let kind = secrecy(table, column)
+            .ok_or_else(|| format!("nobody has said what `{}` may give away", column.name))?;
+        match kind {
+            Secrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
+            Secrecy::Time => Ok(column::times(array, self.shift_ns)),
+            Secrecy::Identity => Ok(self.identities(column.name, array)),
+            Secrecy::ContentHash => Ok(self.content_hash(array)),
+            Secrecy::Contents | Secrecy::Parameters | Secrecy::Attributes => Ok(self.blobs(kind, array)),
+            _ if column.name == "file" && table.name == "module" => Ok(self.cubin_files(array)),
+            _ => Ok(self.texts(kind, table, column, array, batch)),
+        }
+    }
+}
+
+/// Rows in their table's order.
+fn sorted(table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+    let columns = table.sort.iter().filter_map(|name| batch.column_by_name(name)).cloned();
+    // Rows that are equal in it stay as they are.
+    let place: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..batch.num_rows() as u64));
+    let columns: Vec<SortColumn> =
+        columns.chain([place]).map(|values| SortColumn { values, options: None }).collect();
+    let indices = lexsort_to_indices(&columns, None).map_err(|cause| cause.to_string())?;
+    take_record_batch(batch, &indices).map_err(|cause| cause.to_string())
+}
+
+/// The content of a file that is compressed with zstd.
+pub(super) fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
+    let decoder = zstd::Decoder::new(packed).map_err(|cause| cause.to_string())?;
+    let mut content = Vec::new();
+    decoder.take(MAX_CUBIN_BYTES).read_to_end(&mut content).map_err(|cause| cause.to_string())?;
+    Ok(content)
+}

@@ -1,0 +1,207 @@
+//! One column of a batch, changed.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
+use arrow::datatypes::{Int64Type, UInt64Type};
+use stallmap_schema::cell::Cell as _;
+use stallmap_schema::hash;
+use stallmap_schema::secrecy::Secrecy;
+use stallmap_schema::table::{ColumnDef, TableDef};
+use stallmap_schema::tables::replay::PAGE_BYTES;
+
+use super::Redactor;
+use crate::redact::identities::python_function;
+use crate::redact::{Also, Keep};
+
+/// Namespaces of operators that everybody has.
+const PUBLIC_OPS: [&str; 14] = [
+    "aten::",
+    "prims::",
+    "prim::",
+    "c10d::",
+    "_c10d_functional::",
+    "autograd::",
+    "torch::",
+    "inductor::",
+    "triton::",
+    "quantized::",
+    "cudnn::",
+    "profiler::",
+    "nvprims::",
+    "fsdp::",
+];
+
+/// Numbers, changed one by one.
+pub(super) fn numbers(array: &ArrayRef, change: impl Fn(u64) -> u64) -> ArrayRef {
+    match array.as_primitive_opt::<UInt64Type>() {
+        Some(values) => Arc::new(values.iter().map(|value| value.map(&change)).collect::<UInt64Array>()),
+        None => Arc::clone(array),
+    }
+}
+
+/// Times, moved.
+pub(super) fn times(array: &ArrayRef, shift_ns: i64) -> ArrayRef {
+    match array.as_primitive_opt::<Int64Type>() {
+        Some(values) if shift_ns != 0 => Arc::new(
+            values.iter().map(|value| value.map(|ns| ns.saturating_add(shift_ns))).collect::<Int64Array>(),
+        ),
+        _ => Arc::clone(array),
+    }
+}
+
+impl Redactor {
+    pub(super) fn identities(&mut self, column: &str, array: &ArrayRef) -> ArrayRef {
+        numbers(array, |old| match column {
+            "frame_id" => self.identities.frame(old),
+            "pystates_hash" => self.identities.stack(old, &self.words),
+            _ => self.identities.function(old),
+        })
+    }
+
+    pub(super) fn content_hash(&mut self, array: &ArrayRef) -> ArrayRef {
+        if self.options.keep.contains(&Keep::Contents) {
+            return Arc::clone(array);
+        }
+        let zeros = hash::content_hash(&[0; PAGE_BYTES]);
+        numbers(array, |_| zeros)
+    }
+
+    pub(super) fn blobs(&mut self, kind: Secrecy, array: &ArrayRef) -> ArrayRef {
+        let Some(values) = array.as_binary_opt::<i32>() else { return Arc::clone(array) };
+        let count =
+            (0..values.len()).filter(|row| values.is_valid(*row) && !values.value(*row).is_empty()).count();
+        let count = count as u64;
+        let (what, keep) = match kind {
+            Secrecy::Contents => ("pages of memory, now zeros", self.options.keep.contains(&Keep::Contents)),
+            Secrecy::Parameters => {
+                ("values passed to kernels, now zeros", self.options.keep.contains(&Keep::Parameters))
+            }
+            _ => ("attributes of launches", false),
+        };
+        if keep {
+            self.stays(
+                if kind == Secrecy::Contents { "pages of memory" } else { "values passed to kernels" },
+                count,
+            );
+            return Arc::clone(array);
+        }
+        self.gone(what, count);
+        let length = |bytes: &[u8]| if kind == Secrecy::Attributes { 0 } else { bytes.len() };
+        Arc::new(
+            values.iter().map(|bytes| bytes.map(|bytes| vec![0; length(bytes)])).collect::<BinaryArray>(),
+        )
+    }
+
+    /// Names of cubins' files; none where the cubin does not go along.
+    pub(super) fn cubin_files(&mut self, array: &ArrayRef) -> ArrayRef {
+        let texts = (0..array.len()).map(|row| String::read(array, row));
+        let kept = texts.map(|file| file.filter(|file| !self.unreadable.contains(file)));
+        Arc::new(kept.collect::<StringArray>())
+    }
+
+    pub(super) fn texts(
+        &mut self,
+        kind: Secrecy,
+        table: &TableDef,
+        column: &ColumnDef,
+        array: &ArrayRef,
+        batch: &RecordBatch,
+    ) -> ArrayRef {
+        if array.as_string_opt::<i32>().is_none() {
+            // Words of a vocabulary, and numbers.
+            return Arc::clone(array);
+        }
+        let mut texts = Vec::with_capacity(array.len());
+        for row in 0..array.len() {
+            let text = String::read(array, row);
+            texts.push(text.and_then(|text| self.text(kind, (table.name, column.name), &text, (batch, row))));
+        }
+        Arc::new(StringArray::from(texts))
+    }
+
+    /// One text; `None` where it goes.
+    fn text(
+        &mut self,
+        kind: Secrecy,
+        place: (&str, &str),
+        text: &str,
+        row: (&RecordBatch, usize),
+    ) -> Option<String> {
+        let new = match (kind, place) {
+            (Secrecy::Host, _) => self.words.host(text),
+            (Secrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
+            (Secrecy::Path, ("run_option", _)) => self.option(text),
+            (Secrecy::Path, _) => {
+                let path = self.words.path(text);
+                self.words.named(&path)
+            }
+            (Secrecy::Arguments, _) if !self.options.keep.contains(&Keep::Arguments) => "[]".to_owned(),
+            (Secrecy::Detail, _) if !self.options.keep.contains(&Keep::Details) => {
+                self.gone("details of losses and replays", 1);
+                return None;
+            }
+            (Secrecy::Symbol, ("function", _)) => self.function(text, row),
+            (Secrecy::Symbol, _) if self.has(Also::Symbols) => self.symbol(place, text),
+            (Secrecy::Name, _) if self.has(Also::Names) => self.name(text),
+            _ => self.words.scrub(text),
+        };
+        self.count(kind, text != new);
+        Some(new)
+    }
+
+    fn count(&mut self, kind: Secrecy, is_changed: bool) {
+        let what = match kind {
+            Secrecy::Path => "paths: folders",
+            Secrecy::Host => "hosts",
+            Secrecy::Arguments => "arguments of programs",
+            Secrecy::Symbol => "names of kernels, functions, ops and regions",
+            Secrecy::Name => "names of modules and parameters of models",
+            Secrecy::Detail => "details of losses and replays",
+            _ => "other texts, with paths or names in them",
+        };
+        match (is_changed, kind) {
+            (true, _) => self.gone(what, 1),
+            (false, Secrecy::Symbol | Secrecy::Name | Secrecy::Detail) => self.stays(what, 1),
+            (false, Secrecy::Path) => self.stays("paths without folders, or of public packages", 1),
+            _ => {}
+        }
+    }
+
+    /// The value of an option of the recording: a path, or a text with paths.
+    fn option(&mut self, text: &str) -> String {
+        let is_path =
+            text.contains('/') && !text.contains(|c: char| c.is_whitespace() || "{}[]\"".contains(c));
+        let path = if is_path { self.words.path(text) } else { self.words.scrub(text) };
+        self.words.named(&path)
+    }
+
+    /// The name of a function: as its cubin has it now.
+    fn function(&mut self, text: &str, (batch, row): (&RecordBatch, usize)) -> String {
+        let id = batch.column_by_name("function_id").and_then(|ids| u64::read(ids, row));
+        match id.and_then(|id| self.identities.function_name(id)) {
+            Some(name) => name.to_owned(),
+            None => self.words.scrub(text),
+        }
+    }
+
+    fn symbol(&mut self, (table, _): (&str, &str), text: &str) -> String {
+        match table {
+            _ if table == "python_frame" => python_function(text, &self.words),
+            _ if PUBLIC_OPS.iter().any(|namespace| text.starts_with(namespace)) => text.to_owned(),
+            "bundle_symbol" => crate::redact::cubin::alias(text, &self.words),
+            _ => format!("s-{}", self.words.alias(text)),
+        }
+    }
+
+    /// A dotted name: its numbers stay.
+    fn name(&mut self, text: &str) -> String {
+        let part = |part: &str| {
+            let is_number = part.chars().all(|c| c.is_ascii_digit());
+            if is_number { part.to_owned() } else { format!("n-{}", self.words.alias(part)) }
+        };
+        text.split('.').map(part).collect::<Vec<_>>().join(".")
+    }
+}

@@ -1,0 +1,81 @@
+//! What must be known before anything is changed: who and where, and which memory is used.
+
+use arrow::array::RecordBatch;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::Cell as _;
+use stallmap_schema::tables::launch::TensorMap;
+use stallmap_schema::tables::python::PythonFrame;
+use stallmap_schema::tables::run::Run;
+
+use crate::redact::addresses::{Rebase, Regions};
+use crate::redact::words::Words;
+
+const MOST_ROWS: usize = 4 << 20;
+/// Columns of addresses, with those of how many bytes are used from there.
+const USED: [(&str, &str, Option<&str>); 9] = [
+    ("device_allocation", "address", Some("size_bytes")),
+    ("storage", "address", Some("size_bytes")),
+    ("tensor", "address", Some("span_bytes")),
+    ("memcpy", "source", Some("size_bytes")),
+    ("memcpy", "destination", Some("size_bytes")),
+    ("memset", "address", Some("size_bytes")),
+    ("memory_access", "address", Some("span_bytes")),
+    ("bundle_page", "address", None),
+    ("tensor_map", "address", None),
+];
+const PAGE_BYTES: u64 = 4096;
+
+/// Meets the people, machines and folders that a capture names.
+pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+    for run in reader.read_rows::<Run>()? {
+        words.host(&run.host);
+        words.path(&run.program);
+        words.whole_folder(&run.working_directory);
+        words.meet_in_text(&run.arguments);
+    }
+    reader.for_each_row(MOST_ROWS, |frame: PythonFrame| {
+        words.path(&frame.original_file);
+        words.path(&frame.file);
+    })
+}
+
+/// Where the memory that a capture uses goes.
+pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, CaptureError> {
+    let mut regions = Regions::default();
+    for (table, address, size) in USED {
+        if reader.table_entry(table).is_err() {
+            continue;
+        }
+        let columns: Vec<&str> = [Some(address), size].into_iter().flatten().collect();
+        for batch in reader.read_columns(table, &columns)? {
+            add(&batch?, address, size, &mut regions);
+        }
+    }
+    reader.for_each_row(MOST_ROWS, |map: TensorMap| {
+        // The last stride is the one of the last dimension but one, and spans all before it.
+        let span = map
+            .sizes
+            .iter()
+            .skip(1)
+            .zip(&map.strides)
+            .map(|(size, stride)| size.saturating_mul(*stride))
+            .max();
+        regions.add(map.address.0, span.unwrap_or(PAGE_BYTES));
+    })?;
+    regions.rebase().ok_or_else(|| CaptureError::Corrupt {
+        thing: "addresses".to_owned(),
+        cause: "they span more memory than there is, so they cannot be moved".to_owned(),
+        path: reader.path().to_owned(),
+    })
+}
+
+fn add(batch: &RecordBatch, address: &str, size: Option<&str>, regions: &mut Regions) {
+    let Some(addresses) = batch.column_by_name(address) else { return };
+    let sizes = size.and_then(|size| batch.column_by_name(size));
+    for row in 0..batch.num_rows() {
+        let Some(address) = u64::read(addresses, row) else { continue };
+        let bytes = sizes.map_or(Some(PAGE_BYTES), |sizes| u64::read(sizes, row));
+        regions.add(address, bytes.unwrap_or(0));
+    }
+}

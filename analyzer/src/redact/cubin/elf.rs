@@ -1,0 +1,92 @@
+//! Where a cubin's sections lie, and how its symbols are called: as much as is needed to change texts in place.
+
+use std::ops::Range;
+
+const SHT_SYMTAB: u32 = 2;
+const SHT_STRTAB: u32 = 3;
+/// Types of sections that have no bytes in the file; the last three are NVIDIA's.
+const WITHOUT_BYTES: [u32; 5] = [0, 8, 0x7000_0007, 0x7000_0009, 0x7000_000a];
+const HEADER_BYTES: usize = 64;
+const SYMBOL_BYTES: usize = 24;
+/// Types of symbols that have names of their own: objects and functions.
+const NAMED: [u8; 2] = [1, 2];
+
+/// A section.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) bytes: Range<usize>,
+    kind: u32,
+    link: usize,
+}
+
+impl Section {
+    /// Whether it is a table of strings.
+    pub(super) fn is_string_table(&self) -> bool {
+        self.kind == SHT_STRTAB
+    }
+}
+
+/// The sections of an ELF file of 64 bits, little endian.
+pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
+    if !file.starts_with(b"\x7fELF\x02\x01") {
+        return Err("it is not an ELF file of 64 bits".to_owned());
+    }
+    let cut = || "its table of sections lies outside the file".to_owned();
+    let table = usize::try_from(number::<8>(file, 0x28).ok_or_else(cut)?).map_err(|_| cut())?;
+    let count = number::<2>(file, 0x3c).ok_or_else(cut)?;
+    let names = number::<2>(file, 0x3e).ok_or_else(cut)?;
+    let mut sections = Vec::new();
+    for index in 0..usize::try_from(count).unwrap_or(0) {
+        let at = table.checked_add(index * HEADER_BYTES).ok_or_else(cut)?;
+        let header = file.get(at..at.saturating_add(HEADER_BYTES)).ok_or_else(cut)?;
+        let (section, name) =
+            section(header, file.len()).ok_or_else(|| format!("section {index} lies outside the file"))?;
+        sections.push((section, name));
+    }
+    let strings = usize::try_from(names).ok().and_then(|names| Some(sections.get(names)?.0.bytes.clone()));
+    let strings = strings.and_then(|range| file.get(range)).unwrap_or_default();
+    let named = sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section });
+    Ok(named.collect())
+}
+
+/// A section without its name, and where its name is.
+fn section(header: &[u8], file_bytes: usize) -> Option<(Section, usize)> {
+    let field = |at| usize::try_from(number::<8>(header, at)?).ok();
+    let kind = u32::try_from(number::<4>(header, 4)?).ok()?;
+    let name = usize::try_from(number::<4>(header, 0)?).ok()?;
+    let link = usize::try_from(number::<4>(header, 40)?).ok()?;
+    let (start, size) = (field(24)?, field(32)?);
+    let bytes = if WITHOUT_BYTES.contains(&kind) { 0..0 } else { start..start.checked_add(size)? };
+    (bytes.end <= file_bytes).then_some((Section { name: String::new(), bytes, kind, link }, name))
+}
+
+/// Names of functions and variables, in the order of the tables of symbols.
+pub(super) fn symbols(file: &[u8], sections: &[Section]) -> Vec<String> {
+    let mut names = Vec::new();
+    for table in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
+        let strings = sections.get(table.link).and_then(|strings| file.get(strings.bytes.clone()));
+        let (Some(strings), Some(entries)) = (strings, file.get(table.bytes.clone())) else { continue };
+        for symbol in entries.chunks_exact(SYMBOL_BYTES) {
+            let is_named = symbol.get(4).is_some_and(|info| NAMED.contains(&(info & 0xf)));
+            let name = number::<4>(symbol, 0).and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
+            let name = text(strings, name);
+            if is_named && !name.is_empty() && !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn text(strings: &[u8], at: usize) -> String {
+    let rest = strings.get(at..).unwrap_or_default();
+    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+    String::from_utf8_lossy(&rest[..end]).into_owned()
+}
+
+/// A number of some bytes, little endian.
+pub(super) fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(BYTES)?)?;
+    Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}

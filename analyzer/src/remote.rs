@@ -1,0 +1,211 @@
+//! Captures on servers: read by ranges through object_store, block by block, on threads of their own.
+//!
+//! One object is opened once in a process: whoever asks for it shares its blocks, and the version that was met first.
+//! A server that gives another version later, other sizes or fewer bytes than it says, is an error.
+
+mod blocks;
+mod error;
+mod store;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::source::RangeSource;
+use tokio::runtime::Runtime;
+
+use crate::location::Url;
+use blocks::{BLOCK_BYTES, Blocks};
+
+/// Bytes at the end of an object that are read when it is opened: a capture's directory is there.
+const TAIL_BYTES: u64 = 96 << 10;
+/// Requests that wait for their answers at the same time.
+const REQUESTS_AT_ONCE: usize = 8;
+
+/// What reading an object took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Where the object is.
+    pub path: PathBuf,
+    /// Bytes of the object.
+    pub size_bytes: u64,
+    /// Bytes that were fetched.
+    pub fetched_bytes: u64,
+    /// Requests that were made; those that a failed one was repeated with are not counted.
+    pub requests: u64,
+}
+
+/// An object on a server, opened.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    path: PathBuf,
+    store: Arc<dyn ObjectStore>,
+    object: object_store::path::Path,
+    version: Version,
+    blocks: Mutex<Blocks>,
+    fetched_bytes: AtomicU64,
+    requests: AtomicU64,
+}
+
+/// What tells one version of an object from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    size: u64,
+    tag: Option<String>,
+    modified_ns: Option<i64>,
+}
+
+/// The objects that are open, by what was typed.
+static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<Remote>>>> = LazyLock::new(Mutex::default);
+
+/// What reading each object took so far, for those that were read.
+pub fn traffic() -> Vec<Traffic> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.values().map(|remote| remote.traffic()).collect()
+}
+
+impl Remote {
+    /// Opens an object, or finds it open. One request: its last bytes, which come with its size and version.
+    pub(crate) fn open(url: &Url, path: &Path) -> Result<Arc<Self>, CaptureError> {
+        let key = match url {
+            Url::Http(url) => url.clone(),
+            Url::S3 { .. } => path.display().to_string(),
+        };
+        if let Some(open) = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(open));
+        }
+        let (store, object) = store::of(url, path)?;
+        let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
+        let (meta, range, tail) = {
+            let (store, object) = (Arc::clone(&store), object.clone());
+            wait(async move { read_all(store.get_opts(&object, options).await?).await })
+                .map_err(|cause| error::failure("open capture", &cause, url, path))?
+        };
+        let version = Version::of(&meta);
+        let mut blocks = Blocks::new(version.size);
+        blocks.insert(range.start, &tail);
+        let remote = Arc::new(Self {
+            path: path.to_owned(),
+            store,
+            object,
+            version,
+            blocks: Mutex::new(blocks),
+            fetched_bytes: AtomicU64::new(tail.len() as u64),
+            requests: AtomicU64::new(1),
+        });
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&remote));
+        Ok(remote)
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            path: self.path.clone(),
+            size_bytes: self.version.size,
+            fetched_bytes: self.fetched_bytes.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Fetches runs of blocks, several at a time.
+    fn fetch(&self, runs: Vec<Range<u64>>) -> Result<Vec<(u64, Bytes)>, CaptureError> {
+        self.requests.fetch_add(runs.len() as u64, Ordering::Relaxed);
+        let (store, object) = (Arc::clone(&self.store), self.object.clone());
+        let fetched = wait(async move {
+            let one = |run: Range<u64>| {
+                let (store, object) = (Arc::clone(&store), object.clone());
+                let options = GetOptions { range: Some(run.into()), ..GetOptions::default() };
+                async move { read_all(store.get_opts(&object, options).await?).await }
+            };
+            futures::stream::iter(runs).map(one).buffered(REQUESTS_AT_ONCE).try_collect::<Vec<_>>().await
+        });
+        let fetched = fetched.map_err(|cause| error::reading(&cause, &self.path))?;
+        let checked = fetched.into_iter().map(|(meta, range, bytes)| {
+            self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            if Version::of(&meta) != self.version {
+                return Err(error::changed(&self.path));
+            }
+            Ok((range.start, bytes))
+        });
+        checked.collect()
+    }
+}
+
+impl RangeSource for Remote {
+    fn size_bytes(&self) -> u64 {
+        self.version.size
+    }
+
+    fn location(&self) -> &Path {
+        &self.path
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
+        if let Some(range) =
+            ranges.iter().find(|range| range.start > range.end || range.end > self.version.size)
+        {
+            return Err(error::outside(range, self.version.size, &self.path));
+        }
+        let (mut held, runs) = {
+            let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = blocks.held(ranges);
+            let runs = blocks.missing(ranges, &held);
+            (held, runs)
+        };
+        if !runs.is_empty() {
+            let fetched = self.fetch(runs)?;
+            let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            for (start, bytes) in fetched {
+                held.extend(blocks.insert(start, &bytes));
+            }
+        }
+        Ok(ranges.iter().map(|range| blocks::assemble(range, &held)).collect())
+    }
+}
+
+impl Version {
+    fn of(meta: &ObjectMeta) -> Self {
+        let tag = meta.e_tag.clone();
+        // Where there is a tag, times say nothing: mirrors of one object differ in them.
+        let modified_ns = meta.last_modified.timestamp_nanos_opt().filter(|_| tag.is_none());
+        Self { size: meta.size, tag, modified_ns }
+    }
+}
+
+/// An answer with all of its bytes, as many as it says.
+async fn read_all(answer: GetResult) -> object_store::Result<(ObjectMeta, Range<u64>, Bytes)> {
+    let (meta, range) = (answer.meta.clone(), answer.range.clone());
+    let bytes = answer.bytes().await?;
+    let said = range.end - range.start;
+    if bytes.len() as u64 == said {
+        return Ok((meta, range, bytes));
+    }
+    Err(object_store::Error::Generic { store: "remote", source: error::cut_short(bytes.len(), said) })
+}
+
+/// Runs what waits for servers on threads of its own, so that any thread may wait for it.
+fn wait<T: Send + 'static>(
+    work: impl Future<Output = object_store::Result<T>> + Send + 'static,
+) -> object_store::Result<T> {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    let build = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).thread_name("stallmap-remote").enable_all().build().ok()
+    };
+    let gone = || object_store::Error::Generic { store: "remote", source: "no threads to wait on".into() };
+    let runtime = RUNTIME.get_or_init(build).as_ref().ok_or_else(gone)?;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // Whoever asked may have gone.
+        drop(sender.send(work.await));
+    });
+    receiver.recv().unwrap_or_else(|_| Err(gone()))
+}
+
+/// Blocks are what is fetched, so the tail that is read first holds at least one.
+const _: () = assert!(TAIL_BYTES >= 2 * BLOCK_BYTES, "the tail is too short");

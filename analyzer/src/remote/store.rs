@@ -1,0 +1,110 @@
+//! The client for a URL: HTTP, or S3 with what the environment says about it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::http::HttpBuilder;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use stallmap_schema::capture::error::CaptureError;
+
+use super::error;
+use crate::location::Url;
+
+/// Time to reach a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for one answer, all of its bytes.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a failed request is repeated.
+const RETRIES: usize = 3;
+/// The region where none is set.
+const REGION: &str = "us-east-1";
+
+/// Variables that say where S3's credentials come from. Without any, requests are not signed: public buckets.
+const CREDENTIALS: [&str; 5] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_SKIP_SIGNATURE",
+];
+
+/// The client for a URL, and the object's path in it.
+pub(super) fn of(
+    url: &Url,
+    path: &Path,
+) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path), CaptureError> {
+    match url {
+        Url::Http(url) => Ok((http(url, path)?, object_store::path::Path::default())),
+        Url::S3 { bucket, key } => s3(bucket, key, path),
+    }
+}
+
+fn http(url: &str, path: &Path) -> Result<Arc<dyn ObjectStore>, CaptureError> {
+    let is_plain = url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    let builder = HttpBuilder::new().with_url(url).with_retry(retry()).with_client_options(options(is_plain));
+    let store = builder.build().map_err(|cause| bad_url(&cause, path))?;
+    Ok(Arc::new(store))
+}
+
+fn s3(
+    bucket: &str,
+    key: &str,
+    path: &Path,
+) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path), CaptureError> {
+    if bucket.is_empty() || key.is_empty() {
+        return Err(error::refused("it names no object", "write s3://BUCKET/KEY", path));
+    }
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let endpoint = set("AWS_ENDPOINT_URL").or_else(|| set("AWS_ENDPOINT"));
+    let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    if is_plain && !endpoint.as_deref().is_some_and(is_local) && set("AWS_ALLOW_HTTP").is_none() {
+        let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is another machine";
+        return Err(error::refused(cause, "use https://, or set AWS_ALLOW_HTTP=true", path));
+    }
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(retry())
+        .with_client_options(options(is_plain));
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    if set("AWS_REGION").is_none() && set("AWS_DEFAULT_REGION").is_none() {
+        builder = builder.with_region(REGION);
+    }
+    if CREDENTIALS.iter().all(|name| set(name).is_none()) {
+        builder = builder.with_skip_signature(true);
+    }
+    let store = builder.build().map_err(|cause| bad_url(&cause, path))?;
+    let object = object_store::path::Path::parse(key)
+        .map_err(|cause| error::refused(cause.to_string(), "write s3://BUCKET/KEY", path))?;
+    Ok((Arc::new(store), object))
+}
+
+/// Whether an endpoint is on this machine.
+fn is_local(endpoint: &str) -> bool {
+    let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
+    let name = if host.starts_with('[') { host } else { host.split(':').next().unwrap_or(host) };
+    name == "localhost" || name.starts_with("127.") || name.starts_with("[::1]")
+}
+
+fn options(allow_http: bool) -> ClientOptions {
+    ClientOptions::new()
+        .with_allow_http(allow_http)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_timeout(TIMEOUT)
+}
+
+fn retry() -> RetryConfig {
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_secs(2),
+        base: 2.0,
+    };
+    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: TIMEOUT }
+}
+
+fn bad_url(cause: &object_store::Error, path: &Path) -> CaptureError {
+    error::refused(format!("the URL cannot be used: {cause}"), "check the URL", path)
+}

@@ -1,0 +1,139 @@
+//! A web server for one file, as good or as bad as a test needs it, that counts what it sends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Ranges, as asked.
+    Ranges,
+    /// Always the whole file.
+    NoRanges,
+    /// Half of what it says, and then nothing.
+    CutsShort,
+    /// Always this status.
+    Status(u16),
+    /// Another version from the second request on.
+    Changes,
+    /// An error at every first try of a request.
+    Stumbles,
+}
+
+/// A running server; it ends with the test's process.
+pub(crate) struct Server {
+    port: u16,
+    told: Arc<Told>,
+}
+
+/// What the server saw and sent.
+#[derive(Default)]
+struct Told {
+    requests: AtomicUsize,
+    sent_bytes: AtomicUsize,
+    heads: Mutex<Vec<String>>,
+}
+
+impl Server {
+    /// Serves a file under every path that ends with `a.stallmap`.
+    pub(crate) fn start(file: Vec<u8>, manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let told = Arc::new(Told::default());
+        let (file, seen) = (Arc::new(file), Arc::clone(&told));
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (file, seen) = (Arc::clone(&file), Arc::clone(&seen));
+                thread::spawn(move || while answer(&stream, &file, manner, &seen).is_some() {});
+            }
+        });
+        Self { port, told }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}/{path}", self.root())
+    }
+
+    pub(crate) fn root(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.told.requests.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of the file that were sent.
+    pub(crate) fn sent_bytes(&self) -> usize {
+        self.told.sent_bytes.load(Ordering::SeqCst)
+    }
+
+    /// The requests' lines and headers, in lower case.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.told.heads.lock().unwrap().clone()
+    }
+}
+
+/// Answers one request; `None` ends the connection.
+fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, told: &Told) -> Option<()> {
+    let head = head(stream)?;
+    let count = told.requests.fetch_add(1, Ordering::SeqCst);
+    told.heads.lock().unwrap().push(head.clone());
+    let target = head.split(' ').nth(1)?.split('?').next()?.to_owned();
+    let status = match manner {
+        _ if !target.ends_with("a.stallmap") => Some(404),
+        Manner::Status(status) => Some(status),
+        Manner::Stumbles if count % 2 == 0 => Some(503),
+        _ => None,
+    };
+    if let Some(status) = status {
+        return write!(stream, "HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n").ok();
+    }
+    let asked = range(&head, file.len()).filter(|_| manner != Manner::NoRanges);
+    let tag = if manner == Manner::Changes { count.min(1) } else { 0 };
+    let (line, body) = match &asked {
+        Some(range) => {
+            let place = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len());
+            (format!("206 Partial Content\r\nContent-Range: {place}"), &file[range.clone()])
+        }
+        None => ("200 OK".to_owned(), file),
+    };
+    let length = body.len();
+    write!(stream, "HTTP/1.1 {line}\r\nContent-Length: {length}\r\nETag: \"v{tag}\"\r\n\r\n").ok()?;
+    if head.starts_with("head ") {
+        return Some(());
+    }
+    let is_cut = manner == Manner::CutsShort;
+    let body = if is_cut { &body[..body.len() / 2] } else { body };
+    told.sent_bytes.fetch_add(body.len(), Ordering::SeqCst);
+    stream.write_all(body).ok()?;
+    (!is_cut).then_some(())
+}
+
+/// A request's line and headers.
+fn head(stream: &TcpStream) -> Option<String> {
+    let mut reader = BufReader::with_capacity(1, stream);
+    let mut head = String::new();
+    loop {
+        let before = head.len();
+        reader.read_line(&mut head).ok().filter(|read| *read > 0)?;
+        if head[before..].trim().is_empty() {
+            return Some(head.to_ascii_lowercase());
+        }
+    }
+}
+
+/// The range that a request asks for.
+fn range(head: &str, size: usize) -> Option<Range<usize>> {
+    let line = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
+    let (start, end) = line.trim().split_once('-')?;
+    match (start.parse::<usize>(), end.parse::<usize>()) {
+        (Err(_), Ok(last)) => Some(size.saturating_sub(last)..size),
+        (Ok(start), Ok(end)) => Some(start..(end + 1).min(size)),
+        (Ok(start), Err(_)) => Some(start..size),
+        _ => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! Writes a capture anew from another: tables copied, changed or left empty, files kept or changed.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use super::entry;
+use super::error::CaptureError;
+use super::manifest::{Manifest, TableEntry};
+use super::reader::{CaptureReader, TableFile};
+use super::writer::{CaptureWriter, Form};
+use crate::table::{Row, TableDef};
+use crate::tables;
+
+/// What becomes of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is copied, byte for byte.
+    Copied,
+    /// Its rows change, batch by batch, and keep their order.
+    Changed,
+    /// Its rows change together: for small tables, whose order changes.
+    ChangedWhole,
+    /// It has no rows any more.
+    Emptied,
+}
+
+/// How a capture is written anew.
+pub trait Rewrite {
+    /// What becomes of a table, one too that this release does not know.
+    fn fate(&self, table: &str) -> Fate;
+
+    /// Rows as they shall be, in the table's order.
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String>;
+
+    /// A file's bytes as they shall be; `None` where it is left out.
+    fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String>;
+
+    /// What the manifest shall say about it.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// Writes a capture anew, in the order of its tables.
+pub fn rewrite(
+    reader: &CaptureReader,
+    output: &Path,
+    form: Form,
+    how: &mut dyn Rewrite,
+) -> Result<Manifest, CaptureError> {
+    let mut writer = CaptureWriter::create(output, form)?;
+    for table in reader.tables() {
+        rewrite_table(reader, table, &mut writer, how)?;
+    }
+    for file in &reader.manifest().files {
+        let bytes = reader.verified_entry(&file.path)?.to_vec();
+        let changed = how
+            .file(&file.path, bytes)
+            .map_err(|cause| CaptureError::refused(format!("file `{}`", file.path), cause, output))?;
+        if let Some(bytes) = changed {
+            writer.add_file(&file.path, &bytes)?;
+        }
+    }
+    writer.note(reader.manifest().notes.iter().cloned().chain(how.notes()));
+    writer.finish()
+}
+
+fn rewrite_table(
+    reader: &CaptureReader,
+    table: &TableEntry,
+    writer: &mut CaptureWriter,
+    how: &mut dyn Rewrite,
+) -> Result<(), CaptureError> {
+    let definition = tables::by_name(&table.name);
+    match (how.fate(&table.name), definition) {
+        (Fate::Copied, _) => {
+            let path = entry::table(&table.name);
+            let bytes = reader.verified_entry(&path)?;
+            writer.copy_table(&TableFile { name: table.name.clone(), path, rows: table.rows, bytes })
+        }
+        (Fate::Emptied, Some(_)) => Ok(()),
+        (Fate::Emptied, None) => {
+            let empty = RecordBatch::new_empty(reader.read_table(&table.name)?.schema().clone());
+            writer.append(&table.name, &empty)
+        }
+        (Fate::Changed, Some(definition)) => {
+            for batch in reader.read_table(&table.name)? {
+                append(writer, definition, &batch?, how, reader.path())?;
+            }
+            Ok(())
+        }
+        (Fate::ChangedWhole, Some(definition)) => {
+            append(writer, definition, &whole(reader, definition)?, how, reader.path())
+        }
+        // Nobody knows what to change in a table that this release does not know.
+        (Fate::Changed | Fate::ChangedWhole, None) => Err(CaptureError::refused(
+            format!("table `{}`", table.name),
+            "this release does not know what is in it",
+            reader.path(),
+        )),
+    }
+}
+
+fn append(
+    writer: &mut CaptureWriter,
+    definition: &'static TableDef,
+    batch: &RecordBatch,
+    how: &mut dyn Rewrite,
+    path: &Path,
+) -> Result<(), CaptureError> {
+    let changed = how
+        .change(definition, batch)
+        .map_err(|cause| CaptureError::corrupt(format!("table `{}`", definition.name), cause, path))?;
+    writer.append(definition.name, &changed)
+}
+
+fn whole(reader: &CaptureReader, definition: &TableDef) -> Result<RecordBatch, CaptureError> {
+    let batches = reader.read_table(definition.name)?;
+    let schema = batches.schema().clone();
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    concat_batches(&schema, &batches).map_err(|cause| {
+        CaptureError::corrupt(format!("table `{}`", definition.name), cause.to_string(), reader.path())
+    })
+}
+
+/// Changes the rows of a batch one by one.
+pub fn change_rows<R: Row>(
+    batch: &RecordBatch,
+    mut change: impl FnMut(&mut R),
+) -> Result<RecordBatch, String> {
+    let mut rows = R::read_all(batch).map_err(|cause| cause.to_string())?;
+    rows.iter_mut().for_each(&mut change);
+    R::batch(rows).map_err(|cause| cause.to_string())
+}

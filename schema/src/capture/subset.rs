@@ -1,0 +1,283 @@
+//! A part of a capture: without some kinds of data, only some tables, only some launches.
+//!
+//! What is left out is counted in the table `loss` under [`REASON`], run by run, and the counts of launches say the
+//! same: requests and samples that are not there any more count as lost, and a bundle without its memory says why.
+
+mod losses;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+
+use super::entry;
+use super::error::CaptureError;
+use super::manifest::Manifest;
+use super::reader::CaptureReader;
+use super::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use super::writer::Form;
+use crate::cell::Cell;
+use crate::id::KernelId;
+use crate::table::{Row, TableDef};
+use crate::tables::code::Module;
+use crate::tables::launch::{LaunchParameter, LaunchRun};
+use crate::tables::loss::Loss;
+use crate::tables::memory::MemoryAccess;
+use crate::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
+use crate::tables::sample::PcSample;
+use crate::tables::{self};
+
+pub use losses::REASON;
+
+/// A kind of data that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The accesses of kernels to memory.
+    Accesses,
+    /// The memory that bundles hold.
+    Bundles,
+    /// PC samples.
+    Samples,
+    /// Hardware counters.
+    Counters,
+    /// Machine code.
+    Code,
+    /// The parameters of launches.
+    Parameters,
+}
+
+impl Part {
+    /// Its tables.
+    fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Accesses => const { &[MemoryAccess::TABLE.name] },
+            Self::Bundles => {
+                const { &[BundlePage::TABLE.name, BundleSymbol::TABLE.name, BundleContent::TABLE.name] }
+            }
+            Self::Samples => const { &[PcSample::TABLE.name] },
+            Self::Counters => const { &[Counter::TABLE.name] },
+            Self::Code => &[],
+            Self::Parameters => const { &[LaunchParameter::TABLE.name] },
+        }
+    }
+
+    const ALL: [Self; 6] =
+        [Self::Accesses, Self::Bundles, Self::Samples, Self::Counters, Self::Code, Self::Parameters];
+}
+
+/// What of a capture to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// What to leave out.
+    pub without: BTreeSet<Part>,
+    /// The tables to keep, with those that they refer to and those that every capture needs; all where there are none.
+    pub only: BTreeSet<String>,
+    /// The launches to keep; all where nothing is said.
+    pub launches: Option<BTreeSet<u64>>,
+}
+
+/// Tables that are kept whatever is chosen: without them nothing is known of the rest.
+const ALWAYS: [&str; 8] =
+    ["run", "run_option", "device", "module", "function", "launch", "launch_run", "loss"];
+
+/// Writes a part of a capture.
+pub fn pack_part(
+    reader: &CaptureReader,
+    selection: &Selection,
+    output: &Path,
+    form: Form,
+) -> Result<Manifest, CaptureError> {
+    let mut subset = Subset::new(reader, selection)?;
+    rewrite(reader, output, form, &mut subset)
+}
+
+/// A selection, worked out for one capture.
+struct Subset {
+    without: BTreeSet<Part>,
+    kept: BTreeSet<String>,
+    launches: Option<BTreeSet<u64>>,
+    /// Contents of pages that kept bundles have, where launches are chosen.
+    contents: BTreeSet<u64>,
+    losses: Vec<Loss>,
+}
+
+impl Subset {
+    fn new(reader: &CaptureReader, selection: &Selection) -> Result<Self, CaptureError> {
+        let mut kept: BTreeSet<String> = reader.tables().iter().map(|table| table.name.clone()).collect();
+        let mut without = selection.without.clone();
+        if !selection.only.is_empty() {
+            let wanted = closure(selection.only.iter().map(String::as_str).chain(ALWAYS));
+            kept.retain(|table| wanted.contains(table.as_str()));
+            // Kinds of data that the launches count follow their tables.
+            let is_gone = |part: &Part| part.tables().iter().any(|table| !kept.contains(*table));
+            without.extend(Part::ALL.into_iter().filter(|part| *part != Part::Code).filter(is_gone));
+        }
+        for table in without.iter().flat_map(|part| part.tables()) {
+            kept.remove(*table);
+        }
+        let mut subset = Self {
+            without,
+            kept,
+            launches: selection.launches.clone(),
+            contents: BTreeSet::new(),
+            losses: Vec::new(),
+        };
+        subset.contents = subset.contents_of(reader)?;
+        subset.losses = subset.losses(reader)?;
+        Ok(subset)
+    }
+
+    fn is_without(&self, part: Part) -> bool {
+        self.without.contains(&part)
+    }
+
+    fn has_launch(&self, kernel: u64) -> bool {
+        self.launches.as_ref().is_none_or(|launches| launches.contains(&kernel))
+    }
+
+    fn contents_of(&self, reader: &CaptureReader) -> Result<BTreeSet<u64>, CaptureError> {
+        let mut contents = BTreeSet::new();
+        if self.launches.is_none() || !self.kept.contains(BundleContent::TABLE.name) {
+            return Ok(contents);
+        }
+        let columns = ["kernel_id", "content_id", "content_after_id"];
+        for table in [BundlePage::TABLE.name, BundleSymbol::TABLE.name] {
+            for batch in reader.read_columns(table, &columns)? {
+                let batch = batch?;
+                let [kernel, before, after] = columns.map(|name| batch.column_by_name(name));
+                let Some(kernel) = kernel else { continue };
+                for row in 0..batch.num_rows() {
+                    if u64::read(kernel, row).is_some_and(|kernel| self.has_launch(kernel)) {
+                        let ids = [before, after].into_iter().flatten();
+                        contents.extend(ids.filter_map(|ids| u64::read(ids, row)));
+                    }
+                }
+            }
+        }
+        Ok(contents)
+    }
+
+    /// The rows of a batch that belong to kept launches.
+    fn filter(&self, table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        let is_kept = |row: usize| {
+            if table.name == BundleContent::TABLE.name {
+                let content = batch.column_by_name("content_id").and_then(|ids| u64::read(ids, row));
+                return content.is_none_or(|content| self.contents.contains(&content));
+            }
+            let kernel = batch.column_by_name("kernel_id").and_then(|ids| u64::read(ids, row));
+            kernel.is_none_or(|kernel| self.has_launch(kernel))
+        };
+        let mask: BooleanArray = (0..batch.num_rows()).map(|row| Some(is_kept(row))).collect();
+        filter_record_batch(batch, &mask).map_err(|cause| cause.to_string())
+    }
+
+    /// A launch whose requests and samples are not there any more counts them as lost.
+    fn change_launch_run(&self, row: &mut LaunchRun) {
+        if self.is_without(Part::Accesses)
+            && let Some(requests) = row.request_count.filter(|requests| *requests > 0)
+        {
+            row.lost_request_count = Some(row.lost_request_count.unwrap_or(0).saturating_add(requests));
+            (row.request_count, row.lane_access_count) = (Some(0), Some(0));
+        }
+        if self.is_without(Part::Samples) && row.sample_count.is_some() {
+            row.lost_sample_count = row.sample_count;
+        }
+    }
+}
+
+impl Rewrite for Subset {
+    fn fate(&self, table: &str) -> Fate {
+        if !self.kept.contains(table) {
+            return Fate::Emptied;
+        }
+        let has_launches = || {
+            let columns = tables::by_name(table).map(|table| table.columns).unwrap_or_default();
+            table == BundleContent::TABLE.name || columns.iter().any(|column| column.name == "kernel_id")
+        };
+        let is_changed = match table {
+            name if name == Loss::TABLE.name => return Fate::ChangedWhole,
+            name if name == LaunchRun::TABLE.name => true,
+            name if name == Bundle::TABLE.name => self.is_without(Part::Bundles),
+            name if name == Module::TABLE.name => self.is_without(Part::Code),
+            _ => false,
+        };
+        if is_changed || (self.launches.is_some() && has_launches()) { Fate::Changed } else { Fate::Copied }
+    }
+
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        let batch = if self.launches.is_some() { self.filter(table, batch)? } else { batch.clone() };
+        match table.name {
+            name if name == LaunchRun::TABLE.name => {
+                change_rows::<LaunchRun>(&batch, |row| self.change_launch_run(row))
+            }
+            name if name == Bundle::TABLE.name && self.is_without(Part::Bundles) => {
+                change_rows::<Bundle>(&batch, refuse)
+            }
+            name if name == Module::TABLE.name && self.is_without(Part::Code) => {
+                change_rows::<Module>(&batch, |row| row.file = None)
+            }
+            name if name == Loss::TABLE.name => {
+                let mut rows = Loss::read_all(&batch).map_err(|cause| cause.to_string())?;
+                rows.append(&mut self.losses);
+                rows.sort_by(|a, b| {
+                    let key = |row: &Loss| (row.run_id, row.kind.word(), row.reason.clone());
+                    key(a).cmp(&key(b))
+                });
+                Loss::batch(rows).map_err(|cause| cause.to_string())
+            }
+            _ => Ok(batch),
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some(bytes).filter(|_| !(self.is_without(Part::Code) && entry::is_cubin(name))))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A bundle without its memory is none any more.
+fn refuse(bundle: &mut Bundle) {
+    if bundle.refusal.is_none() {
+        bundle.refusal = Some(REASON.to_owned());
+        bundle.method = None;
+        (bundle.page_count, bundle.written_page_count, bundle.new_page_count) = (0, 0, 0);
+    }
+}
+
+/// Tables, and those that they refer to.
+fn closure<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let mut closed = BTreeSet::new();
+    let mut open: Vec<&str> = names.collect();
+    while let Some(name) = open.pop() {
+        if closed.insert(name) {
+            let columns = tables::by_name(name).map(|table| table.columns).unwrap_or_default();
+            open.extend(columns.iter().filter_map(|column| Some(column.reference?.0)));
+        }
+    }
+    closed
+}
+
+/// The launches of a capture that a test picks: the launch, its position, and the names of its kernel.
+pub fn launches_where(
+    reader: &CaptureReader,
+    mut pick: impl FnMut(KernelId, u64, &str, &str) -> bool,
+) -> Result<BTreeSet<u64>, CaptureError> {
+    use crate::tables::code::Function;
+    use crate::tables::launch::Launch;
+
+    let functions: BTreeMap<_, _> =
+        reader.read_rows::<Function>()?.into_iter().map(|row| (row.function_id, row)).collect();
+    let mut launches = BTreeSet::new();
+    for launch in reader.read_rows::<Launch>()? {
+        let function = functions.get(&launch.function_id);
+        let names = function.map_or(("", ""), |row| (row.name.as_str(), row.demangled_name.as_str()));
+        if pick(launch.kernel_id, launch.ordinal, names.0, names.1) {
+            launches.insert(launch.kernel_id.0);
+        }
+    }
+    Ok(launches)
+}

@@ -1,0 +1,144 @@
+//! What each column may give away about who recorded what and where: the one place that says so.
+//!
+//! `stallmap redact` goes by it. A column of text or bytes that is not listed here has no answer, and a test fails, so
+//! that a new column cannot be forgotten.
+
+use arrow::datatypes::DataType;
+
+use crate::table::{ColumnDef, TableDef};
+
+/// What a column may give away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Secrecy {
+    /// Nothing: numbers of the run, words of a vocabulary, texts of the recorder and of public software. Texts are
+    /// searched for paths and known secrets all the same.
+    Open,
+    /// A path: its folders tell about a person, a machine, a project.
+    Path,
+    /// The name of a machine.
+    Host,
+    /// What a program was told on its command line.
+    Arguments,
+    /// A text that can hold anything, such as the text of an error.
+    Detail,
+    /// The name of a function, a kernel, an operator or a region.
+    Symbol,
+    /// The name of a part of a model.
+    Name,
+    /// An address of memory.
+    Address,
+    /// A point in time.
+    Time,
+    /// Values that were passed to a kernel.
+    Parameters,
+    /// Attributes of a launch, with addresses among them.
+    Attributes,
+    /// What memory held.
+    Contents,
+    /// A hash of what memory held.
+    ContentHash,
+    /// An identity that is a hash of names: [`crate::hash`].
+    Identity,
+}
+
+/// Columns that say more than their type, or are of text or bytes.
+const LISTED: &[(&str, &str, Secrecy)] = &[
+    ("run", "program", Secrecy::Path),
+    ("run", "arguments", Secrecy::Arguments),
+    ("run", "working_directory", Secrecy::Path),
+    ("run", "host", Secrecy::Host),
+    ("run", "system", Secrecy::Open),
+    ("run", "driver_version", Secrecy::Open),
+    ("run", "instrument_version", Secrecy::Open),
+    ("run", "python_version", Secrecy::Open),
+    ("run", "torch_version", Secrecy::Open),
+    ("run_option", "name", Secrecy::Open),
+    ("run_option", "value", Secrecy::Path),
+    ("device", "name", Secrecy::Open),
+    ("module", "content_hash", Secrecy::Open),
+    ("module", "file", Secrecy::Open),
+    ("function", "function_id", Secrecy::Identity),
+    ("function", "name", Secrecy::Symbol),
+    ("function", "demangled_name", Secrecy::Symbol),
+    ("launch", "function_id", Secrecy::Identity),
+    ("launch", "pystates_hash", Secrecy::Identity),
+    ("launch_run", "match_reason", Secrecy::Open),
+    ("launch_parameter", "bytes", Secrecy::Parameters),
+    ("tensor_map", "address", Secrecy::Address),
+    ("python_frame", "frame_id", Secrecy::Identity),
+    ("python_frame", "file", Secrecy::Path),
+    ("python_frame", "original_file", Secrecy::Path),
+    ("python_frame", "function", Secrecy::Symbol),
+    ("python_state", "pystates_hash", Secrecy::Identity),
+    ("python_state", "frame_id", Secrecy::Identity),
+    ("op", "name", Secrecy::Symbol),
+    ("op", "autograd_node", Secrecy::Symbol),
+    ("op", "module_path", Secrecy::Name),
+    ("op", "pystates_hash", Secrecy::Identity),
+    ("storage", "address", Secrecy::Address),
+    ("tensor", "address", Secrecy::Address),
+    ("tensor", "dtype", Secrecy::Open),
+    ("tensor", "name", Secrecy::Name),
+    ("tensor", "role", Secrecy::Open),
+    ("op_tensor", "argument", Secrecy::Open),
+    ("device_allocation", "address", Secrecy::Address),
+    ("memcpy", "source", Secrecy::Address),
+    ("memcpy", "destination", Secrecy::Address),
+    ("memset", "address", Secrecy::Address),
+    ("memory_access", "address", Secrecy::Address),
+    ("memory_access", "function_id", Secrecy::Identity),
+    ("pc_sample", "function_id", Secrecy::Identity),
+    ("pc_sample", "stall_reason", Secrecy::Open),
+    ("bundle", "refusal", Secrecy::Open),
+    ("bundle", "attributes", Secrecy::Attributes),
+    ("bundle", "record_ns", Secrecy::Open),
+    ("bundle_page", "address", Secrecy::Address),
+    ("bundle_page", "hash_after", Secrecy::ContentHash),
+    ("bundle_symbol", "symbol", Secrecy::Symbol),
+    ("bundle_symbol", "hash_after", Secrecy::ContentHash),
+    ("bundle_content", "hash", Secrecy::ContentHash),
+    ("bundle_content", "bytes", Secrecy::Contents),
+    ("replay", "detail", Secrecy::Detail),
+    ("counter", "metric", Secrecy::Open),
+    ("counter", "unit", Secrecy::Open),
+    ("loss", "reason", Secrecy::Open),
+    ("loss", "detail", Secrecy::Detail),
+];
+
+/// What a column may give away; `None` where nobody has said so yet.
+pub fn secrecy(table: &TableDef, column: &ColumnDef) -> Option<Secrecy> {
+    let listed = LISTED.iter().find(|(name, of, _)| *name == table.name && *of == column.name);
+    if let Some((_, _, secrecy)) = listed {
+        return Some(*secrecy);
+    }
+    match (column.data_type)() {
+        DataType::Utf8 | DataType::Binary => None,
+        DataType::UInt64 if column.name.contains("address") || column.name.contains("hash") => None,
+        DataType::Int64 if column.name.ends_with("_ns") => Some(Secrecy::Time),
+        _ => Some(Secrecy::Open),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables;
+
+    #[test]
+    fn every_column_has_an_answer() {
+        for table in tables::ALL {
+            for column in table.columns {
+                let name = format!("{}.{}", table.name, column.name);
+                assert!(secrecy(table, column).is_some(), "what may `{name}` give away? Say so in LISTED");
+            }
+        }
+    }
+
+    #[test]
+    fn every_listed_column_is_there() {
+        for (table, column, _) in LISTED {
+            let columns = tables::by_name(table).map(|table| table.columns).unwrap_or_default();
+            assert!(columns.iter().any(|known| known.name == *column), "{table}.{column}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What is passed on: one identity whatever the form, and parts of a capture that say what they lack.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use stallmap_schema::capture::check::check;
+use stallmap_schema::capture::identity::Identity;
+use stallmap_schema::capture::pack::{pack, pack_opened, unpack};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_schema::capture::subset::{Part, REASON, Selection, pack_part};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::table::TableDef;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::replay::Bundle;
+use tempfile::TempDir;
+
+use crate::tiny;
+
+fn tiny_capture() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.stallmap");
+    tiny::write(&path, Form::File).unwrap();
+    (folder, path)
+}
+
+fn identity(path: &Path) -> Identity {
+    Identity::of(&CaptureReader::open(path).unwrap()).unwrap()
+}
+
+/// Writes every table anew, one with a change.
+struct Changed(Option<&'static str>);
+
+impl Rewrite for Changed {
+    fn fate(&self, _: &str) -> Fate {
+        Fate::Changed
+    }
+
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        match (table.name, self.0) {
+            ("launch", Some("launch")) => change_rows::<Launch>(batch, |row| row.occurrence += 1),
+            _ => Ok(batch.clone()),
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        if !name.ends_with(".zst") {
+            return Ok(Some(bytes));
+        }
+        let mut content = zstd::decode_all(&bytes[..]).unwrap();
+        if self.0 == Some("cubin") {
+            content[100] ^= 1;
+        }
+        Ok(Some(zstd::encode_all(&content[..], 1).unwrap()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn an_identity_survives_every_form_and_no_change() {
+    let (folder, path) = tiny_capture();
+    let place = |name: &str| folder.path().join(name);
+    let whole = identity(&path);
+    unpack(&path, &place("folder")).unwrap();
+    pack(&place("folder"), &place("again.stallmap")).unwrap();
+    let reader = CaptureReader::open(&path).unwrap();
+    pack_opened(&reader, &place("copy.stallmap")).unwrap();
+    rewrite(&reader, &place("anew.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    for name in ["folder", "again.stallmap", "copy.stallmap", "anew.stallmap"] {
+        assert_eq!(identity(&place(name)), whole, "{name}");
+    }
+    let anew = CaptureReader::open(&place("anew.stallmap")).unwrap();
+    assert_ne!(anew.manifest().capture_id, reader.manifest().capture_id, "its cubins are compressed anew");
+
+    rewrite(&reader, &place("cell.stallmap"), Form::File, &mut Changed(Some("launch"))).unwrap();
+    let cell = identity(&place("cell.stallmap"));
+    assert_ne!(cell.content_id, whole.content_id);
+    let differing: Vec<_> =
+        whole.tables.keys().filter(|name| cell.tables[*name] != whole.tables[*name]).collect();
+    assert_eq!(differing, ["launch"]);
+    rewrite(&reader, &place("code.stallmap"), Form::File, &mut Changed(Some("cubin"))).unwrap();
+    let code = identity(&place("code.stallmap"));
+    assert!(code.files != whole.files && code.tables == whole.tables && code.content_id != whole.content_id);
+}
+
+/// A part of the small capture, which is sound.
+#[track_caller]
+fn part(selection: &Selection) -> (TempDir, CaptureReader) {
+    let (folder, path) = tiny_capture();
+    let output = folder.path().join("part.stallmap");
+    pack_part(&CaptureReader::open(&path).unwrap(), selection, &output, Form::File).unwrap();
+    let reader = CaptureReader::open(&output).unwrap();
+    assert_eq!(check(&reader), [], "{selection:?}");
+    (folder, reader)
+}
+
+fn rows(reader: &CaptureReader, table: &str) -> u64 {
+    reader.tables().iter().find(|entry| entry.name == table).unwrap().rows
+}
+
+fn left_out(reader: &CaptureReader) -> Vec<String> {
+    let losses = reader.read_rows::<Loss>().unwrap().into_iter().filter(|loss| loss.reason == REASON);
+    losses.map(|loss| format!("{} {}", loss.lost_count, loss.detail.unwrap())).collect()
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let (_folder, path) = tiny_capture();
+    let whole = CaptureReader::open(&path).unwrap();
+    let requests: u64 =
+        whole.read_rows::<LaunchRun>().unwrap().iter().filter_map(|launch| launch.request_count).sum();
+    for kind in [Part::Accesses, Part::Bundles, Part::Samples, Part::Counters, Part::Code, Part::Parameters] {
+        let selection = Selection { without: BTreeSet::from([kind]), ..Selection::default() };
+        let (_folder, reader) = part(&selection);
+        assert!(!left_out(&reader).is_empty(), "{kind:?}");
+        match kind {
+            Part::Accesses => {
+                assert_eq!(rows(&reader, "memory_access"), 0);
+                let lost: u64 = reader
+                    .read_rows::<LaunchRun>()
+                    .unwrap()
+                    .iter()
+                    .filter_map(|l| l.lost_request_count)
+                    .sum();
+                assert!(lost >= requests && requests > 0);
+            }
+            Part::Bundles => {
+                assert_eq!(rows(&reader, "bundle_content"), 0);
+                assert!(reader.read_rows::<Bundle>().unwrap().iter().all(|bundle| bundle.refusal.is_some()));
+            }
+            Part::Samples => assert_eq!(rows(&reader, "pc_sample"), 0),
+            Part::Counters => assert_eq!(rows(&reader, "counter"), 0),
+            Part::Code => assert!(reader.manifest().files.is_empty()),
+            Part::Parameters => assert_eq!(rows(&reader, "launch_parameter"), 0),
+        }
+    }
+}
+
+#[test]
+fn launches_are_picked_with_all_that_is_theirs() {
+    let selection = Selection { launches: Some(BTreeSet::from([1])), ..Selection::default() };
+    let (_folder, reader) = part(&selection);
+    assert_eq!(rows(&reader, "launch"), 1);
+    assert!(reader.read_rows::<LaunchRun>().unwrap().iter().all(|launch| launch.kernel_id.0 == 1));
+    assert!(left_out(&reader).iter().any(|text| text.ends_with(" launches")));
+}
+
+#[test]
+fn tables_are_picked_with_all_that_they_refer_to() {
+    let selection = Selection { only: BTreeSet::from(["tensor".to_owned()]), ..Selection::default() };
+    let (_folder, reader) = part(&selection);
+    assert!(["tensor", "storage", "op", "launch", "run"].iter().all(|table| rows(&reader, table) > 0));
+    assert!(
+        ["memory_access", "pc_sample", "memcpy", "python_frame"]
+            .iter()
+            .all(|table| rows(&reader, table) == 0)
+    );
+    let lacks = left_out(&reader);
+    assert!(lacks.iter().any(|text| text.ends_with("rows of table memcpy")), "{lacks:?}");
+}
