@@ -51,10 +51,11 @@ impl Plant {
                 Arc::new(texts.collect::<StringArray>())
             }
             DataType::Binary if kind != Secrecy::Contents => {
+                let least = if kind == Secrecy::Attributes { 72 } else { 0 };
                 let bytes = array.as_binary::<i32>().iter();
                 Arc::new(
                     bytes
-                        .map(|bytes| bytes.map(|bytes| padded(&canary, bytes.len())))
+                        .map(|bytes| bytes.map(|bytes| padded(&canary, bytes.len().max(least))))
                         .collect::<BinaryArray>(),
                 )
             }
