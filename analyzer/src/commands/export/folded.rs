@@ -50,7 +50,7 @@ fn fold(text: &mut String, batch: &RecordBatch) -> Outcome<()> {
     let (stacks, samples) = (column("stack", &DataType::LargeUtf8)?, column("samples", &DataType::Int64)?);
     let (stacks, samples) = (stacks.as_string::<i64>(), samples.as_primitive::<Int64Type>());
     for row in (0..batch.num_rows()).filter(|&row| stacks.is_valid(row) && samples.is_valid(row)) {
-        *text += &format!("{} {}\n", stacks.value(row), samples.value(row));
+        text.extend([format!("{} {}\n", stacks.value(row), samples.value(row))]);
     }
     Ok(())
 }

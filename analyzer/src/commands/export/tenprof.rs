@@ -102,15 +102,15 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
     for root in roots {
         // Tensors that are open, with how many of their views are written.
         let mut open = vec![(root, 0)];
-        text += &format!("{root}: {{");
+        text.extend([format!("{root}: {{")]);
         while let Some((tensor, done)) = open.last_mut() {
             let depth = views.get(tensor).and_then(|views| views.get(*done)).copied();
             *done += 1;
             if let Some(view) = depth {
-                text += &format!("\n{}{view}: {{", "  ".repeat(open.len()));
+                text.extend([format!("\n{}{view}: {{", "  ".repeat(open.len()))]);
                 open.push((view, 0));
             } else {
-                text += &format!("}}{tensor}");
+                text.extend([format!("}}{tensor}")]);
                 open.pop();
             }
         }

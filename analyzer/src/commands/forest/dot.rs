@@ -16,16 +16,16 @@ pub(crate) fn dot(picture: &Picture) -> String {
         let style = if node.base.is_some() { "dashed" } else { "solid" };
         let color = if picture.blamed[place] { ", color=red, fontcolor=red" } else { "" };
         let (name, detail) = label(picture, place);
-        text += &format!(
+        text.extend([format!(
             "  n{place} [label={}, tooltip={}, style={style}, width={side:.2}, height={:.2}{color}];\n",
             quoted(&format!("{name}\n{detail}")),
             quoted(&tooltip(picture, place)),
             side * 0.6,
-        );
+        )]);
         if let Some(base) = node.base {
             let op = node.tensor.op.as_deref().map(short_op).unwrap_or_default();
             let color = if picture.blamed[place] { ", color=red" } else { "" };
-            text += &format!("  n{base} -> n{place} [label={}, style=dashed{color}];\n", quoted(op));
+            text.extend([format!("  n{base} -> n{place} [label={}, style=dashed{color}];\n", quoted(op))]);
         }
     }
     for edge in &picture.edges {
@@ -38,7 +38,7 @@ pub(crate) fn dot(picture: &Picture) -> String {
         let op = edge.op.as_deref().map(short_op).unwrap_or_default();
         let (source, target, line) = (edge.source, edge.target, edge.line.as_deref().unwrap_or_default());
         let tip = quoted(&format!("{op} at {line}"));
-        text += &format!("  n{source} -> n{target} [label={}, tooltip={tip}, {style}];\n", quoted(op));
+        text.extend([format!("  n{source} -> n{target} [label={}, tooltip={tip}, {style}];\n", quoted(op))]);
     }
     text + "}\n"
 }

@@ -33,7 +33,7 @@ pub(super) fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
     let number = |of: &dyn Fn(&Row<'_>) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Float64Array>())
     };
-    let first = |place: usize| picture.nodes.get(place).map(|node| node.tensor.tensor_id);
+    let first = |place: usize| picture.nodes.get(place).map(|node| node.tensor.id);
     RecordBatch::try_from_iter_with_nullable([
         ("tensor_id", id(&|row| row.place.and_then(first)), true),
         ("base_tensor_id", id(&|row| row.base.and_then(first)), true),

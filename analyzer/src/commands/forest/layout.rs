@@ -222,7 +222,7 @@ impl Layered {
         let mut blocks: Vec<(f64, usize)> = Vec::new();
         for (rank, &vertex) in self.rows[layer].iter().enumerate() {
             if let Some(&above) = rank.checked_sub(1).and_then(|above| self.rows[layer].get(above)) {
-                room += (self.height[above] + self.height[vertex]) / 2.0 + GAP;
+                room += f64::midpoint(self.height[above], self.height[vertex]) + GAP;
             }
             offsets.push(room);
             blocks.push((self.wish(vertex) - room, 1));
@@ -283,7 +283,7 @@ mod tests {
                 prop_assert!(middle + heights[one] / 2.0 < layout.height + 1e-6);
                 for other in (0..one).filter(|&other| layout.nodes[other].0 == layer) {
                     let apart = (layout.nodes[other].1 - middle).abs();
-                    prop_assert!(apart > (heights[one] + heights[other]) / 2.0 + GAP - 1e-6);
+                    prop_assert!(apart > f64::midpoint(heights[one], heights[other]) + GAP - 1e-6);
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::exit::{Failure, Outcome, QUERY};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tensor {
     /// Its id.
-    pub(super) tensor_id: u64,
+    pub(super) id: u64,
     /// The tensor that it is a view of.
     pub(super) base_tensor_id: Option<u64>,
     /// Its name.
@@ -60,7 +60,7 @@ pub(super) fn tensors(rows: &[RecordBatch]) -> Outcome<Vec<Tensor>> {
         let (samples, time) = (numbers(batch, "samples")?, numbers(batch, "estimated_ns")?);
         for row in 0..batch.num_rows() {
             tensors.push(Tensor {
-                tensor_id: ids[row],
+                id: ids[row],
                 base_tensor_id: bases[row],
                 name: text(&name, row).unwrap_or_default(),
                 shape: text(&shape, row),

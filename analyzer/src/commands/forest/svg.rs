@@ -8,6 +8,7 @@ use super::dot::short_op;
 use super::layout::{Layout, layout};
 use super::prune::Picture;
 use super::tree::Kind;
+use crate::output::html::Html;
 use crate::output::number;
 use crate::output::shorten::{Shorten, shorten};
 
@@ -97,22 +98,22 @@ impl Drawing<'_> {
             if let &[(x, y), (x2, y2)] = pair {
                 let bend = (x2 - x) / 2.0;
                 if rank == 0 {
-                    path += &format!("M{x:.1} {y:.1}");
+                    path.extend([format!("M{x:.1} {y:.1}")]);
                 }
-                path += &format!("C{:.1} {y:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}", x + bend, x2 - bend);
+                path.extend([format!("C{:.1} {y:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}", x + bend, x2 - bend)]);
             }
         }
         let (class, tooltip) = (line.class, escaped(&line.tooltip));
-        svg.push_str(&format!(
+        svg.extend([format!(
             "<g class=\"tf-line tf-{class}\"><title>{tooltip}</title><path d=\"{path}\"/>{}\n",
             head(to - direction * (radius(self.picture, line.target) + 1.0), end, direction),
-        ));
+        )]);
         if let [(x, y), (x2, y2), ..] = points[..]
             && line.class != "op"
         {
             let (x, y) = (f64::midpoint(x, x2), f64::midpoint(y, y2) - 4.0);
             let op = escaped(&shorten(&line.op, 16, Shorten::Middle));
-            svg.push_str(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n"));
+            svg.extend([format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n")]);
         }
         svg.push_str("</g>\n");
     }
@@ -131,17 +132,17 @@ impl Drawing<'_> {
         let (name, detail) = label(self.picture, node);
         let (name, detail) = (escaped(&name), escaped(&detail));
         let tooltip = escaped(&tooltip(self.picture, node));
-        let id = shown.tensor.tensor_id;
+        let id = shown.tensor.id;
         let (open, close) = match place {
             Place::File => (String::new(), ""),
             Place::Page => (format!("<a href=\"#tensor-{id}\">"), "</a>"),
         };
         let (first, second) = (y + radius + 13.0, y + radius + 26.0);
-        svg.push_str(&format!(
+        svg.extend([format!(
             "{open}<g class=\"{class}\"><title>{tooltip}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>\n",
-        ));
-        svg.push_str(&format!("<text x=\"{x:.1}\" y=\"{first:.1}\">{name}</text>\n"));
-        svg.push_str(&format!("<text class=\"tf-detail\" x=\"{x:.1}\" y=\"{second:.1}\">{detail}</text>"));
+        )]);
+        svg.extend([format!("<text x=\"{x:.1}\" y=\"{first:.1}\">{name}</text>\n")]);
+        svg.extend([format!("<text class=\"tf-detail\" x=\"{x:.1}\" y=\"{second:.1}\">{detail}</text>")]);
         svg.push_str("</g>");
         svg.push_str(close);
         svg.push('\n');
@@ -213,28 +214,28 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     let tensor = &node.tensor;
     let mut text = tensor.name.clone();
     if node.count > 1 {
-        text += &format!(" ×{}", node.count);
+        text.extend([format!(" ×{}", node.count)]);
     }
     if let Some(shape) = &tensor.shape {
-        text += &format!("\n{shape}");
+        text.extend([format!("\n{shape}")]);
     }
     if node.base.is_some() && !tensor.is_contiguous {
         text += ", not contiguous";
     }
     let (own, tree) = (number::measured(node.samples), number::measured(node.tree_samples));
     let share = number::percent(picture.share(node.samples));
-    text += &format!("\n{own} samples, {share}; with its views {tree}");
+    text.extend([format!("\n{own} samples, {share}; with its views {tree}")]);
     if node.time_ns > 0.0 {
-        text += &format!("; {}", number::nanoseconds(node.time_ns));
+        text.extend([format!("; {}", number::nanoseconds(node.time_ns))]);
     }
     for (word, line) in [("born", &tensor.born_at), ("stalled", &tensor.stalled_at)] {
         if let Some(line) = line {
-            text += &format!("\n{word} at {line}");
+            text.extend([format!("\n{word} at {line}")]);
         }
     }
     let (views, samples) = picture.hidden_views[place];
     if views > 0 {
-        text += &format!("\n{views} other views, {} samples, not shown", number::measured(samples));
+        text.extend([format!("\n{views} other views, {} samples, not shown", number::measured(samples))]);
     }
     text
 }
@@ -242,10 +243,10 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
 /// What the lines and circles mean, and what is not shown.
 fn legend(svg: &mut String, picture: &Picture, top: f64) {
     let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
-    *svg += &format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n");
+    svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
     symbols(svg, top + 19.0);
     let (y, said) = (top + 46.0, escaped(&shares(picture)));
-    *svg += &format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n");
+    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n")]);
 }
 
 fn symbols(svg: &mut String, y: f64) {
@@ -253,14 +254,16 @@ fn symbols(svg: &mut String, y: f64) {
     for (class, word) in
         [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "way to the costliest")]
     {
-        *svg += &format!("<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>");
-        *svg += &format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0);
+        svg.extend([format!(
+            "<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>"
+        )]);
+        svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0)]);
         x += 32.0 + 6.2 * word.len() as f64;
     }
     for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "made from")] {
         let head = head(x + 22.0, y, 1.0);
-        *svg += &format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>");
-        *svg += &format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0);
+        svg.extend([format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>")]);
+        svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0)]);
         x += 46.0 + 6.2 * word.len() as f64;
     }
 }
@@ -307,18 +310,7 @@ fn column(layer: usize) -> f64 {
 
 /// Text of anyone's, which cannot become markup.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
-            char if char.is_control() && char != '\n' => escaped.push('\u{fffd}'),
-            char => escaped.push(char),
-        }
-    }
-    escaped
+    let mut html = Html::default();
+    html.text(text);
+    html.finish()
 }

@@ -9,7 +9,7 @@ use super::tree::{Forest, Kind};
 use super::{dot, export};
 
 fn tensor(tensor_id: u64, base: Option<u64>, name: &str, samples: f64) -> Tensor {
-    Tensor { tensor_id, base_tensor_id: base, name: name.into(), samples, ..Tensor::default() }
+    Tensor { id: tensor_id, base_tensor_id: base, name: name.into(), samples, ..Tensor::default() }
 }
 
 fn relation(source: u64, target: u64, kind: &str) -> Relation {

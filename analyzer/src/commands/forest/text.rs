@@ -67,7 +67,7 @@ impl Page<'_> {
         let node = &self.picture.nodes[place];
         let mut title = node.tensor.name.clone();
         if node.count > 1 {
-            title += &format!(" ×{}", node.count);
+            title.extend([format!(" ×{}", node.count)]);
         }
         if let Some(shape) = &node.tensor.shape {
             title.extend([" · ", shape]);
@@ -77,7 +77,7 @@ impl Page<'_> {
         }
         let (views, samples) = self.picture.hidden_views[place];
         if views > 0 && samples <= 0.0 {
-            title += &format!(" … {}", other_views(views));
+            title.extend([format!(" … {}", other_views(views))]);
         }
         title
     }

@@ -94,10 +94,10 @@ impl Forest {
                 largest.push(f64::NEG_INFINITY);
                 self.nodes.len() - 1
             });
-            places.insert(tensor.tensor_id, place);
+            places.insert(tensor.id, place);
             let node = &mut self.nodes[place];
             node.count += 1;
-            node.tensor_ids.push(tensor.tensor_id);
+            node.tensor_ids.push(tensor.id);
             node.samples += tensor.samples;
             node.tree_samples += tensor.samples;
             node.time_ns += tensor.time_ns;
@@ -146,7 +146,7 @@ impl Forest {
 /// A number for each tensor, which those share that were made alike and whose views were: of how many, does not matter.
 fn kinds(tensors: &[Tensor]) -> Vec<usize> {
     let places: BTreeMap<u64, usize> =
-        tensors.iter().enumerate().map(|(place, tensor)| (tensor.tensor_id, place)).collect();
+        tensors.iter().enumerate().map(|(place, tensor)| (tensor.id, place)).collect();
     let mut views: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); tensors.len()];
     let mut known = BTreeMap::new();
     let mut kinds = vec![0; tensors.len()];
