@@ -1,30 +1,41 @@
 -- Lives of the largest objects
--- From the first launch that can use it to the first that cannot any more; no free: it was never freed. The others are
--- one row. Where the program has a framework that manages memory, these are its storages, else what the driver gave.
-WITH named AS (
-  SELECT storage_id, min(name) AS name FROM tensor WHERE name IS NOT NULL GROUP BY storage_id
+-- From the first launch that can use an object to the first that cannot any more, and within it from its first use to its
+-- last. patterns: what its life shows, as in `life_pattern`. The others are one row. Where the program has a framework
+-- that manages memory, these are its storages, else what the driver gave, of which no uses are known.
+WITH pattern AS (
+  SELECT storage_id, string_agg(DISTINCT pattern, ', ' ORDER BY pattern) AS patterns
+  FROM life_pattern
+  GROUP BY storage_id
 ), object AS (
   SELECT
-    coalesce(n.name, 'result of ' || o.name, 'storage ' || CAST(s.storage_id % 1099511627776 AS VARCHAR)) AS object,
-    s.device_id, s.size_bytes, s.alloc_ordinal, s.free_ordinal
-  FROM storage s
-  LEFT JOIN named n ON n.storage_id = s.storage_id
-  LEFT JOIN op o ON o.op_id = s.op_id
+    l.object, l.type, l.born_at, l.device_id, l.size_bytes, l.alloc_ordinal, l.first_use_ordinal, l.last_use_ordinal,
+    l.free_ordinal, l.use_count, l.is_live_at_peak, p.patterns
+  FROM object_life l
+  LEFT JOIN pattern p ON p.storage_id = l.storage_id
   UNION ALL
   SELECT
-    'allocation ' || CAST(allocation_id % 1099511627776 AS VARCHAR), device_id, size_bytes, alloc_ordinal, free_ordinal
+    'allocation ' || CAST(allocation_id % 1099511627776 AS VARCHAR), NULL, NULL, device_id, size_bytes, alloc_ordinal, NULL,
+    NULL, free_ordinal, NULL, NULL, NULL
   FROM device_allocation
   WHERE (SELECT count(*) FROM storage) = 0
 ), placed AS (
-  SELECT *, least($top + 1, row_number() OVER (ORDER BY size_bytes DESC, alloc_ordinal, object, device_id)) AS place
+  SELECT
+    *, least($top + 1, row_number() OVER (ORDER BY size_bytes DESC, alloc_ordinal, object, device_id, free_ordinal)) AS place
   FROM object
 )
 SELECT
   CASE WHEN place <= $top THEN max(object) ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS object,
+  CASE WHEN place <= $top THEN max(type) END AS type,
+  CASE WHEN place <= $top THEN max(born_at) END AS born_at,
   sum(size_bytes) AS size_bytes,
   CASE WHEN place <= $top THEN max(device_id) END AS device_id,
-  min(alloc_ordinal) AS alloc_ordinal,
+  CASE WHEN place <= $top THEN max(alloc_ordinal) END AS alloc_ordinal,
+  CASE WHEN place <= $top THEN max(first_use_ordinal) END AS first_use_ordinal,
+  CASE WHEN place <= $top THEN max(last_use_ordinal) END AS last_use_ordinal,
   CASE WHEN place <= $top THEN max(free_ordinal) END AS free_ordinal,
+  sum(use_count) AS uses,
+  CASE WHEN place <= $top THEN bool_or(is_live_at_peak) END AS is_live_at_peak,
+  CASE WHEN place <= $top THEN max(patterns) END AS patterns,
   (SELECT count(*) FROM launch) AS launches
 FROM placed
 GROUP BY place

@@ -60,7 +60,8 @@ impl Html {
     }
 }
 
-fn is_hidden(char: char) -> bool {
+/// Whether a character would be obeyed rather than shown.
+pub(crate) fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\t')
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -11,7 +11,7 @@ const LEVELS = { user: "Python", module: "module", op: "operator", kernel: "kern
 
 /** The nodes of the data, each with its children. */
 function tree(rows) {
-  const nodes = rows.map(([parent, level, name, costs]) => ({ parent, level, name, costs, children: [] }));
+  const nodes = rows.map(([parent, level, name, costs]) => ({ parent, level, name: plain(name), costs, children: [] }));
   for (const node of nodes) {
     node.parent = node.parent === null ? null : nodes[node.parent];
     node.parent?.children.push(node);

@@ -7,6 +7,11 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Text without what would be obeyed rather than shown: controls, marks that turn the reading direction. */
+function plain(text) {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, "\ufffd");
+}
+
 /** A measured number with about three digits that mean something; whole numbers stay whole. */
 function measured(number) {
   const size = Math.abs(number);
