@@ -33,9 +33,9 @@ use crate::output::paint::Role;
 use crate::output::progress::Progress;
 
 pub(crate) use dot::dot;
+pub(crate) use export::batch;
 pub(crate) use prune::{Choice, Picture};
-#[expect(unused_imports, reason = "the report's page draws with it")]
-pub(crate) use svg::{Place, draw};
+pub(crate) use svg::{Place, STYLE, draw};
 pub(crate) use tree::Forest;
 
 /// The queries in `sql/draw`.

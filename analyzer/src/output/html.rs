@@ -48,6 +48,12 @@ impl Html {
         self
     }
 
+    /// A picture whose drawer lets nothing of a capture become markup either.
+    pub(crate) fn drawing(&mut self, svg: &str) -> &mut Self {
+        self.0 += svg;
+        self
+    }
+
     /// Another piece of the page.
     pub(crate) fn piece(&mut self, piece: &Self) -> &mut Self {
         self.0 += &piece.0;

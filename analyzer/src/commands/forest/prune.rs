@@ -37,6 +37,13 @@ pub(crate) struct Picture {
     pub(super) most: f64,
 }
 
+impl Picture {
+    /// Whether it shows no tensor.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
+
 impl Forest {
     /// The part that a choice shows; none where no tensor is meant.
     pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {

@@ -25,13 +25,15 @@ const LEGEND: f64 = 64.0;
 /// Width that the legend needs.
 const LEGEND_WIDTH: f64 = 720.0;
 
+/// How a picture looks, in light and in dark; a page has it in its own style.
+pub(crate) const STYLE: &str = include_str!("style.css");
+
 /// Where a picture is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a file of its own.
     File,
     /// In a page, whose element `tensor-ID` a node leads to.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the report's page draws with it"))]
     Page,
 }
 
@@ -58,10 +60,10 @@ pub(crate) fn draw(picture: &Picture, place: Place) -> String {
     let space = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
     let mut svg = format!(
         "<svg{space} class=\"tf\" role=\"img\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Tensor forest</title>\n<style>\n{}</style>\n",
-        include_str!("style.css"),
+         height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Tensor forest</title>\n",
     );
     if place == Place::File {
+        svg.extend(["<style>\n", STYLE, "</style>\n"]);
         svg += "<rect class=\"tf-back\" width=\"100%\" height=\"100%\"/>\n";
     }
     for (line, passed) in lines.iter().zip(&layout.edges) {

@@ -8,6 +8,7 @@ mod ask;
 mod block;
 mod code;
 mod document;
+mod forest;
 mod json;
 mod life;
 mod paths;
@@ -64,6 +65,7 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
         };
         blocks.push(list(id, answer, layout, &anchors)?);
     }
+    blocks.extend(forest::block(asker).await?);
     blocks.extend(paths::block(&asker.answer(launches_query()?, &[]).await?)?);
     blocks.extend(code::block(&parts, &anchors));
     blocks.push(stalls::block(&stalls, &anchors)?);
@@ -88,13 +90,24 @@ const COSTS: &[(&str, Layout)] = &[
             name: "tensor",
             below: &[("type", "type"), ("op", "op"), ("born_at", "born at"), ("stalled_at", "stalled at")],
             bar: "share",
+            hidden: &[],
             is_long: true,
         },
     ),
-    ("why", Layout { caption: "Why", name: "why", below: &[], bar: "memory_share", is_long: true }),
+    (
+        "why",
+        Layout { caption: "Why", name: "why", below: &[], bar: "memory_share", hidden: &[], is_long: true },
+    ),
     (
         "kernels",
-        Layout { caption: "Kernels by samples", name: "kernel", below: &[], bar: "share", is_long: true },
+        Layout {
+            caption: "Kernels by samples",
+            name: "kernel",
+            below: &[],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
     ),
     (
         "lines",
@@ -103,17 +116,35 @@ const COSTS: &[(&str, Layout)] = &[
             name: "line",
             below: &[("forward_line", "gradient of")],
             bar: "share",
+            hidden: &[],
             is_long: true,
         },
     ),
-    ("ops", Layout { caption: "Operators by samples", name: "op", below: &[], bar: "share", is_long: true }),
+    (
+        "ops",
+        Layout {
+            caption: "Operators by samples",
+            name: "op",
+            below: &[],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
 ];
 
 /// Lists of what replays measured.
 const REPLAYED: &[(&str, Layout)] = &[
     (
         "counters",
-        Layout { caption: "Hardware counters by kernel", name: "kernel", below: &[], bar: "", is_long: true },
+        Layout {
+            caption: "Hardware counters by kernel",
+            name: "kernel",
+            below: &[],
+            bar: "",
+            hidden: &[],
+            is_long: true,
+        },
     ),
     (
         "replays",
@@ -122,6 +153,7 @@ const REPLAYED: &[(&str, Layout)] = &[
             name: "outcome",
             below: &[("reason", "because"), ("kernel", "kernel")],
             bar: "share",
+            hidden: &[],
             is_long: false,
         },
     ),
@@ -129,8 +161,14 @@ const REPLAYED: &[(&str, Layout)] = &[
 
 /// What is known: the first section of every report.
 fn coverage(answer: &Answer) -> Outcome<Block> {
-    let layout =
-        Layout { caption: "Coverage", name: "known", below: &[("detail", "")], bar: "", is_long: false };
+    let layout = Layout {
+        caption: "Coverage",
+        name: "known",
+        below: &[("detail", "")],
+        bar: "",
+        hidden: &[],
+        is_long: false,
+    };
     list("coverage", answer, &layout, &Anchors::new())
 }
 
@@ -148,6 +186,7 @@ fn losses(answer: &Answer) -> Outcome<Block> {
         name: "reason",
         below: &[("detail", "such as")],
         bar: "",
+        hidden: &[],
         is_long: false,
     };
     block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Anchors::new())?);

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::block::Block;
 use super::json::embedded;
+use crate::commands::forest::STYLE as FOREST_STYLE;
 use crate::commands::source::STYLE as CODE_STYLE;
 use crate::output::html::Html;
 
@@ -67,7 +68,10 @@ fn head(html: &mut Html, subject: &Subject, nonce: &str) {
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.capture);
     html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
-    html.markup(CODE_STYLE).markup(include_str!("page.css")).markup("</style>\n</head>\n<body>\n");
+    html.markup(CODE_STYLE)
+        .markup(FOREST_STYLE)
+        .markup(include_str!("page.css"))
+        .markup("</style>\n</head>\n<body>\n");
     html.markup("<a class=\"skip\" href=\"#coverage\">to the report</a>\n");
 }
 

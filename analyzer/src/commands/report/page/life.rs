@@ -15,6 +15,9 @@ const WIDTH: f64 = 1000.0;
 /// Its height.
 const HEIGHT: f64 = 120.0;
 
+/// The least part of a picture that can be seen.
+const LEAST_WIDTH: f64 = 0.003;
+
 /// Bytes in use in one stretch of launches.
 #[derive(Clone, Debug, Deserialize)]
 struct Stretch {
@@ -30,10 +33,15 @@ struct Stretch {
 #[derive(Clone, Debug, Deserialize)]
 struct Object {
     object: Option<String>,
+    r#type: Option<String>,
+    born_at: Option<String>,
     size_bytes: f64,
-    device_id: Option<i64>,
-    alloc_ordinal: u64,
+    /// None where it is a remainder: several objects.
+    alloc_ordinal: Option<u64>,
+    first_use_ordinal: Option<u64>,
+    last_use_ordinal: Option<u64>,
     free_ordinal: Option<u64>,
+    patterns: Option<String>,
     launches: u64,
 }
 
@@ -96,36 +104,65 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
 }
 
-/// A bar from birth to death for each object.
+/// What the parts of a life look like.
+const LEGEND: &str = "<ul class=\"legend\">\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from its first use to its last</li></ul>\n";
+
+/// A bar from birth to death for each object, and in it one from its first use to its last.
 fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
-    html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n<ul class=\"legend\"><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>freed</li><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>never freed</li></ul>\n<ul class=\"lives\">\n");
+    html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
+    html.markup("<ul class=\"lives\">\n");
     for object in objects {
-        let last = object.launches.max(1) as f64;
-        let (begin, end) =
-            (object.alloc_ordinal as f64 / last, object.free_ordinal.map_or(1.0, |free| free as f64 / last));
-        let is_rest = object.device_id.is_none();
         let name = object.object.as_deref().unwrap_or("(unnamed)");
         html.markup("<li><span class=\"name\">").text(name).markup("</span><span class=\"n\">");
         html.text(&bytes(object.size_bytes)).markup("</span>");
-        if is_rest {
-            html.markup("</li>\n");
-            continue;
+        if let Some(born) = object.alloc_ordinal {
+            life(html, object, born);
         }
-        let free = object
-            .free_ordinal
-            .map_or_else(|| "never freed".to_owned(), |free| format!("freed at {}", grouped(free.into())));
-        let said = format!("allocated at launch {}, {free}", grouped(object.alloc_ordinal.into()));
-        html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
-            .text(&said)
-            .markup("\"><title>")
-            .text(&said);
-        html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
-        html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" }).markup("\" x=\"");
-        html.percent(begin)
-            .markup("\" width=\"")
-            .percent((end - begin).max(0.004))
-            .markup("\" height=\"12\"/></svg></li>\n");
+        html.markup("</li>\n");
     }
     html.markup("</ul>\n");
+}
+
+fn life(html: &mut Html, object: &Object, born: u64) {
+    let last = object.launches.max(1) as f64;
+    let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
+    let begin = born as f64 / last;
+    let said = said(object, born);
+    html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
+        .text(&said)
+        .markup("\"><title>")
+        .text(&said);
+    html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
+    html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" })
+        .markup("\" x=\"")
+        .percent(begin);
+    html.markup("\" width=\"").percent((end - begin).max(LEAST_WIDTH)).markup("\" height=\"12\"/>");
+    if let (Some(first), Some(after)) = (object.first_use_ordinal, object.last_use_ordinal) {
+        let (first, after) = (first as f64 / last, after as f64 / last);
+        html.markup("<rect class=\"used\" x=\"").percent(first).markup("\" width=\"");
+        html.percent((after - first).max(LEAST_WIDTH)).markup("\" y=\"4\" height=\"4\"/>");
+    }
+    html.markup("</svg>");
+    let facts = [&object.r#type, &object.born_at, &object.patterns];
+    let facts: Vec<&str> = facts.into_iter().flatten().map(String::as_str).collect();
+    if !facts.is_empty() {
+        html.markup("<span class=\"dim small\">").text(&facts.join(" · ")).markup("</span>");
+    }
+}
+
+/// A life in words.
+fn said(object: &Object, born: u64) -> String {
+    let at = |ordinal: u64| grouped(ordinal.into());
+    let used = match (object.first_use_ordinal, object.last_use_ordinal) {
+        (Some(first), Some(after)) => format!(", used from {} to before {}", at(first), at(after)),
+        _ => String::new(),
+    };
+    let freed = object
+        .free_ordinal
+        .map_or_else(|| "never freed".to_owned(), |free| format!("freed before {}", at(free)));
+    format!("allocated before launch {}{used}, {freed}", at(born))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow::array::{Array as _, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, UInt64Type};
 use arrow::error::ArrowError;
@@ -23,6 +23,8 @@ pub(super) struct Layout {
     pub(super) below: &'static [(&'static str, &'static str)],
     /// The column with bars.
     pub(super) bar: &'static str,
+    /// Columns that are not shown.
+    pub(super) hidden: &'static [&'static str],
     /// Whether rows are as many as to be searched and sorted.
     pub(super) is_long: bool,
 }
@@ -35,8 +37,10 @@ struct Column {
     numbers: Vec<Option<f64>>,
 }
 
-/// The column whose kernels have anchors; it is not shown.
+/// The column of kernels, to whose anchors names lead; it is not shown.
 const FUNCTION: &str = "function_id";
+/// The column of tensors, whose rows are anchors; it is not shown.
+const TENSOR: &str = "tensor_id";
 
 /// Bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
@@ -52,8 +56,9 @@ pub(super) fn kernel_anchor(function: u64) -> String {
 /// A table of the rows; kernels are links where the page has more of them.
 pub(super) fn table(rows: &[RecordBatch], layout: &Layout, anchors: &Anchors) -> Outcome<Html> {
     let columns = columns(rows).map_err(arrow_failure)?;
-    let functions = functions(rows).map_err(arrow_failure)?;
-    let picture = Picture { columns: &columns, functions: &functions, layout, anchors };
+    let functions = numbers(rows, FUNCTION).map_err(arrow_failure)?;
+    let tensors = numbers(rows, TENSOR).map_err(arrow_failure)?;
+    let picture = Picture { columns: &columns, functions: &functions, tensors: &tensors, layout, anchors };
     let mut html = Html::default();
     html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"").text(layout.caption);
     html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
@@ -73,6 +78,7 @@ pub(super) fn table(rows: &[RecordBatch], layout: &Layout, anchors: &Anchors) ->
 struct Picture<'a> {
     columns: &'a [Column],
     functions: &'a [Option<u64>],
+    tensors: &'a [Option<u64>],
     layout: &'a Layout,
     anchors: &'a Anchors,
 }
@@ -84,7 +90,10 @@ impl Picture<'_> {
         let first = [self.layout.bar, self.layout.name];
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
         let others = self.columns.iter().filter(move |column| {
-            column.name != FUNCTION && !first.contains(&column.name.as_str()) && !is_below(&column.name)
+            ![FUNCTION, TENSOR].contains(&column.name.as_str())
+                && !self.layout.hidden.contains(&column.name.as_str())
+                && !first.contains(&column.name.as_str())
+                && !is_below(&column.name)
         });
         first.into_iter().filter_map(named).chain(others)
     }
@@ -106,10 +115,14 @@ impl Picture<'_> {
     }
 
     fn row(&self, html: &mut Html, row: usize) {
+        html.markup("<tr");
+        if let Some(tensor) = self.tensors.get(row).copied().flatten() {
+            html.markup(" id=\"tensor-").text(&tensor.to_string()).markup("\"");
+        }
         html.markup(match (self.is_rest(row), self.is_flaw(row)) {
-            (true, _) => "<tr class=\"rest\">",
-            (_, true) => "<tr class=\"flaw\">",
-            _ => "<tr>",
+            (true, _) => " class=\"rest\">",
+            (_, true) => " class=\"flaw\">",
+            _ => ">",
         });
         for column in self.ordered() {
             if column.name == self.layout.name {
@@ -196,17 +209,14 @@ fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {
     Ok(columns)
 }
 
-/// The kernels of rows, exactly.
-fn functions(rows: &[RecordBatch]) -> Result<Vec<Option<u64>>, ArrowError> {
-    let mut functions = Vec::new();
+/// A column of identities, exactly.
+fn numbers(rows: &[RecordBatch], name: &str) -> Result<Vec<Option<u64>>, ArrowError> {
+    let mut numbers = Vec::new();
     for batch in rows {
-        if let Some(array) = batch.column_by_name(FUNCTION) {
+        if let Some(array) = batch.column_by_name(name) {
             let array = cast(array, &DataType::UInt64)?;
-            functions.extend((0..array.len()).map(|row| {
-                let array = array.as_primitive::<UInt64Type>();
-                array.is_valid(row).then(|| array.value(row))
-            }));
+            numbers.extend(array.as_primitive::<UInt64Type>().iter());
         }
     }
-    Ok(functions)
+    Ok(numbers)
 }
