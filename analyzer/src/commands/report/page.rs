@@ -25,6 +25,7 @@ use self::document::Subject;
 use self::table::{Anchors, Layout, table};
 use crate::args::Report;
 use crate::commands::answer::Answer;
+use crate::commands::section;
 use crate::commands::tree::launches_query;
 use crate::exit::Outcome;
 use crate::output::shorten::printable;
@@ -58,6 +59,10 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
 
     let mut blocks = vec![coverage(&asker.ask("report", "coverage", &top).await?)?];
     blocks.push(losses(&asker.ask("report", "losses", &top).await?)?);
+    // It comes with the view that it asks.
+    if let Some(findings) = section::sections("report", &["findings"]).into_iter().next() {
+        blocks.push(list("findings", &asker.answer(findings, &top).await?, &FINDINGS, &anchors)?);
+    }
     for (id, layout) in COSTS {
         let answer = match *id {
             "kernels" => &kernels,
@@ -80,6 +85,16 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     }
     Ok(blocks)
 }
+
+/// What to change, by what that saves.
+const FINDINGS: Layout = Layout {
+    caption: "Findings by what a fix saves at most",
+    name: "sentence",
+    below: &[("advice", "→"), ("finding", "kind")],
+    bar: "saving_share",
+    hidden: &[],
+    is_long: true,
+};
 
 /// Lists of what costs most.
 const COSTS: &[(&str, Layout)] = &[
