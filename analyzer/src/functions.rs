@@ -2,6 +2,7 @@
 
 mod hex;
 mod lane_count;
+mod path_match;
 mod poisson;
 mod shape;
 
@@ -14,6 +15,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         ScalarUDF::from(hex::Hex::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),
+        ScalarUDF::from(path_match::PathMatch::default()),
         ScalarUDF::from(poisson::Poisson::low()),
         ScalarUDF::from(poisson::Poisson::high()),
         ScalarUDF::from(shape::Shape::default()),

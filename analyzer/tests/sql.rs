@@ -12,6 +12,8 @@ mod blame;
 mod counters;
 #[path = "sql/dice.rs"]
 mod dice;
+#[path = "sql/finding.rs"]
+mod finding;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/redact.rs"]
@@ -160,6 +162,8 @@ fn views_never_sort() {
     for view in open("tiny", folder.path()).library().unwrap() {
         let sql =
             view.sql.lines().filter(|line| !line.trim().starts_with("--")).collect::<Vec<_>>().join("\n");
+        // Queries that a view gives as text may sort.
+        let sql = sql.split('\'').step_by(2).collect::<String>();
         let last = sql.rsplit(')').next().unwrap_or_default();
         assert!(!last.contains("ORDER BY") && !last.contains("LIMIT"), "`{}` sorts", view.name);
         assert!(sql.lines().count() <= 150, "`{}` is too long", view.name);
@@ -167,8 +171,9 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 9] =
-    ["base", "tensor", "stall", "cost", "forest", "life", "replay", "counter", "coverage"];
+const PACKAGES: [&str; 12] = [
+    "base", "tensor", "stall", "cost", "forest", "life", "replay", "counter", "kernel", "path", "coverage", "finding",
+];
 
 #[test]
 fn packages_build_on_each_other_in_one_direction() {

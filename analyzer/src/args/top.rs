@@ -11,6 +11,7 @@ use super::list::ListFormat;
 #[command(after_help = examples(&[
     ("stallmap top tensors train.stallmap", "the ten tensors that were waited for most, and the others together"),
     ("stallmap top kernels train.stallmap -n 30 --sort launches", "the kernels launched most"),
+    ("stallmap top findings train.stallmap", "what is inefficient, and what to change, by what that saves"),
     ("stallmap top lines train.stallmap --format csv", "for programs: nothing is shortened"),
     ("stallmap top ops train.stallmap --sql", "the query behind it, to run or to change"),
 ]))]
@@ -24,9 +25,9 @@ pub(crate) struct Top {
     /// Rows; the others are summed up in one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,
-    /// What makes a row costly
-    #[arg(long, value_enum, value_name = "METRIC", default_value_t = TopSort::Samples)]
-    pub(crate) sort: TopSort,
+    /// What makes a row costly; without a word samples, and of findings what a fix saves
+    #[arg(long, value_enum, value_name = "METRIC")]
+    pub(crate) sort: Option<TopSort>,
     /// How to print
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
@@ -50,6 +51,9 @@ pub(crate) enum Ranked {
     /// Kernels over all their launches
     #[value(alias = "kernel")]
     Kernels,
+    /// What is inefficient, and what to change
+    #[value(alias = "finding")]
+    Findings,
 }
 
 /// What makes a row costly.
@@ -66,4 +70,6 @@ pub(crate) enum TopSort {
     /// Launches
     #[value(alias = "count")]
     Launches,
+    /// Of findings: samples that a fix saves at most
+    Saving,
 }

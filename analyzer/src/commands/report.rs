@@ -22,7 +22,7 @@ const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
 const ORDER: &[&str] =
-    &["coverage", "losses", "tensors", "why", "kernels", "lines", "ops", "counters", "replays"];
+    &["coverage", "losses", "findings", "tensors", "why", "kernels", "lines", "ops", "counters", "replays"];
 /// Sections that are printed where they have rows, or where somebody asks for them.
 const OPTIONAL: &[&str] = &["counters", "replays"];
 

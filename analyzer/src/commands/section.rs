@@ -27,6 +27,14 @@ impl Section {
         self.comment().skip(1).filter(|line| !line.is_empty())
     }
 
+    /// What is said where it has no rows.
+    pub(super) fn nothing(self) -> &'static str {
+        match self.name {
+            "findings" => "(nothing was found; without samples nothing can be)",
+            _ => "(nothing of this kind was recorded)",
+        }
+    }
+
     /// The query with a value for each parameter, as a user can run it.
     pub(super) fn sql(self, parameters: &[(&str, u64)]) -> String {
         let text = self.text.trim_end().trim_end_matches(';').to_owned();

@@ -1,4 +1,4 @@
-//! `stallmap top`: the costliest tensors, ops, lines or kernels, and the others together.
+//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the others together.
 
 use std::path::Path;
 
@@ -19,7 +19,10 @@ use crate::output::value::Look;
 use crate::output::{self, written};
 
 /// The queries of `sql/top`, one for each thing to rank.
-const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels"];
+const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels", "findings"];
+/// Columns of findings that are for programs.
+const UNSHOWN: &[&str] =
+    &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
 
 /// Prints the list, or its query.
 pub(super) fn run(args: &Top) -> Outcome {
@@ -51,6 +54,7 @@ fn section(what: Ranked) -> Outcome<Section> {
         Ranked::Ops => "ops",
         Ranked::Lines => "lines",
         Ranked::Kernels => "kernels",
+        Ranked::Findings => "findings",
     };
     section::sections("top", ORDER)
         .into_iter()
@@ -59,16 +63,25 @@ fn section(what: Ranked) -> Outcome<Section> {
 }
 
 /// The column of the views that a metric stands for.
-fn column(what: Ranked, sort: TopSort) -> Outcome<&'static str> {
+fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
+    let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
-        (Ranked::Tensors, TopSort::Launches) => Err(Failure::message(USAGE, "tensors have no launches")
-            .hint("sort them by samples, memory_samples or time".to_owned())),
+        (Ranked::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
+        (Ranked::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
+            wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
+        }
+        (_, Some(TopSort::Saving)) => {
+            wrong("only findings save something", "stallmap top findings ranks them")
+        }
+        (Ranked::Tensors, Some(TopSort::Launches)) => {
+            wrong("tensors have no launches", "sort them by samples, memory_samples or time")
+        }
         // All of them share one whole.
-        (Ranked::Tensors, TopSort::MemorySamples) => Ok("memory_share"),
-        (_, TopSort::Samples) => Ok("samples"),
-        (_, TopSort::MemorySamples) => Ok("memory_samples"),
-        (_, TopSort::Time) => Ok("estimated_ns"),
-        (_, TopSort::Launches) => Ok("launch_count"),
+        (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
+        (_, None | Some(TopSort::Samples)) => Ok("samples"),
+        (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),
+        (_, Some(TopSort::Time)) => Ok("estimated_ns"),
+        (_, Some(TopSort::Launches)) => Ok("launch_count"),
     }
 }
 
@@ -78,9 +91,12 @@ fn show(args: &Top, section: Section, rows: &[RecordBatch]) -> Outcome<()> {
     for line in section.doc() {
         heading += &(canvas.paint.text(Role::Dim, line) + "\n");
     }
-    let table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
-        return output::print(&(heading + "(nothing of this kind was recorded)\n"));
+        return output::print(&(heading + section.nothing() + "\n"));
+    }
+    if args.what == Ranked::Findings {
+        table = table.without(UNSHOWN).advice("sentence", "advice", canvas);
     }
     output::print(&heading)?;
     written(table.draw(&mut output::stdout(), canvas))?;

@@ -14,6 +14,8 @@ use super::value::{self, Look};
 
 /// Between columns.
 const GAP: &str = "  ";
+/// Before advice.
+const ARROW: &str = "→ ";
 /// No column that can be shortened becomes narrower than this,
 const NARROWEST: usize = 12;
 /// or than this where there is another way.
@@ -308,6 +310,26 @@ weight         1,234  model.py:10
 (no tensor)        5  -
 ";
         check(&table(), None, expected);
+    }
+
+    #[test]
+    fn advice_stands_below_its_sentence() {
+        let rows = vec![
+            ["unit", "It is slow and it is long.", "Make it fast and make it short."].map(str::to_owned),
+            ["(1 other)", "It is slow.", "-"].map(str::to_owned),
+        ];
+        let canvas = Canvas { width: Some(51), paint: Paint::PLAIN };
+        let table =
+            Table::of_text(["finding", "sentence", "advice"], rows).advice("sentence", "advice", canvas);
+        let expected = "\
+finding    sentence
+─────────  ─────────────────────────────────
+unit       It is slow and it is long.
+           → Make it fast and make it short.
+(1 other)  It is slow.
+";
+        check(&table, canvas.width, expected);
+        assert_eq!(table.without(&["finding"]).columns.len(), 1);
     }
 
     #[test]

@@ -73,6 +73,11 @@ snapshot!(top_tensors, "inference_views", ["top", "tensors", VIEWS, "-n", "2"]);
 snapshot!(top_kernels, "transformer_step", ["top", "kernels", STEP, "-n", "3", "--sort", "launches"]);
 snapshot!(top_lines, "inference_views", ["top", "lines", "tiny.stallmap", "-n", "1", "--format", "csv"]);
 snapshot!(top_sql, "inference_views", ["top", "ops", VIEWS, "--sql", "-n", "3", "--sort", "time"]);
+snapshot!(top_findings, "inference_views", ["top", "findings", VIEWS, "-n", "2"]);
+snapshot!(top_findings_csv, "inference_views", ["top", "findings", VIEWS, "-n", "1", "--format", "csv"]);
+snapshot!(top_findings_of_little, "inference_views", ["top", "findings", "tiny.stallmap"]);
+snapshot!(top_findings_by_launches, "inference_views", ["top", "findings", VIEWS, "--sort", "launches"]);
+snapshot!(report_findings, "transformer_step", ["report", STEP, "--section", "findings", "--top", "5"]);
 snapshot!(top_unknown, "inference_views", ["top", "tensros", VIEWS]);
 snapshot!(top_tensors_by_launches, "inference_views", ["top", "tensors", VIEWS, "--sort", "launches"]);
 
@@ -143,6 +148,46 @@ fn queries_that_are_printed_give_the_rows() {
     let asked = place.run_with_input(&["sql", VIEWS, "--format", "json"], &query.stdout);
     let tree = place.run(&["tree", VIEWS, "--format", "json"]);
     check(sum(&asked, "samples"), sum(&tree, "self_samples"), "the query of the tree");
+}
+
+/// What rows of the view and of the tree must have in common, sorted.
+fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec<String> {
+    let text = |row: &serde_json::Map<String, serde_json::Value>| {
+        let [level, name, samples, own] = columns.map(|column| row[column].clone());
+        format!(
+            "{level} {name} {} {}",
+            samples.as_f64().unwrap_or_default(),
+            own.as_f64().unwrap_or_default()
+        )
+    };
+    let named =
+        |row: &&serde_json::Map<String, serde_json::Value>| row["name"].as_str().is_some_and(&is_named);
+    let mut totals: Vec<String> = rows(ran).iter().filter(named).map(text).collect();
+    totals.sort();
+    totals
+}
+
+#[test]
+fn the_views_of_call_paths_have_the_totals_of_the_tree() {
+    let levels = ["--by", "python,forward,module,op,kernel", "--format", "json"];
+    // What lacks a level is in parentheses in the tree, and left out in the views.
+    let is_named = |name: &str| name != "all launches" && !name.starts_with('(');
+    let directions = [
+        ("inference_views", "--top-down", "path_top_down"),
+        ("inference_views", "--bottom-up", "path_bottom_up"),
+        ("transformer_step", "--flat", "path_flat"),
+    ];
+    for (capture, direction, view) in directions {
+        let place = place(capture);
+        let path = format!("{capture}.stallmap");
+        let tree = place.run(&[&["tree", &path, direction], &levels[..]].concat());
+        let query = format!("SELECT * FROM {view}");
+        let view = place.run(&["sql", &path, "--format", "json", "-c", &query]);
+        let of_tree = totals(&tree, ["kind", "name", "samples", "self_samples"], is_named);
+        let of_view = totals(&view, ["level", "name", "samples", "own_samples"], is_named);
+        assert!(of_tree.len() > 10);
+        assert_eq!(of_tree, of_view, "{direction}");
+    }
 }
 
 #[test]

@@ -20,7 +20,8 @@ pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: 
             written(writeln!(out))?;
         }
         written(heading(out, canvas, subject, answer))?;
-        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?.prose("why", canvas);
+        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+        let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;
         }
@@ -48,7 +49,7 @@ fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) 
     for line in answer.section.doc() {
         writeln!(out, "{}", paint.text(Role::Dim, line))?;
     }
-    if is_empty { writeln!(out, "(nothing of this kind was recorded)") } else { Ok(()) }
+    if is_empty { writeln!(out, "{}", answer.section.nothing()) } else { Ok(()) }
 }
 
 fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {

@@ -1,0 +1,206 @@
+//! `path_match(names, pattern)`: whether a call path is one that a pattern with wildcards means.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, AsArray, BooleanArray, ListArray};
+use arrow::datatypes::{DataType, Field};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use regex::Regex;
+
+static DOC: LazyLock<Documentation> = LazyLock::new(|| {
+    let description = "Whether a path of names is one that the pattern means, from its first name to its last. A pattern is made of \
+         steps with -> between them: . is one name, * any number of them, + one or more, /text/ one that the regular \
+         expression is found in, anything else one that contains it.";
+    Documentation::builder(DocSection::default(), description, "path_match(names, pattern)")
+        .with_argument("names", "The names of the path, outermost first, as in call_path.")
+        .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
+        .with_sql_example(
+            "SELECT * FROM call_path WHERE path_match(names, '* -> Attention.forward -> * -> aten:: -> .')",
+        )
+        .build()
+});
+
+/// The function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct PathMatch(Signature);
+
+impl Default for PathMatch {
+    fn default() -> Self {
+        let names = DataType::List(Field::new_list_field(DataType::Utf8, true).into());
+        Self(Signature::exact(vec![names, DataType::Utf8], Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for PathMatch {
+    fn name(&self) -> &'static str {
+        "path_match"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let (paths, patterns) = (arrays[0].as_list::<i32>(), arrays[1].as_string::<i32>());
+        let mut matches = Vec::with_capacity(paths.len());
+        // Nearly always one pattern is for all rows.
+        let mut last: Option<(&str, Pattern)> = None;
+        for row in 0..paths.len() {
+            if paths.is_null(row) || patterns.is_null(row) {
+                matches.push(None);
+                continue;
+            }
+            let text = patterns.value(row);
+            if last.as_ref().is_none_or(|(known, _)| *known != text) {
+                last = Some((text, Pattern::parse(text)?));
+            }
+            matches.push(last.as_ref().map(|(_, pattern)| pattern.is_match(&names(paths, row))));
+        }
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(matches))))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&DOC)
+    }
+}
+
+fn names(paths: &ListArray, row: usize) -> Vec<String> {
+    paths.value(row).as_string::<i32>().iter().map(|name| name.unwrap_or_default().to_owned()).collect()
+}
+
+/// The steps of a pattern.
+#[derive(Debug)]
+struct Pattern(Vec<Step>);
+
+/// What one step of a pattern means.
+#[derive(Debug)]
+enum Step {
+    /// One name, whatever it is.
+    One,
+    /// Any number of names.
+    Any,
+    /// One name that contains a text.
+    Text(String),
+    /// One name that a regular expression is found in.
+    Regex(Regex),
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self> {
+        let mut steps = Vec::new();
+        for word in text.split("->").map(str::trim) {
+            match word {
+                "." => steps.push(Step::One),
+                "*" => steps.push(Step::Any),
+                "+" => steps.extend([Step::One, Step::Any]),
+                "" => return Err(wrong(text, "a step is empty; * is any number of names")),
+                _ => steps.push(Step::named(text, word)?),
+            }
+        }
+        Ok(Self(steps))
+    }
+
+    /// Whether all of a path is meant. Time is steps by names, whatever they are.
+    fn is_match(&self, names: &[String]) -> bool {
+        // reached[n]: the steps so far mean the first n names.
+        let mut reached = vec![false; names.len() + 1];
+        reached[0] = true;
+        for step in &self.0 {
+            let mut next = vec![false; names.len() + 1];
+            next[0] = matches!(step, Step::Any) && reached[0];
+            for (place, name) in names.iter().enumerate() {
+                next[place + 1] = match step {
+                    Step::Any => reached[place + 1] || next[place],
+                    step => reached[place] && step.is_name(name),
+                };
+            }
+            reached = next;
+        }
+        reached.last().copied().unwrap_or_default()
+    }
+}
+
+impl Step {
+    fn named(pattern: &str, word: &str) -> Result<Self> {
+        let Some(regex) = word.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) else {
+            return Ok(Self::Text(word.to_owned()));
+        };
+        Regex::new(regex).map(Self::Regex).map_err(|error| wrong(pattern, &error.to_string()))
+    }
+
+    fn is_name(&self, name: &str) -> bool {
+        match self {
+            Self::One | Self::Any => true,
+            Self::Text(text) => name.contains(text.as_str()),
+            Self::Regex(regex) => regex.is_match(name),
+        }
+    }
+}
+
+fn wrong(pattern: &str, reason: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("the pattern `{pattern}` of path_match is wrong: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(pattern: &str, path: &str) -> bool {
+        let names: Vec<String> = path.split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Pattern::parse(pattern).is_ok_and(|pattern| pattern.is_match(&names))
+    }
+
+    #[test]
+    fn wildcards_mean_what_they_mean_in_hatchet() {
+        assert!(matches(". -> . -> .", "main step add"));
+        assert!(!matches(". -> .", "main step add"));
+        assert!(matches("*", "") && matches("*", "main step add"));
+        assert!(!matches("+", "") && matches("+", "main") && matches("+", "main step add"));
+        assert!(matches("main -> * -> add", "main add") && matches("main -> * -> add", "main a b add"));
+        assert!(!matches("main -> + -> add", "main add") && matches("main -> + -> add", "main a add"));
+        assert!(matches("* -> ste -> *", "main step add") && !matches("* -> ste", "main step add"));
+        assert!(matches("* -> /^a.d$/", "main step add") && !matches("* -> /^a$/", "main step add"));
+    }
+
+    #[test]
+    fn a_wrong_pattern_says_what_is_wrong() {
+        for pattern in ["", "a -> -> b", "/(/"] {
+            let error = Pattern::parse(pattern).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{pattern}`")), "{error}");
+        }
+    }
+
+    /// The same by trying every split: slow, and plainly right.
+    fn is_match_slowly(steps: &[Step], names: &[String]) -> bool {
+        match (steps.split_first(), names.split_first()) {
+            (None, rest) => rest.is_none(),
+            (Some((Step::Any, others)), rest) => {
+                is_match_slowly(others, names) || rest.is_some_and(|(_, names)| is_match_slowly(steps, names))
+            }
+            (Some(_), None) => false,
+            (Some((step, others)), Some((name, rest))) => step.is_name(name) && is_match_slowly(others, rest),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn matching_agrees_with_trying_every_split(
+            words in prop::collection::vec(prop::sample::select(vec![".", "*", "+", "a", "b"]), 1..6),
+            names in prop::collection::vec(prop::sample::select(vec!["a", "b", "ab"]), 0..7),
+        ) {
+            let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+            let pattern = Pattern::parse(&words.join(" -> ")).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert_eq!(pattern.is_match(&names), is_match_slowly(&pattern.0, &names));
+        }
+    }
+}

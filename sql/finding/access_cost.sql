@@ -1,0 +1,110 @@
+-- What memory stalls one instruction caused by what it accessed of one target, in one launch, with how well it
+-- accesses.
+--
+-- The rows are the charges of `stall_charge` to instructions that access memory, with their accesses beside them, where
+-- these were recorded. Sectors are units of 32 bytes, distinct in each warp request.
+CREATE VIEW access_cost (
+  -- The launch.
+  kernel_id,
+  -- The kernel.
+  kernel_function_id,
+  -- The function that holds the instruction: the kernel, or one that it calls.
+  function_id,
+  -- The instruction that was waited for.
+  pc,
+  -- Which memory it accesses: global, local, shared and others, as in `instruction`; null where the code is not read.
+  memory_space,
+  -- What it does: read, write, atomic, reduction and others, as in `instruction`.
+  memory_kind,
+  -- What the lanes belong to, as in `stall_charge`.
+  target,
+  -- Its tensor_id, storage_id or allocation_id.
+  object_id,
+  -- The tensor.
+  tensor_id,
+  -- Samples charged.
+  samples,
+  -- Estimated time that they stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- Warp requests to the target; null where accesses were not recorded.
+  request_count,
+  -- Sectors that they touch.
+  sectors,
+  -- The fewest that could hold the bytes.
+  ideal_sectors,
+  -- The most frequent class of the instruction's requests: unit, broadcast, strided, gather.
+  class,
+  -- Part of its requests that are of unit stride and do not begin on a sector.
+  misaligned_share,
+  -- Bytes from lane to lane in its requests, most often; null where lanes are irregular.
+  stride_bytes,
+  -- Bytes of a stride that the instructions of its function with this stride access together, in this launch and
+  -- target: as much as the stride, and no byte between is left out, though each alone leaves some.
+  covered_bytes
+) AS
+WITH charged AS (
+  SELECT
+    run_id, kernel_id, producer_function_id AS function_id, producer_pc AS pc, CAST(target AS VARCHAR) AS target,
+    coalesce(tensor_id, storage_id, allocation_id) AS object_id, tensor_id, sum(samples) AS samples
+  FROM stall_charge
+  WHERE is_memory AND producer_pc IS NOT NULL
+  GROUP BY run_id, kernel_id, producer_function_id, producer_pc, target, coalesce(tensor_id, storage_id, allocation_id),
+    tensor_id
+), timed AS (
+  SELECT
+    c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id,
+    sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS estimated_ns
+  FROM charged c
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
+  GROUP BY c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id
+), touched AS (
+  SELECT
+    kernel_id, function_id, pc, CAST(kind AS VARCHAR) AS kind, CAST(target AS VARCHAR) AS target,
+    coalesce(tensor_id, storage_id, allocation_id) AS object_id,
+    CAST(sum(request_count) AS DOUBLE) AS request_count, CAST(sum(sectors) AS DOUBLE) AS sectors,
+    CAST(sum(ideal_sectors) AS DOUBLE) AS ideal_sectors
+  FROM pc_tensor_part
+  GROUP BY kernel_id, function_id, pc, kind, target, coalesce(tensor_id, storage_id, allocation_id)
+), strided AS (
+  SELECT
+    kernel_id, function_id, pc, abs(stride_bytes) AS stride_bytes, access_bytes,
+    CASE
+      WHEN stride_bytes IS NULL THEN 'gather' WHEN stride_bytes = 0 THEN 'broadcast'
+      WHEN abs(stride_bytes) = access_bytes THEN 'unit' ELSE 'strided'
+    END AS class,
+    count(*) AS requests,
+    sum(CASE WHEN abs(stride_bytes) = access_bytes AND address % 32 <> 0 THEN 1 ELSE 0 END) AS misaligned
+  FROM memory_access
+  GROUP BY kernel_id, function_id, pc, abs(stride_bytes), access_bytes,
+    CASE
+      WHEN stride_bytes IS NULL THEN 'gather' WHEN stride_bytes = 0 THEN 'broadcast'
+      WHEN abs(stride_bytes) = access_bytes THEN 'unit' ELSE 'strided'
+    END
+), pattern AS (
+  SELECT
+    kernel_id, function_id, pc,
+    first_value(class ORDER BY requests DESC, class) AS class,
+    first_value(stride_bytes ORDER BY requests DESC, class) AS stride_bytes,
+    first_value(access_bytes ORDER BY requests DESC, class) AS access_bytes,
+    sum(misaligned) / CAST(sum(requests) AS DOUBLE) AS misaligned_share
+  FROM strided
+  GROUP BY kernel_id, function_id, pc
+), accessed AS (
+  SELECT
+    t.*, p.class, p.misaligned_share, p.stride_bytes,
+    sum(p.access_bytes) OVER (
+      PARTITION BY t.kernel_id, t.function_id, t.kind, t.target, t.object_id, p.stride_bytes
+    ) AS covered_bytes
+  FROM touched t
+  LEFT JOIN pattern p ON p.kernel_id = t.kernel_id AND p.function_id = t.function_id AND p.pc = t.pc
+)
+SELECT
+  c.kernel_id, l.function_id, c.function_id, c.pc, i.memory_space, i.memory_kind, c.target, c.object_id, c.tensor_id,
+  c.samples, c.estimated_ns, t.request_count, t.sectors, t.ideal_sectors, t.class, t.misaligned_share,
+  t.stride_bytes, t.covered_bytes
+FROM timed c
+JOIN launch l ON l.kernel_id = c.kernel_id
+LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
+LEFT JOIN accessed t
+  ON t.kernel_id = c.kernel_id AND t.function_id = c.function_id AND t.pc = c.pc AND t.target = c.target
+  AND t.object_id = c.object_id

@@ -1,0 +1,70 @@
+-- One inefficiency: what is inefficient, where, what it costs, what to change, and how to see it.
+--
+-- Each kind has a view of its own, where its rule, its thresholds and the formula of what a fix saves stand. `samples`
+-- are a part of the samples taken, and `saving_samples` an upper bound: that of a fix which does away with all of it.
+-- Two findings can speak of the same samples, so that neither is ever added up. Rank by `saving_samples`.
+CREATE VIEW finding (
+  -- The kind: a word.
+  finding,
+  -- What it is about: a tensor in a kernel, a kernel, a line, an op.
+  subject,
+  -- What is inefficient, where, and what it costs.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel; null where there are several.
+  kernel,
+  -- The innermost user line around its launches; in backward, the line whose gradient this is, with (grad); null where
+  -- there are several, or none is known.
+  line,
+  -- The op; null where there are several, or none is known.
+  op,
+  -- The tensor; null where it is about none.
+  tensor_id,
+  -- Samples that it costs; 0 where samples cannot tell.
+  samples,
+  -- Their part of all samples.
+  share,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Their part of all samples.
+  saving_share,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- The view that found it.
+  found_by,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH found AS (
+  SELECT *, 'finding_access' AS found_by FROM finding_access
+  UNION ALL
+  SELECT *, 'finding_backward' FROM finding_backward
+  UNION ALL
+  SELECT *, 'finding_code' FROM finding_code
+  UNION ALL
+  SELECT *, 'finding_copy' FROM finding_copy
+  UNION ALL
+  SELECT *, 'finding_cpu' FROM finding_cpu
+  UNION ALL
+  SELECT *, 'finding_first_launch' FROM finding_first_launch
+  UNION ALL
+  SELECT *, 'finding_fusion' FROM finding_fusion
+  UNION ALL
+  SELECT *, 'finding_occupancy' FROM finding_occupancy
+  UNION ALL
+  SELECT *, 'finding_stall' FROM finding_stall
+), shared AS (
+  SELECT f.*, f.samples / nullif(t.samples, 0.0) AS share, f.saving_samples / nullif(t.samples, 0.0) AS saving_share
+  FROM found f
+  CROSS JOIN (SELECT sum(samples) AS samples FROM sample LIMIT 1) t
+)
+SELECT
+  finding, subject,
+  sentence || CASE WHEN samples > 0.0 THEN ' It costs '
+    || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
+    || ' % of all samples; a fix saves at most '
+    || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
+    || ' %.' ELSE '' END,
+  advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query
+FROM shared

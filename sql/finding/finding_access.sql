@@ -1,0 +1,141 @@
+-- One kind of inefficient access: what one kernel, launched at one line by one op, waits for because of how it accesses
+-- one tensor (equal tensors are one), or one allocation outside tensors. A charge is in one row at most.
+--
+-- Kinds, by the instruction that was waited for, each where those above do not hold: local_memory (it accesses local
+-- memory); atomic_wait (it updates global memory atomically); scattered_access, uncoalesced_view, uncoalesced_access (a
+-- quarter or more of its sectors are beyond the fewest that hold the bytes: the class of its requests is gather; the
+-- tensor is a view that is not contiguous; any other); misaligned_access (half or more of its requests are of unit
+-- stride and do not begin on a sector); gather_latency (its op looks rows up by indices, and it takes no more sectors
+-- than it needs). Instructions that take turns, so that together they leave no byte between out (`covered_bytes`), are
+-- not uncoalesced. A fix saves at most: the part of sectors that is beyond the fewest (the time waited is taken to grow
+-- with sectors); of local memory and atomics, all; of gather_latency, as many samples as the kernel issued instructions
+-- in, because what waits can hide behind nothing else (latency hiding: GPA, Zhou et al., CGO 2021).
+CREATE VIEW finding_access (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  line,
+  -- The innermost op around the launches.
+  op,
+  -- The tensor; of equal ones, the one that cost most.
+  tensor_id,
+  -- Samples that it costs.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH issued AS (
+  SELECT kernel_id, sum(samples) AS samples FROM sample WHERE stall_reason = 'selected' GROUP BY kernel_id
+), accessed AS (
+  SELECT
+    *,
+    ideal_sectors <= 0.75 * sectors AND NOT coalesce(class = 'strided' AND covered_bytes >= stride_bytes, false)
+      AS is_excessive
+  FROM access_cost
+  WHERE memory_space IS DISTINCT FROM 'shared'
+), kind AS (
+  SELECT
+    a.*, l.kernel, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    CASE
+      WHEN a.memory_space = 'local' THEN 'local_memory'
+      WHEN a.memory_kind IN ('atomic', 'reduction') AND a.object_id IS NOT NULL THEN 'atomic_wait'
+      WHEN a.is_excessive AND a.class = 'gather' THEN 'scattered_access'
+      WHEN a.is_excessive AND NOT t.is_contiguous THEN 'uncoalesced_view'
+      WHEN a.is_excessive THEN 'uncoalesced_access'
+      WHEN a.misaligned_share >= 0.5 AND a.ideal_sectors < a.sectors THEN 'misaligned_access'
+      WHEN a.memory_kind = 'read' AND a.class <> 'broadcast'
+        AND regexp_like(l.op, '(^|::)(embedding|embedding_bag|index|index_select|gather|take|take_along_dim)([.]|$)')
+        THEN 'gather_latency'
+    END AS finding
+  FROM accessed a
+  JOIN launch_context l ON l.kernel_id = a.kernel_id
+  LEFT JOIN tensor t ON t.tensor_id = a.tensor_id
+), saved AS (
+  SELECT
+    k.*,
+    CASE k.finding
+      WHEN 'local_memory' THEN k.samples
+      WHEN 'atomic_wait' THEN k.samples
+      WHEN 'gather_latency' THEN k.samples
+        * least(1.0, coalesce(i.samples, 0.0) / sum(k.samples) OVER (PARTITION BY k.kernel_id, k.finding))
+      ELSE k.samples * (1 - k.ideal_sectors / k.sectors)
+    END AS saving_samples
+  FROM kind k
+  LEFT JOIN issued i ON i.kernel_id = k.kernel_id
+  WHERE k.finding IS NOT NULL
+), summed AS (
+  SELECT
+    s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at,
+    first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
+    first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
+    sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.estimated_ns) AS estimated_ns,
+    sum(s.sectors) / sum(s.request_count) AS sectors_per_request,
+    sum(s.ideal_sectors) / sum(s.request_count) AS ideal_per_request
+  FROM saved s
+  LEFT JOIN target_context c ON c.target = s.target AND c.object_id = s.object_id
+  GROUP BY s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at
+), worded AS (
+  SELECT
+    s.*, n.kernel, n.short_kernel,
+    coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
+    coalesce(', launched at ' || s.line, '') AS place,
+    CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors a request where '
+      || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
+    coalesce('before ' || s.line, 'before the kernel') AS before
+  FROM summed s
+  LEFT JOIN kernel_name n ON n.function_id = s.kernel_function_id
+)
+SELECT
+  finding,
+  coalesce(name, 'local memory') || ' in ' || short_kernel,
+  short_kernel || place || CASE finding
+    WHEN 'local_memory' THEN ', waits for local memory: registers that did not suffice, or arrays of its threads.'
+    WHEN 'atomic_wait' THEN ', waits for its atomic updates of ' || object || '.'
+    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered places: ' || sectors_words || '.'
+    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' across its memory: '
+      || sectors_words || '.'
+    WHEN 'uncoalesced_access' THEN ', accesses ' || object || ' with a stride: ' || sectors_words || '.'
+    WHEN 'misaligned_access' THEN ', accesses ' || object || ' from places that are no multiple of 32 bytes: '
+      || sectors_words || '.'
+    ELSE ', waits for ' || object || ', which it reads at places that only its indices tell, with too little else to do.'
+  END,
+  CASE finding
+    WHEN 'local_memory' THEN
+      'Let a thread keep less: smaller tiles, indices known at compile time, more registers (__launch_bounds__).'
+    WHEN 'atomic_wait' THEN
+      'Sum up in registers and shared memory first, so that a block updates each element once, or spread the updates over '
+        || 'several copies.'
+    WHEN 'scattered_access' THEN
+      'Let neighbouring threads access neighbouring elements: sort the indices, or make each index fetch a longer row.'
+    WHEN 'uncoalesced_view' THEN CASE
+      WHEN regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)') THEN
+        'This is the copy that makes it contiguous: let what follows read the view, or write the data in this layout where '
+          || 'it is made' || coalesce(' (' || born_at || ')', '') || '.'
+      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or keep its data in the layout that is read here.'
+    END
+    WHEN 'uncoalesced_access' THEN
+      'Let neighbouring threads access neighbouring elements: another layout, another order of loops, or a tile in shared '
+        || 'memory.'
+    WHEN 'misaligned_access' THEN
+      'Let rows begin at multiples of 32 bytes: pad them, or slice at multiples of 32 bytes.'
+    ELSE 'Keep more loads in flight: more rows in one call, several loads a thread; or sort the indices, or use a smaller '
+      || 'type.'
+  END,
+  kernel, line, op, tensor_id, samples, saving_samples, estimated_ns,
+  'SELECT kernel_id, function_id, pc, memory_space, memory_kind, class, request_count, sectors, ideal_sectors, samples '
+    || 'FROM access_cost WHERE kernel_function_id = ' || CAST(kernel_function_id AS VARCHAR)
+    || CASE WHEN object_id IS NULL THEN ' AND object_id IS NULL' ELSE ' AND object_id = ' || CAST(object_id AS VARCHAR) END
+    || ' ORDER BY samples DESC'
+FROM worded

@@ -1,0 +1,112 @@
+-- One kernel whose instructions are of the wrong kind for its data: float64 (it computes in double precision, and its
+-- op has no argument or result of that type), idle_tensor_cores (its op multiplies matrices or convolves, and no
+-- instruction of it uses tensor cores).
+--
+-- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision; names with MMA use tensor
+-- cores. Thresholds: 5 of 100 of the kernel's samples at instructions of double precision; any sample for the other
+-- kind. A fix saves at most the samples at those instructions; of idle_tensor_cores, all that are not memory stalls.
+CREATE VIEW finding_code (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
+  -- (grad).
+  line,
+  -- The innermost op around its launches, where it is one.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- Samples that it costs: at those instructions; of idle_tensor_cores, all of the kernel.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH code AS (
+  SELECT
+    function_id, pc,
+    coalesce(mnemonic IN ('DADD', 'DFMA', 'DMUL', 'DSETP', 'DMNMX'), false) AS is_double,
+    coalesce(mnemonic LIKE '%MMA%', false) AS is_tensor
+  FROM instruction
+), function_use AS (
+  SELECT function_id, max(CASE WHEN is_tensor THEN 1 ELSE 0 END) AS has_tensor FROM code GROUP BY function_id
+), doubled AS (
+  SELECT s.kernel_id, sum(s.samples) AS samples
+  FROM sample s
+  JOIN code c ON c.function_id = s.function_id AND c.pc = s.pc
+  WHERE c.is_double
+  GROUP BY s.kernel_id
+), typed AS (
+  SELECT
+    u.op_id,
+    max(CASE WHEN t.dtype IN ('float64', 'complex128') THEN 1 ELSE 0 END) AS has_double,
+    min(CASE WHEN u.direction = 'in' AND t.dtype IN ('float16', 'bfloat16', 'float32') THEN t.dtype END) AS dtype
+  FROM op_tensor u
+  JOIN tensor t ON t.tensor_id = u.tensor_id
+  GROUP BY u.op_id
+), cost AS (
+  SELECT
+    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  FROM sample_cost
+  GROUP BY kernel_id
+), launched AS (
+  SELECT
+    l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
+    c.samples, c.memory_samples, c.estimated_ns, coalesce(d.samples, 0.0) AS double_samples,
+    coalesce(t.has_double, 0) AS has_double, u.has_tensor,
+    regexp_like(l.op, '(^|::)(mm|addmm|bmm|baddbmm|linear|convolution|convolution_backward)([.]|$)')
+      AND t.dtype IS NOT NULL AS multiplies
+  FROM launch_context l
+  JOIN cost c ON c.kernel_id = l.kernel_id
+  JOIN function_use u ON u.function_id = l.function_id
+  LEFT JOIN doubled d ON d.kernel_id = l.kernel_id
+  LEFT JOIN typed t ON t.op_id = l.op_id
+), summed AS (
+  SELECT
+    k.finding, l.function_id,
+    CASE WHEN count(DISTINCT l.line) = 1 THEN max(l.line) END AS line,
+    CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
+    max(l.op) AS an_op, max(l.dtype) AS dtype,
+    sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples END) AS samples,
+    sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples - l.memory_samples END) AS saving_samples,
+    sum(CASE k.finding WHEN 'float64' THEN l.estimated_ns * l.double_samples / nullif(l.samples, 0.0)
+      ELSE l.estimated_ns END) AS estimated_ns,
+    sum(l.samples) AS kernel_samples
+  FROM launched l
+  CROSS JOIN (VALUES ('float64'), ('idle_tensor_cores')) AS k(finding)
+  WHERE k.finding = 'float64' AND l.has_double = 0 AND l.double_samples > 0.0
+    OR k.finding = 'idle_tensor_cores' AND l.multiplies AND l.has_tensor = 0
+      -- What copies, sums up or scales beside the product has no use for them.
+      AND l.function_id IN (SELECT function_id FROM function WHERE regexp_like(lower(demangled_name),
+        'gemm|conv|fprop|dgrad|wgrad|xmma|cutlass|nvjet'))
+  GROUP BY k.finding, l.function_id
+)
+SELECT
+  s.finding, n.short_kernel,
+  n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || CASE s.finding
+    WHEN 'float64' THEN ' computes in double precision, though its op has no tensor of that type: '
+      || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
+    ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
+  CASE s.finding
+    WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 in place of 1.0f), and compute in float32.'
+    ELSE CASE s.dtype
+      WHEN 'float32' THEN 'Allow TF32 (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32), or use '
+        || 'bfloat16, where the precision suffices.'
+      ELSE 'Make dimensions multiples of 8 and memory aligned to 16 bytes, so that the library chooses such a kernel.' END
+  END,
+  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)
+    || ' GROUP BY mnemonic ORDER BY instructions DESC, mnemonic'
+FROM summed s
+LEFT JOIN kernel_name n ON n.function_id = s.function_id
+WHERE s.finding <> 'float64' OR s.samples >= 0.05 * s.kernel_samples

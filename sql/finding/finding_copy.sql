@@ -1,0 +1,93 @@
+-- Copies by one op at one line that need not be: redundant_copy (of a contiguous tensor to one of the same type),
+-- layout_copy (of a view that is not contiguous), repeated_cast (one tensor is cast more than once).
+--
+-- Without the copy its kernels are not there: a fix saves at most all their samples; of repeated casts, all but the
+-- first.
+CREATE VIEW finding_copy (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel; of several, the one that costs most.
+  kernel,
+  -- The innermost user line around it; in backward, the line whose gradient this is, with (grad).
+  line,
+  -- The op that copies.
+  op,
+  -- The tensor that is copied; of several, the one whose copy costs most.
+  tensor_id,
+  -- Samples of its launches.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH copied AS (
+  SELECT
+    o.op_id, o.name AS op, a.tensor_id, a.dtype AS from_type, b.dtype AS to_type, a.is_contiguous,
+    row_number() OVER (PARTITION BY o.op_id ORDER BY t.position, u.position) AS place
+  FROM op o
+  JOIN op_tensor t ON t.op_id = o.op_id AND t.direction = 'in'
+  JOIN tensor a ON a.tensor_id = t.tensor_id
+  JOIN op_tensor u ON u.op_id = o.op_id AND u.direction <> 'in'
+  JOIN tensor b ON b.tensor_id = u.tensor_id
+  WHERE regexp_like(o.name, '^aten::(clone|contiguous|_to_copy|copy_)[.]')
+), launched AS (
+  SELECT
+    c.op_id, c.op, c.tensor_id, c.from_type, c.to_type, c.is_contiguous, l.kernel,
+    coalesce(l.forward_line || ' (grad)', l.line) AS line, s.samples, s.estimated_ns,
+    row_number() OVER (PARTITION BY c.tensor_id, c.to_type ORDER BY l.ordinal) AS nth,
+    count(*) OVER (PARTITION BY c.tensor_id, c.to_type) AS times
+  FROM copied c
+  JOIN launch_context l ON l.op_id = c.op_id
+  JOIN (SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) s
+    ON s.kernel_id = l.kernel_id
+  WHERE c.place = 1
+), kind AS (
+  SELECT
+    *,
+    CASE
+      WHEN from_type = to_type AND is_contiguous THEN 'redundant_copy'
+      WHEN from_type = to_type THEN 'layout_copy'
+      WHEN times > 1 THEN 'repeated_cast'
+    END AS finding
+  FROM launched
+), summed AS (
+  SELECT
+    finding, op, line, from_type, to_type, count(DISTINCT op_id) AS copies,
+    first_value(kernel ORDER BY samples DESC, op_id) AS kernel,
+    first_value(tensor_id ORDER BY samples DESC, op_id) AS tensor_id,
+    sum(samples) AS samples,
+    sum(CASE WHEN finding = 'repeated_cast' AND nth = 1 THEN 0.0 ELSE samples END) AS saving_samples,
+    sum(estimated_ns) AS estimated_ns
+  FROM kind
+  WHERE finding IS NOT NULL
+  GROUP BY finding, op, line, from_type, to_type
+)
+SELECT
+  s.finding,
+  s.op || coalesce(' at ' || s.line, ''),
+  s.op || coalesce(' at ' || s.line, '') || CASE s.finding
+    WHEN 'redundant_copy' THEN ' copies contiguous tensors without a change of type, '
+    WHEN 'layout_copy' THEN ' copies views that are not contiguous, to make them so, '
+    ELSE ' casts the same tensor from ' || s.from_type || ' to ' || s.to_type || ' again, ' END
+    || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END || '; the costliest copy is of `'
+    || coalesce(c.name, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
+  CASE s.finding
+    WHEN 'redundant_copy' THEN 'Leave the copy out where nobody writes to one of the two.'
+    WHEN 'layout_copy' THEN 'Let what follows read the view, or make the data in this layout from the beginning; fused '
+      || 'attention and channels_last models need no such copies.'
+    ELSE 'Cast it once and keep the result, or keep it in ' || s.to_type || '.' END,
+  s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  'SELECT kernel_id, kernel, op, line, forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING '
+    || '(kernel_id) WHERE op = ''' || replace(s.op, '''', '''''') || ''' AND coalesce(forward_line || '' (grad)'', line) '
+    || coalesce('= ''' || replace(s.line, '''', '''''') || '''', 'IS NULL') || ' ORDER BY samples DESC'
+FROM summed s
+LEFT JOIN target_context c ON c.target = 'tensor' AND c.object_id = s.tensor_id

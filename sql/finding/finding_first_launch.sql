@@ -1,0 +1,48 @@
+-- One kind of launch whose first one took half as long again as the later ones, or more (slow_first_launch), beyond what
+-- chance makes.
+--
+-- See `first_launch`. A fix saves at most what the first one took beyond the median of the later ones.
+CREATE VIEW finding_first_launch (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around it; in backward, the line whose gradient this is, with (grad).
+  line,
+  -- The innermost op around it.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- Samples of the first launch.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+SELECT
+  'slow_first_launch',
+  'first launch of ' || n.short_kernel,
+  'The first launch of ' || n.short_kernel || ' with ' || f.shape || coalesce(' at ' || coalesce(l.forward_line || ' (grad)',
+    l.line), '') || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
+    || CASE f.launch_count WHEN 2 THEN 'the other one' ELSE 'the other ' || CAST(f.launch_count - 1 AS VARCHAR) END
+    || ': its data and its code are not in the caches yet.',
+  'Warm up before you measure; if each run begins so, prefetch what it reads.',
+  n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  f.first_samples, f.first_samples - f.later_samples, c.estimated_ns,
+  'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, estimated_ns FROM launch_measure WHERE '
+    || 'function_id = ' || CAST(f.function_id AS VARCHAR) || ' ORDER BY kernel_id'
+FROM first_launch f
+JOIN launch_context l ON l.kernel_id = f.first_kernel_id
+LEFT JOIN (SELECT kernel_id, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) c
+  ON c.kernel_id = f.first_kernel_id
+LEFT JOIN kernel_name n ON n.function_id = f.function_id
+WHERE f.verdict = 'slower' AND f.ratio >= 1.5

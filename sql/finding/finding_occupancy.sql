@@ -1,0 +1,117 @@
+-- One way in which launches leave the GPU empty: too_few_blocks (all launches with fewer blocks than the GPU has
+-- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
+--
+-- too_few_blocks: a quarter or more of the multiprocessors get no block. If the same work were spread over all of them,
+-- it would take no less than the part that is used now takes of the time: a fix saves at most the idle part.
+-- low_occupancy: registers, shared memory or the number of blocks keep half of the warps or more out, the grid would
+-- fill them, and a quarter or more of the samples are memory stalls, which more warps would hide: at most the memory
+-- stalls times the part of the warps that is kept out.
+-- tail_wave: the grid fills the GPU more than once, and a fifth or more of the places for blocks stay empty at the end:
+-- at most that part.
+CREATE VIEW finding_occupancy (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel; of several, the one that costs most.
+  kernel,
+  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
+  -- (grad).
+  line,
+  -- The innermost op around its launches, where it is one.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- Samples of the launches.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH launched AS (
+  SELECT
+    l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
+    coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    c.samples, c.memory_samples, c.estimated_ns, o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
+    o.block_warps, o.register_count, o.shared_bytes, o.idle_multiprocessor_share, o.multiprocessor_count,
+    CASE
+      WHEN o.idle_multiprocessor_share >= 0.25 THEN 'too_few_blocks'
+      WHEN o.occupancy <= 0.5 AND o.limiter <> 'warps' AND o.waves >= 1 AND c.memory_samples >= 0.25 * c.samples
+        THEN 'low_occupancy'
+      WHEN o.waves > 1 AND o.tail_share >= 0.2 THEN 'tail_wave'
+    END AS finding
+  FROM launch_occupancy o
+  JOIN launch_context l ON l.kernel_id = o.kernel_id
+  JOIN sample_cost c ON c.kernel_id = o.kernel_id
+  LEFT JOIN kernel_name n ON n.function_id = l.function_id
+  LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
+), saved AS (
+  SELECT
+    *,
+    CASE finding WHEN 'too_few_blocks' THEN samples * idle_multiprocessor_share
+      WHEN 'low_occupancy' THEN memory_samples * (1 - occupancy) ELSE samples * tail_share END AS saving_samples,
+    -- All launches that leave multiprocessors idle are one finding.
+    CASE WHEN finding <> 'too_few_blocks' THEN function_id END AS subject_function_id
+  FROM launched
+  WHERE finding IS NOT NULL
+), summed AS (
+  SELECT
+    finding, device_id, gpu, subject_function_id,
+    count(DISTINCT kernel_id) AS launches, count(DISTINCT function_id) AS kernels,
+    first_value(function_id ORDER BY samples DESC, function_id) AS function_id,
+    first_value(kernel ORDER BY samples DESC, function_id) AS kernel,
+    first_value(short_kernel ORDER BY samples DESC, function_id) AS short_kernel,
+    first_value(limiter ORDER BY samples DESC, function_id) AS limiter,
+    first_value(resident_blocks ORDER BY samples DESC, function_id) AS resident_blocks,
+    first_value(block_warps ORDER BY samples DESC, function_id) AS block_warps,
+    first_value(register_count ORDER BY samples DESC, function_id) AS register_count,
+    first_value(shared_bytes ORDER BY samples DESC, function_id) AS shared_bytes,
+    first_value(waves ORDER BY samples DESC, function_id) AS waves,
+    first_value(tail_share ORDER BY samples DESC, function_id) AS tail_share,
+    first_value(occupancy ORDER BY samples DESC, function_id) AS occupancy,
+    max(multiprocessor_count) AS multiprocessor_count,
+    CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
+    CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
+    sum(samples) AS samples, sum(saving_samples) AS saving_samples, sum(estimated_ns) AS estimated_ns
+  FROM saved
+  GROUP BY finding, device_id, gpu, subject_function_id
+)
+SELECT
+  finding,
+  CASE finding WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches of ' || CAST(kernels AS VARCHAR)
+    || CASE kernels WHEN 1 THEN ' kernel' ELSE ' kernels' END ELSE short_kernel END,
+  CASE finding
+    WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches have too few blocks for the '
+      || CAST(multiprocessor_count AS VARCHAR) || ' multiprocessors of the ' || coalesce(gpu, 'GPU')
+      || ': a quarter of it or more has nothing to do; the costliest is ' || short_kernel
+    WHEN 'low_occupancy' THEN short_kernel || ' waits for memory with ' || CAST(resident_blocks * block_warps AS VARCHAR)
+      || ' warps on a multiprocessor, ' || CAST(CAST(round(occupancy * 100) AS BIGINT) AS VARCHAR)
+      || ' % of what it holds: ' || CASE limiter
+        WHEN 'registers' THEN 'a thread takes ' || CAST(register_count AS VARCHAR) || ' registers'
+        WHEN 'shared memory' THEN 'a block takes ' || CAST(shared_bytes AS VARCHAR) || ' bytes of shared memory'
+        ELSE 'blocks of ' || CAST(block_warps AS VARCHAR) || ' warps are too small' END
+    ELSE short_kernel || ' fills the GPU ' || CAST(CAST(waves AS DECIMAL(9, 2)) AS VARCHAR) || ' times: '
+      || CAST(CAST(round(tail_share * 100) AS BIGINT) AS VARCHAR)
+      || ' % of its places for blocks are empty in the end'
+  END || coalesce(', launched at ' || line, '') || '.',
+  CASE finding
+    WHEN 'too_few_blocks' THEN 'Give a launch more work (larger batches), split it over more blocks, or let several run at '
+      || 'once: fused, in streams, or by a CUDA graph.'
+    WHEN 'low_occupancy' THEN CASE limiter
+      WHEN 'registers' THEN 'Let a thread keep less (__launch_bounds__, smaller tiles), or keep more loads in flight.'
+      WHEN 'shared memory' THEN 'Let a block take less shared memory: smaller tiles, fewer stages, a smaller type.'
+      ELSE 'Use larger blocks.' END
+    ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
+  END,
+  kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, estimated_ns,
+  'SELECT o.* FROM launch_occupancy o WHERE ' || CASE finding
+    WHEN 'too_few_blocks' THEN 'idle_multiprocessor_share >= 0.25 AND device_id = ' || CAST(device_id AS VARCHAR)
+    ELSE 'function_id = ' || CAST(function_id AS VARCHAR) END
+FROM summed

@@ -1,0 +1,72 @@
+-- One kernel that stalls for something other than memory: barrier_wait (its warps wait for each other),
+-- instruction_fetch (its code is not there: no_instructions and imc_miss together).
+--
+-- Thresholds: 15 of 100 of the kernel's samples for barriers; 30 of 100 for its code. A fix saves at most those
+-- samples.
+CREATE VIEW finding_stall (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
+  -- (grad).
+  line,
+  -- The innermost op around its launches, where it is one.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- Samples that it costs.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH reason AS (
+  SELECT s.kernel_id, r.finding, sum(s.samples) AS samples
+  FROM sample s
+  JOIN (VALUES ('barrier', 'barrier_wait'), ('no_instructions', 'instruction_fetch'), ('imc_miss', 'instruction_fetch'))
+    AS r(reason, finding) ON r.reason = s.stall_reason
+  GROUP BY s.kernel_id, r.finding
+), cost AS (
+  SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+), kernel AS (
+  SELECT
+    l.function_id, f.finding,
+    CASE WHEN count(DISTINCT coalesce(l.forward_line || ' (grad)', l.line)) = 1
+      THEN max(coalesce(l.forward_line || ' (grad)', l.line)) END AS line,
+    CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
+    sum(coalesce(r.samples, 0.0)) AS samples,
+    sum(coalesce(r.samples, 0.0) * c.estimated_ns / nullif(c.samples, 0.0)) AS estimated_ns,
+    sum(coalesce(r.samples, 0.0)) / nullif(sum(c.samples), 0.0) AS share
+  FROM launch_context l
+  JOIN cost c ON c.kernel_id = l.kernel_id
+  CROSS JOIN (VALUES ('barrier_wait'), ('instruction_fetch')) AS f(finding)
+  LEFT JOIN reason r ON r.kernel_id = l.kernel_id AND r.finding = f.finding
+  GROUP BY l.function_id, f.finding
+)
+SELECT
+  k.finding, n.short_kernel,
+  n.short_kernel || coalesce(', launched at ' || k.line || ',', '') || CASE k.finding
+    WHEN 'barrier_wait' THEN ' has warps that wait for others of their block at a barrier: '
+    ELSE ' waits for its own code and constants, which are not in the caches when it starts: ' END
+    || CAST(CAST(round(k.share * 100) AS BIGINT) AS VARCHAR) || ' % of its samples.',
+  CASE k.finding
+    WHEN 'barrier_wait' THEN 'Give the warps of a block equal work, use smaller blocks, or synchronize warps and not blocks.'
+    ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work; less unrolling '
+      || 'makes code smaller.'
+  END,
+  n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.estimated_ns,
+  'SELECT stall_reason, samples, samples_not_issued, share FROM kernel_stall WHERE function_id = '
+    || CAST(k.function_id AS VARCHAR) || ' ORDER BY samples DESC'
+FROM kernel k
+LEFT JOIN kernel_name n ON n.function_id = k.function_id
+WHERE k.share >= CASE k.finding WHEN 'barrier_wait' THEN 0.15 ELSE 0.3 END

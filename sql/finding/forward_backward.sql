@@ -1,0 +1,57 @@
+-- One forward op at one line, and what its gradient costs (DeepContext's forward/backward analysis).
+--
+-- Threshold: more than 2 is suspicious. A product of matrices has two products for its gradient, so that it is near 2.
+CREATE VIEW forward_backward (
+  -- Name of the forward op.
+  op,
+  -- Its line.
+  line,
+  -- Launches of the forward op.
+  forward_launch_count,
+  -- Launches of its gradient.
+  backward_launch_count,
+  -- Samples of the forward op.
+  forward_samples,
+  -- Samples of its gradient.
+  backward_samples,
+  -- The one by the other; null where the forward op has no samples.
+  ratio,
+  -- Whether `ratio` is above 2.
+  is_suspicious,
+  -- Estimated time of the forward op, nanoseconds; see `cost_time`.
+  forward_ns,
+  -- Estimated time of its gradient, nanoseconds.
+  backward_ns
+) AS
+WITH cost AS (
+  SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+), forward AS (
+  SELECT
+    coalesce(g.name, o.name) AS op, p.line, o.forward_op_id IS NOT NULL AS is_backward,
+    count(*) AS launches, sum(c.samples) AS samples, sum(c.estimated_ns) AS estimated_ns
+  FROM launch l
+  JOIN op o ON o.op_id = l.op_id
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN python_stack p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
+  JOIN cost c ON c.kernel_id = l.kernel_id
+  WHERE o.forward_op_id IS NOT NULL OR o.phase = 'forward'
+  GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL
+), paired AS (
+  SELECT
+    op, line,
+    sum(CASE WHEN is_backward THEN 0 ELSE launches END) AS forward_launches,
+    sum(CASE WHEN is_backward THEN launches ELSE 0 END) AS backward_launches,
+    sum(CASE WHEN is_backward THEN 0.0 ELSE samples END) AS forward_samples,
+    sum(CASE WHEN is_backward THEN samples ELSE 0.0 END) AS backward_samples,
+    sum(CASE WHEN is_backward THEN NULL ELSE estimated_ns END) AS forward_ns,
+    sum(CASE WHEN is_backward THEN estimated_ns END) AS backward_ns
+  FROM forward
+  GROUP BY op, line
+)
+SELECT
+  op, line, forward_launches, backward_launches, forward_samples, backward_samples,
+  backward_samples / nullif(forward_samples, 0.0),
+  coalesce(backward_samples / nullif(forward_samples, 0.0) > 2, false),
+  forward_ns, backward_ns
+FROM paired
+WHERE backward_launches > 0

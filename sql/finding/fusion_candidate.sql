@@ -1,0 +1,49 @@
+-- One line of the user's code, in one part of the step, and whether it launches many short kernels (DeepContext's
+-- kernel fusion analysis).
+--
+-- Thresholds: a candidate launches four kernels or more in each step, and their mean time is below 10 microseconds,
+-- about what it takes to launch one. Launches without a Python line have nothing in common, and are no candidate.
+CREATE VIEW fusion_candidate (
+  -- The innermost user line around the launches; null where there is no Python stack.
+  line,
+  -- In backward, the line whose gradient this is.
+  forward_line,
+  -- The part of the training step; null outside ops.
+  phase,
+  -- Launches whose cost was measured.
+  launch_count,
+  -- The same for each step that has some; all of them outside ops.
+  step_launch_count,
+  -- Different kernels.
+  kernel_count,
+  -- Different ops.
+  op_count,
+  -- Samples, as in the view `sample`.
+  samples,
+  -- Samples of memory stalls.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- Mean of it for a launch.
+  mean_ns,
+  -- Whether it has a line, `step_launch_count` is 4 or more, and `mean_ns` below 10,000.
+  is_candidate
+) AS
+WITH summed AS (
+  SELECT
+    l.line, l.forward_line, l.phase,
+    count(DISTINCT l.kernel_id) AS launch_count,
+    count(DISTINCT l.kernel_id) / greatest(1.0, CAST(count(DISTINCT l.step) AS DOUBLE)) AS step_launch_count,
+    count(DISTINCT l.function_id) AS kernel_count,
+    count(DISTINCT l.op) AS op_count,
+    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples, sum(c.estimated_ns) AS estimated_ns
+  FROM launch_context l
+  JOIN sample_cost c ON c.kernel_id = l.kernel_id
+  GROUP BY l.line, l.forward_line, l.phase
+)
+SELECT
+  line, forward_line, phase, launch_count, step_launch_count, kernel_count, op_count, samples, memory_samples,
+  estimated_ns,
+  estimated_ns / launch_count,
+  coalesce(line IS NOT NULL AND step_launch_count >= 4 AND estimated_ns / launch_count < 10000, false)
+FROM summed

@@ -1,0 +1,43 @@
+-- One node of the tree of calls, and whether it is hot (DeepContext's hotspot analysis, HPCToolkit's hot path).
+--
+-- Thresholds: a hotspot has a tenth or more of all samples; the hot path goes on to a child that has half or more of
+-- its parent's.
+CREATE VIEW hotspot (
+  -- The node, as in `path_top_down`.
+  node_id,
+  -- The node above.
+  parent_node_id,
+  -- Distance from the whole.
+  depth,
+  -- The level, as in `call_path`.
+  level,
+  -- The name.
+  name,
+  -- Samples, inclusive.
+  samples,
+  -- Part of all samples.
+  share,
+  -- Part of the samples of the node above.
+  parent_share,
+  -- Whether `share` is 0.1 or more.
+  is_hotspot,
+  -- Whether `parent_share` is 0.5 or more.
+  is_main_child,
+  -- Estimated time of the GPU, nanoseconds, inclusive; see `cost_time`.
+  estimated_ns
+) AS
+WITH node AS (
+  SELECT
+    node_id, parent_node_id, depth, level, name, samples, share, own_samples, estimated_ns,
+    sum(samples) OVER (PARTITION BY parent_node_id) AS siblings
+  FROM path_top_down
+)
+SELECT
+  node_id, parent_node_id, depth, level, name, samples, share,
+  -- Only kernels have samples of their own, and no children.
+  samples / nullif(siblings, 0.0),
+  coalesce(share >= 0.1, false),
+  coalesce(samples / nullif(siblings, 0.0) >= 0.5, false),
+  estimated_ns
+FROM node
+WHERE depth > 0

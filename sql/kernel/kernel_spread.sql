@@ -1,0 +1,62 @@
+-- One measure of one kernel over its launches: how many have it, the middle, the ends, and how much it varies.
+--
+-- Launches differ by the work that they were given as well as by chance: `shape_count` says how many grids and blocks
+-- there are, and `launch_measure` has each launch. A count of samples varies by chance, too: `chance_spread` is what
+-- chance alone makes of the median (Poisson), so that a spread near it says nothing.
+CREATE VIEW kernel_spread (
+  -- The kernel.
+  function_id,
+  -- Its name as the programmer wrote it.
+  kernel,
+  -- What was measured: samples, memory_samples, estimated_ns, duration_ns, accessed_bytes, sectors, excess_sectors; see
+  -- `launch_measure`.
+  measure,
+  -- Launches.
+  launch_count,
+  -- Those that have it; the others are in no number here.
+  measured_count,
+  -- Different grids, blocks and sizes of dynamic shared memory among those.
+  shape_count,
+  -- Sum.
+  total,
+  -- Smallest.
+  low,
+  -- Median.
+  median,
+  -- Mean.
+  mean,
+  -- 99 of 100 launches are at or below it; between two launches, in proportion.
+  p99,
+  -- Largest.
+  high,
+  -- Standard deviation divided by the mean; null with fewer than two launches, or with a mean of 0.
+  spread,
+  -- The same, as chance alone would make it: of counts of samples only.
+  chance_spread
+) AS
+WITH counted AS (
+  SELECT *, count(*) OVER (PARTITION BY function_id) AS launch_count FROM launch_measure
+), long AS (
+  SELECT
+    c.function_id, c.kernel, c.shape, c.dynamic_shared_bytes, c.launch_count, c.sample_weight, m.measure,
+    CASE m.measure
+      WHEN 'samples' THEN c.samples WHEN 'memory_samples' THEN c.memory_samples
+      WHEN 'estimated_ns' THEN c.estimated_ns WHEN 'duration_ns' THEN c.duration_ns
+      WHEN 'accessed_bytes' THEN CAST(c.accessed_bytes AS DOUBLE) WHEN 'sectors' THEN CAST(c.sectors AS DOUBLE)
+      ELSE c.excess_sectors
+    END AS value
+  FROM counted c
+  CROSS JOIN (VALUES ('samples'), ('memory_samples'), ('estimated_ns'), ('duration_ns'), ('accessed_bytes'),
+    ('sectors'), ('excess_sectors')) AS m(measure)
+)
+SELECT
+  function_id, kernel, measure,
+  max(launch_count), count(value),
+  count(DISTINCT CASE WHEN value IS NOT NULL THEN concat_ws(' ', shape, dynamic_shared_bytes) END),
+  sum(value), min(value), median(value), avg(value), percentile_cont(0.99) WITHIN GROUP (ORDER BY value), max(value),
+  stddev(value) / nullif(avg(value), 0.0),
+  CASE WHEN measure IN ('samples', 'memory_samples')
+    THEN sqrt(avg(sample_weight) / nullif(median(value), 0.0)) END
+FROM long
+GROUP BY function_id, kernel, measure
+HAVING count(value) > 0

@@ -1,0 +1,27 @@
+-- One path of calls that led to launches, with what they cost together.
+--
+-- Its steps are those of `launch_path`. All rows together are the samples taken; below kernels lie instructions, in
+-- `path_instruction`.
+CREATE VIEW call_path (
+  -- Hash of levels and names: stable in all captures.
+  path_id,
+  -- The level of each step.
+  levels,
+  -- Its name: file:line function, a name of the module's path, an op, a kernel.
+  names,
+  -- Steps.
+  depth,
+  -- Launches.
+  launch_count,
+  -- Samples, as in the view `sample`.
+  samples,
+  -- Those of memory stalls.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  estimated_ns
+) AS
+SELECT
+  path_id, levels, names, CAST(cardinality(names) AS BIGINT),
+  count(*), sum(samples), sum(memory_samples), sum(estimated_ns)
+FROM launch_path
+GROUP BY path_id, levels, names

@@ -1,0 +1,42 @@
+-- One node of the tree of calls from the kernel outwards: what the launches cost whose paths end so.
+--
+-- The nodes at depth 1 are kernels, and sum to the samples taken; a node's children are its callers, and what they do
+-- not have is its own: launches that nothing else led to.
+CREATE VIEW path_bottom_up (
+  -- The node, as `caller_node_id` in `path_step`.
+  node_id,
+  -- The node that it calls; null for kernels.
+  callee_node_id,
+  -- Distance from the whole: 1 for kernels.
+  depth,
+  -- The level, as in `call_path`.
+  level,
+  -- The name.
+  name,
+  -- Launches.
+  launch_count,
+  -- Samples.
+  samples,
+  -- Those of paths that begin here: nothing led to this step.
+  own_samples,
+  -- Part of all samples.
+  share,
+  -- Samples of memory stalls.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  estimated_ns
+) AS
+WITH summed AS (
+  SELECT
+    caller_node_id, callee_node_id, path_depth - depth + 1 AS distance, level, name,
+    sum(launch_count) AS launch_count, sum(samples) AS samples,
+    sum(CASE WHEN depth = 1 THEN samples ELSE 0.0 END) AS own_samples,
+    sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  FROM path_step
+  WHERE depth > 0
+  GROUP BY caller_node_id, callee_node_id, path_depth - depth + 1, level, name
+)
+SELECT
+  caller_node_id, callee_node_id, distance, level, name, launch_count, samples, own_samples,
+  samples / nullif(sum(CASE WHEN distance = 1 THEN samples END) OVER (), 0.0), memory_samples, estimated_ns
+FROM summed

@@ -1,0 +1,40 @@
+-- One node of the tree of calls from the outermost inwards: what all launches below it cost.
+--
+-- A node's cost is that of its children and its own, which only kernels have. The node `whole` has the samples taken.
+CREATE VIEW path_top_down (
+  -- The node, as in `path_step`.
+  node_id,
+  -- The node above; null for the whole.
+  parent_node_id,
+  -- Distance from the whole, which has 0.
+  depth,
+  -- The level, as in `call_path`; whole at depth 0.
+  level,
+  -- The name; null at depth 0.
+  name,
+  -- Launches, inclusive: all that come through here.
+  launch_count,
+  -- Samples, inclusive.
+  samples,
+  -- Samples of launches whose path ends here: exclusive.
+  own_samples,
+  -- Part of all samples.
+  share,
+  -- Samples of memory stalls, inclusive.
+  memory_samples,
+  -- Estimated time of the GPU, nanoseconds, inclusive; see `cost_time`.
+  estimated_ns
+) AS
+WITH summed AS (
+  SELECT
+    node_id, parent_node_id, depth, level, name,
+    sum(launch_count) AS launch_count, sum(samples) AS samples,
+    sum(CASE WHEN depth = path_depth THEN samples ELSE 0.0 END) AS own_samples,
+    sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  FROM path_step
+  GROUP BY node_id, parent_node_id, depth, level, name
+)
+SELECT
+  node_id, parent_node_id, depth, level, name, launch_count, samples, own_samples,
+  samples / nullif(max(samples) OVER (), 0.0), memory_samples, estimated_ns
+FROM summed

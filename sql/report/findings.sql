@@ -1,0 +1,20 @@
+-- Findings
+-- What is inefficient and what to change (→). saving: what a fix saves at most, of all samples; share: what it costs now.
+-- Two findings can speak of the same samples, so that savings do not add up. The view `finding` has all, each with a query
+-- that shows its evidence.
+WITH placed AS (
+  SELECT *, least($top + 1, row_number() OVER (ORDER BY saving_samples DESC, samples DESC, finding, subject)) AS place
+  FROM finding
+)
+SELECT
+  CASE WHEN place <= $top THEN max(saving_share) END AS saving_share,
+  CASE WHEN place <= $top THEN max(share) END AS share,
+  CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
+  CASE WHEN place <= $top THEN max(finding) ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS finding,
+  CASE WHEN place <= $top THEN max(sentence)
+    ELSE 'Each saves at most ' || CAST(CAST(100 * max(saving_share) AS DECIMAL(9, 1)) AS VARCHAR) || ' % of all samples.'
+  END AS sentence,
+  CASE WHEN place <= $top THEN max(advice) END AS advice
+FROM placed
+GROUP BY place
+ORDER BY place
