@@ -172,7 +172,8 @@ fn views_never_sort() {
 
 /// The packages, each of which may read itself and those before it.
 const PACKAGES: [&str; 12] = [
-    "base", "tensor", "stall", "cost", "forest", "life", "replay", "counter", "kernel", "path", "coverage", "finding",
+    "base", "tensor", "stall", "cost", "forest", "life", "replay", "counter", "kernel", "path", "coverage",
+    "finding",
 ];
 
 #[test]

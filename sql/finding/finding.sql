@@ -23,7 +23,7 @@ CREATE VIEW finding (
   tensor_id,
   -- Samples that it costs; 0 where samples cannot tell.
   samples,
-  -- Their part of all samples.
+  -- Their part of all samples; null where samples cannot tell, as below.
   share,
   -- Samples that a fix saves at most.
   saving_samples,
@@ -51,11 +51,16 @@ WITH found AS (
   UNION ALL
   SELECT *, 'finding_fusion' FROM finding_fusion
   UNION ALL
+  SELECT *, 'finding_memory' FROM finding_memory
+  UNION ALL
   SELECT *, 'finding_occupancy' FROM finding_occupancy
   UNION ALL
   SELECT *, 'finding_stall' FROM finding_stall
 ), shared AS (
-  SELECT f.*, f.samples / nullif(t.samples, 0.0) AS share, f.saving_samples / nullif(t.samples, 0.0) AS saving_share
+  SELECT
+    f.*,
+    CASE WHEN f.samples > 0.0 THEN f.samples / t.samples END AS share,
+    CASE WHEN f.samples > 0.0 THEN f.saving_samples / t.samples END AS saving_share
   FROM found f
   CROSS JOIN (SELECT sum(samples) AS samples FROM sample LIMIT 1) t
 )

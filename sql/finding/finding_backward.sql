@@ -36,7 +36,7 @@ SELECT
     WHEN forward_samples = 0 THEN ' costs time, though the op itself takes none: it puts the tensor together again.'
     ELSE ' costs ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as much as the op itself.' END,
   CASE
-    WHEN forward_samples = 0 THEN 'Avoid to take it apart (unbind, split, expand): use what follows on the whole, or fuse it.'
+    WHEN forward_samples = 0 THEN 'Do not take it apart (unbind, split, expand): let what follows use the whole, or fuse it.'
     ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels; another formulation of the op, '
       || 'or computing it again, can be cheaper.'
   END,

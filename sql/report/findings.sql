@@ -12,7 +12,8 @@ SELECT
   CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
   CASE WHEN place <= $top THEN max(finding) ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS finding,
   CASE WHEN place <= $top THEN max(sentence)
-    ELSE 'Each saves at most ' || CAST(CAST(100 * max(saving_share) AS DECIMAL(9, 1)) AS VARCHAR) || ' % of all samples.'
+    ELSE 'Each saves at most ' || CAST(CAST(100 * coalesce(max(saving_share), 0.0) AS DECIMAL(9, 1)) AS VARCHAR)
+      || ' % of all samples.'
   END AS sentence,
   CASE WHEN place <= $top THEN max(advice) END AS advice
 FROM placed

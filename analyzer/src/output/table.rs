@@ -111,9 +111,7 @@ impl Table {
     /// The same table with a column of sentences broken into lines, so that the table fits the canvas.
     #[must_use]
     pub(crate) fn prose(mut self, header: &str, canvas: Canvas) -> Self {
-        let others = self.columns.iter().filter(|column| column.header != header);
-        let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
-        let room = canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE));
+        let room = self.room(header, canvas);
         for column in self.columns.iter_mut().filter(|column| column.header == header) {
             for cell in &mut column.cells {
                 *cell = wrap(cell, room);
@@ -121,6 +119,37 @@ impl Table {
             column.shorten = Shorten::Never;
         }
         self
+    }
+
+    /// The same table with what one column says about each sentence of another below that, behind an arrow, both broken
+    /// into lines.
+    #[must_use]
+    pub(crate) fn advice(mut self, sentence: &str, advice: &str, canvas: Canvas) -> Self {
+        let Some(at) = self.columns.iter().position(|column| column.header == advice) else { return self };
+        let below = self.columns.remove(at).cells;
+        let room = self.room(sentence, canvas).saturating_sub(width(ARROW));
+        let mut table = self.prose(sentence, canvas);
+        let indented = format!("\n{}", " ".repeat(width(ARROW)));
+        for column in table.columns.iter_mut().filter(|column| column.header == sentence) {
+            for (cell, advice) in column.cells.iter_mut().zip(&below).filter(|(_, advice)| *advice != "-") {
+                *cell += &format!("\n{ARROW}{}", wrap(advice, room).replace('\n', &indented));
+            }
+        }
+        table
+    }
+
+    /// The same table without some columns of a query.
+    #[must_use]
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        self.columns.retain(|column| !names.iter().any(|name| value::header(name) == column.header));
+        self
+    }
+
+    /// What the canvas leaves to one column.
+    fn room(&self, header: &str, canvas: Canvas) -> usize {
+        let others = self.columns.iter().filter(|column| column.header != header);
+        let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
+        canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE))
     }
 
     /// The table with a row for each column: for few rows of many facts.

@@ -1,0 +1,79 @@
+-- One way in which storages hold memory in vain, by `life_pattern`, over all storages of a device: unused_memory (nothing
+-- uses them), late_free and idle_memory (they are allocated when most memory is, and are not needed any more, or for a
+-- while), dead_write (what is written to them is overwritten unread).
+--
+-- Memory costs no samples, so that samples are 0 here: bytes tell. Storages of a megabyte or more count, each once; what
+-- is kept for fewer than 16 launches is not kept long.
+CREATE VIEW finding_memory (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel: null, there is none.
+  kernel,
+  -- The line at which the largest was born.
+  line,
+  -- The op that allocated the largest.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- 0.
+  samples,
+  -- 0.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH held AS (
+  SELECT
+    CASE pattern WHEN 'unused' THEN 'unused_memory' WHEN 'late free' THEN 'late_free' WHEN 'idle' THEN 'idle_memory'
+      ELSE 'dead_write' END AS finding,
+    device_id, storage_id, max(object) AS object, max(type) AS type, max(op) AS op, max(born_at) AS born_at,
+    max(size_bytes) AS size_bytes, max(launches) AS launches
+  FROM life_pattern
+  WHERE size_bytes >= 1048576
+    AND (pattern IN ('unused', 'dead write') OR pattern IN ('late free', 'idle') AND is_live_at_peak AND launches >= 16)
+  GROUP BY pattern, device_id, storage_id
+), summed AS (
+  SELECT
+    finding, device_id, count(*) AS storages, CAST(sum(size_bytes) AS DOUBLE) AS size_bytes,
+    first_value(object ORDER BY size_bytes DESC, storage_id) AS object,
+    first_value(type ORDER BY size_bytes DESC, storage_id) AS type,
+    first_value(op ORDER BY size_bytes DESC, storage_id) AS op,
+    first_value(born_at ORDER BY size_bytes DESC, storage_id) AS born_at,
+    first_value(launches ORDER BY size_bytes DESC, storage_id) AS launches
+  FROM held
+  GROUP BY finding, device_id
+)
+SELECT
+  finding,
+  CAST(storages AS VARCHAR) || CASE storages WHEN 1 THEN ' storage' ELSE ' storages' END || ' of GPU '
+    || CAST(device_id AS VARCHAR),
+  CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(storages AS VARCHAR)
+    || CASE storages WHEN 1 THEN ' storage' ELSE ' storages' END || CASE finding
+      WHEN 'unused_memory' THEN ' are allocated and never used'
+      WHEN 'late_free' THEN ' are kept after their last use, while most memory is in use'
+      WHEN 'idle_memory' THEN ' lie idle between two uses, while most memory is in use'
+      ELSE ' are written and then overwritten unread' END
+    || '; the largest is `' || coalesce(object, 'a storage') || '`' || coalesce(' (' || type || ')', '')
+    || coalesce(', born at ' || born_at, '')
+    || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
+    END || '.',
+  CASE finding
+    WHEN 'unused_memory' THEN 'Do not allocate it, or allocate it where it is needed.'
+    WHEN 'late_free' THEN 'Drop the last reference to it after its last use (del, or a smaller scope).'
+    WHEN 'idle_memory' THEN 'Free it and compute it again (checkpointing), or keep it elsewhere for the while.'
+    ELSE 'Do not initialize what is overwritten (empty in place of zeros).'
+  END,
+  CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS estimated_ns,
+  'SELECT pattern, storage_id, object, type, size_bytes, op, born_at, ordinal, launches FROM life_pattern WHERE pattern = '''
+    || CASE finding WHEN 'unused_memory' THEN 'unused' WHEN 'late_free' THEN 'late free' WHEN 'idle_memory' THEN 'idle'
+      ELSE 'dead write' END || ''' ORDER BY size_bytes DESC'
+FROM summed
