@@ -7,6 +7,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use regex::bytes::Regex;
+use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 
@@ -31,7 +32,7 @@ pub(super) fn search(output: &Path, words: &Words) -> Result<(), CaptureError> {
         if secrets.in_bytes(&bytes) || secrets.in_text(name.as_bytes()) {
             return Err(remains(format!("entry `{name}`")));
         }
-        if name.ends_with(".zst") {
+        if entry::is_compressed(name) {
             let content =
                 unpack(&bytes).map_err(|_| remains(format!("entry `{name}`, which cannot be read")))?;
             let texts = cubin::texts(&content).unwrap_or_default();

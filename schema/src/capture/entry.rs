@@ -10,7 +10,7 @@ pub fn table(name: &str) -> String {
 
 /// Whether an entry is a table's.
 pub fn is_table(name: &str) -> bool {
-    name.strip_prefix("tables/").is_some_and(|name| name.ends_with(".parquet"))
+    name.strip_prefix("tables/").is_some_and(|name| name.strip_suffix(".parquet").is_some())
 }
 
 /// The entry of a cubin, named by the BLAKE3 hash of the cubin as loaded, in hexadecimal digits.
@@ -20,7 +20,12 @@ pub fn cubin(content_hash: &str) -> String {
 
 /// Whether an entry is a cubin's.
 pub fn is_cubin(name: &str) -> bool {
-    name.strip_prefix("cubins/").is_some_and(|name| name.ends_with(".cubin.zst"))
+    name.strip_prefix("cubins/").is_some_and(|name| name.strip_suffix(".cubin.zst").is_some())
+}
+
+/// Whether an entry is compressed with zstd.
+pub fn is_compressed(name: &str) -> bool {
+    name.strip_suffix(".zst").is_some()
 }
 
 /// Whether a name stays inside the capture wherever it is unpacked: relative, with plain components only.

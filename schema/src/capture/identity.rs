@@ -19,6 +19,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, ToByteSlice as _};
 use arrow::downcast_primitive_array;
 
+use super::entry;
 use super::error::CaptureError;
 use super::reader::{CaptureReader, MAX_CUBIN_BYTES};
 
@@ -140,7 +141,7 @@ fn sized(value: Option<&[u8]>, bytes: &mut Vec<u8>) {
 
 fn file_id(reader: &CaptureReader, path: &str) -> Result<String, CaptureError> {
     let stored = reader.entry_bytes(path)?;
-    if !path.ends_with(".zst") {
+    if !entry::is_compressed(path) {
         return stored.hash();
     }
     let wrong = |cause: std::io::Error| {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::check::check;
+use stallmap_schema::capture::entry;
 use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack, pack_opened, unpack};
 use stallmap_schema::capture::reader::CaptureReader;
@@ -46,7 +47,7 @@ impl Rewrite for Changed {
     }
 
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
-        if !name.ends_with(".zst") {
+        if !entry::is_compressed(name) {
             return Ok(Some(bytes));
         }
         let mut content = zstd::decode_all(&bytes[..]).unwrap();
