@@ -12,6 +12,8 @@
 //! the one that covers the fewest bytes, then the newest; always by strides, not by bounding range. An address in a
 //! storage but in no view is the storage's; in no storage, the device allocation's, as `outside any tensor`; else it
 //! is an `unknown address`. A lane belongs where the first byte that it accesses lies.
+//!
+//! Beside that, the shapes of requests: what they touch and how, whoever owns it.
 
 pub mod access;
 pub mod derived;
@@ -24,6 +26,8 @@ pub mod request;
 pub mod resolve;
 mod rows;
 mod runs;
+pub mod shape;
+mod shapes;
 pub mod table;
 mod tensor_map;
 pub mod view;

@@ -17,7 +17,7 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use crate::code::table::{CodeTable, Kind};
 use crate::code::{Cache, Code};
-use crate::engine::derived::{AccessTensor, PcTensorPart, TensorMapTensor};
+use crate::engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use crate::engine::exec::Grain;
 use crate::engine::table::{DerivedTable, Engine, TensorMapTable};
 use crate::error::AnalyzeError;
@@ -221,7 +221,7 @@ impl OpenCapture {
 
 /// The tables that no capture holds: they are computed when asked.
 fn derived() -> impl Iterator<Item = TableDef> {
-    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE];
+    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE, AccessShape::TABLE];
     engine.into_iter().chain(Kind::ALL.map(Kind::table)).chain([CaptureTable::TABLE])
 }
 
@@ -297,7 +297,7 @@ fn register_tables(
     let listing = tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
     let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
-    for grain in [Grain::Request, Grain::Instruction] {
+    for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
     }

@@ -27,6 +27,8 @@ pub(super) struct Accesses<'a> {
     space: Words<'a>,
     /// Of each of the space's words, whether it is device memory.
     is_global: Vec<bool>,
+    /// Of each of the space's words, whether it is shared memory.
+    is_shared: Vec<bool>,
     access_bytes: &'a [u8],
     lane_mask: &'a [u32],
     address: &'a [u64],
@@ -49,6 +51,7 @@ impl<'a> Accesses<'a> {
         Ok(Self {
             kernel_id: values::<UInt64Type>(batch, "kernel_id")?,
             is_global: space.words.iter().map(|word| is_global(word)).collect(),
+            is_shared: space.words.iter().map(|word| Space::from_word(word) == Some(Space::Shared)).collect(),
             space,
             access_bytes: values::<UInt8Type>(batch, "access_bytes")?,
             lane_mask: values::<UInt32Type>(batch, "lane_mask")?,
@@ -65,6 +68,12 @@ impl<'a> Accesses<'a> {
     #[inline]
     pub(super) fn is_global(&self, row: usize) -> bool {
         self.is_global.get(self.space.code(row)).copied().unwrap_or(false)
+    }
+
+    /// Whether a row is an access to shared memory.
+    #[inline]
+    pub(super) fn is_shared(&self, row: usize) -> bool {
+        self.is_shared.get(self.space.code(row)).copied().unwrap_or(false)
     }
 
     /// The request of a row.

@@ -1,4 +1,4 @@
-//! The operator in a plan: streams `memory_access` from its input, in its order, and gives targets.
+//! The operator in a plan: streams `memory_access` from its input, in its order, and gives targets or shapes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,11 +30,12 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use stallmap_schema::table::{Row as _, TableDef};
 
-use super::derived::{AccessTensor, PcTensorPart};
+use super::derived::{AccessShape, AccessTensor, PcTensorPart};
 use super::index::TensorIndex;
 use super::resolve::Resolver;
 use super::rows::Rows;
 use super::runs::Runs;
+use super::shapes::Shapes;
 use crate::tables::plain;
 
 /// What a row of the answer is.
@@ -44,6 +45,8 @@ pub enum Grain {
     Request,
     /// An instruction of a launch and a target: `pc_tensor_part`.
     Instruction,
+    /// A request with its shape: `access_shape`.
+    Shape,
 }
 
 impl Grain {
@@ -58,11 +61,12 @@ impl Grain {
         match self {
             Self::Request => AccessTensor::TABLE,
             Self::Instruction => PcTensorPart::TABLE,
+            Self::Shape => AccessShape::TABLE,
         }
     }
 }
 
-/// Address × life -> tensor, over a scan of `memory_access`.
+/// Address × life -> tensor, or request -> shape, over a scan of `memory_access`.
 #[derive(Debug)]
 pub struct TensorExec {
     input: Arc<dyn ExecutionPlan>,
@@ -161,7 +165,14 @@ impl ExecutionPlan for TensorExec {
         let size = context.session_config().batch_size();
         let (given, columns) = (Arc::clone(&schema), self.columns.clone());
         let stream = match self.grain {
-            Grain::Request => requests(input, Rows::new(resolver, schema), metrics),
+            Grain::Request => {
+                let mut rows = Rows::new(resolver, schema);
+                requests(input, move |batch| rows.convert(batch), metrics)
+            }
+            Grain::Shape => {
+                let shapes = Shapes::new(schema);
+                requests(input, move |batch| shapes.convert(batch), metrics)
+            }
             Grain::Instruction => runs(input, Runs::new(resolver, schema, columns), metrics, size),
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(given, stream)))
@@ -185,7 +196,7 @@ impl ExecutionPlan for TensorExec {
             inputs.first().map(|input| input.num_rows)
         {
             // An instruction of a launch makes tens of requests: a guess that puts the smaller table first in joins.
-            let rows = if self.grain == Grain::Request { rows } else { rows / 16 };
+            let rows = if self.grain == Grain::Instruction { rows / 16 } else { rows };
             statistics.num_rows = Precision::Inexact(rows);
         }
         Ok(Arc::new(statistics))
@@ -206,14 +217,19 @@ impl ExecutionPlan for TensorExec {
 }
 
 /// The columns that are those of the input.
-const PASSED: [&str; 8] = ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space"];
+const PASSED: [&str; 9] =
+    ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space", "access_bytes"];
 
 type Batches = futures::stream::BoxStream<'static, Result<RecordBatch>>;
 
-fn requests(input: SendableRecordBatchStream, mut rows: Rows, metrics: BaselineMetrics) -> Batches {
+fn requests(
+    input: SendableRecordBatchStream,
+    mut rows: impl FnMut(&RecordBatch) -> Result<RecordBatch> + Send + 'static,
+    metrics: BaselineMetrics,
+) -> Batches {
     let convert = move |batch: Result<RecordBatch>| {
         let timer = metrics.elapsed_compute().timer();
-        let converted = rows.convert(&batch?);
+        let converted = rows(&batch?);
         timer.done();
         converted.record_output(&metrics)
     };

@@ -95,7 +95,7 @@ impl Rows {
     }
 }
 
-fn words<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+pub(super) fn words<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     let mut builder = StringDictionaryBuilder::<UInt8Type>::new();
     values.for_each(|value| builder.append_value(value));
     Arc::new(builder.finish())
@@ -107,7 +107,7 @@ fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn small_numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
+pub(super) fn small_numbers(values: impl Iterator<Item = u32>) -> ArrayRef {
     let mut builder = PrimitiveBuilder::<UInt32Type>::new();
     values.for_each(|value| builder.append_value(value));
     Arc::new(builder.finish())

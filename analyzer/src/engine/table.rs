@@ -148,7 +148,7 @@ impl DerivedTable {
     fn input_columns(&self, columns: &[usize]) -> Vec<usize> {
         let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
         let instruction: &[&str] = match self.grain {
-            Grain::Request => &[],
+            Grain::Request | Grain::Shape => &[],
             Grain::Instruction => &["function_id", "pc", "kind"],
         };
         let names = asked.chain(COLUMNS).chain(instruction.iter().copied());
@@ -183,6 +183,8 @@ impl TableProvider for DerivedTable {
         }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
-        Ok(Arc::new(TensorExec::new(input, self.engine.index().await?, self.grain, columns)?))
+        // A shape is one whoever owns the memory.
+        let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
+        Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))
     }
 }

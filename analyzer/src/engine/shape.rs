@@ -1,0 +1,181 @@
+//! The shape of one warp request: what it touches, how its lanes lie, and how often shared memory has to be asked.
+
+use super::request::{Lanes, Request, SECTOR_BYTES};
+
+/// Bytes of a line of the caches: four sectors.
+pub const LINE_BYTES: u64 = 128;
+/// Banks of shared memory, each a word wide.
+const BANKS: usize = 32;
+/// Bytes of a word of a bank.
+const WORD_BYTES: u64 = 4;
+/// The most bytes of a lane that wavefronts are counted of: no instruction accesses more.
+const WIDEST_ACCESS: u64 = 16;
+
+/// How the active lanes of a request lie to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// All at one address; a lane alone as well.
+    #[default]
+    Broadcast,
+    /// Side by side, up or down.
+    Unit,
+    /// At equal distances.
+    Strided,
+    /// With few distances from lane to lane: at most one for each four lanes.
+    Tiled,
+    /// Any other way.
+    Gather,
+}
+
+impl Class {
+    /// Its name in SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Broadcast => "broadcast",
+            Self::Unit => "unit",
+            Self::Strided => "strided",
+            Self::Tiled => "tiled",
+            Self::Gather => "gather",
+        }
+    }
+}
+
+/// What a request touches, and in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Active lanes whose addresses are known.
+    pub lanes: u32,
+    /// Distinct sectors of 32 bytes.
+    pub sectors: u64,
+    /// Distinct lines of 128 bytes.
+    pub lines: u64,
+    /// Bytes of the union.
+    pub unique_bytes: u64,
+    /// How the lanes lie.
+    pub class: Class,
+    /// Bytes from lane to lane, where these distances are equal.
+    pub stride_bytes: Option<i64>,
+    /// Whether the lanes are side by side, but do not begin at a sector's begin.
+    pub is_misaligned: bool,
+}
+
+/// How shared memory serves a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Banked {
+    /// Times that the banks are asked.
+    pub wavefronts: u32,
+    /// The least that accesses of this width by these lanes take: 4 bytes one, 8 bytes a half warp each, 16 bytes a
+    /// quarter warp each.
+    pub passes: u32,
+}
+
+impl Request<'_> {
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        let (mut lanes, mut count) = ([0; 32], 0);
+        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
+            *place = address;
+            count += 1;
+        }
+        let lanes = &mut lanes[..count];
+        let (class, stride_bytes) = self.class(lanes);
+        lanes.sort_unstable();
+        let size = self.access_bytes;
+        let is_misaligned =
+            class == Class::Unit && lanes.first().is_some_and(|first| !first.is_multiple_of(SECTOR_BYTES));
+        Shape {
+            lanes: u32::try_from(count).unwrap_or(u32::MAX),
+            sectors: units(lanes, size, SECTOR_BYTES),
+            lines: units(lanes, size, LINE_BYTES),
+            unique_bytes: units(lanes, size, 1),
+            class,
+            stride_bytes,
+            is_misaligned,
+        }
+    }
+
+    fn class(&self, lanes: &[u64]) -> (Class, Option<i64>) {
+        let distance = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).cast_signed();
+        let width = self.access_bytes;
+        match self.lanes {
+            Lanes::Regular(0) => (Class::Broadcast, Some(0)),
+            Lanes::Regular(_) if lanes.len() < 2 => (Class::Broadcast, Some(0)),
+            Lanes::Regular(stride) if u64::from(stride.unsigned_abs()) == width => {
+                (Class::Unit, Some(stride.into()))
+            }
+            Lanes::Regular(stride) => (Class::Strided, Some(stride.into())),
+            Lanes::Irregular(..) => {
+                let mut distances = [0; 32];
+                let pairs = lanes.windows(2).map(distance);
+                let count = distances.iter_mut().zip(pairs).map(|(place, distance)| *place = distance).count();
+                let distances = &mut distances[..count];
+                distances.sort_unstable();
+                let different = distances.chunk_by(PartialEq::eq).count();
+                match distances.first() {
+                    None | Some(0) if different < 2 => (Class::Broadcast, Some(0)),
+                    Some(&stride) if different < 2 && stride.unsigned_abs() == width => {
+                        (Class::Unit, Some(stride))
+                    }
+                    Some(&stride) if different < 2 => (Class::Strided, Some(stride)),
+                    _ if different * 4 <= lanes.len() => (Class::Tiled, None),
+                    _ => (Class::Gather, None),
+                }
+            }
+        }
+    }
+
+    /// How shared memory serves it: 32 banks of words of 4 bytes; words that several lanes ask for are read once.
+    pub fn banked(&self) -> Banked {
+        let group = match self.access_bytes {
+            0..=4 => 32,
+            5..=8 => 16,
+            _ => 8,
+        };
+        let mut banked = Banked::default();
+        let mut words = Vec::with_capacity(64);
+        let mut addresses = self.addresses().peekable();
+        for pass in 1..=32 / group {
+            words.clear();
+            while let Some((_, address)) = addresses.next_if(|(lane, _)| *lane < pass * group) {
+                let last = address.saturating_add(self.access_bytes.clamp(1, WIDEST_ACCESS) - 1);
+                words.extend(address / WORD_BYTES..=last / WORD_BYTES);
+            }
+            if !words.is_empty() {
+                banked.passes += 1;
+                banked.wavefronts += fullest_bank(&mut words);
+            }
+        }
+        banked
+    }
+}
+
+/// Distinct units of some bytes that accesses of one size at ascending addresses touch.
+fn units(ascending: &[u64], size: u64, unit: u64) -> u64 {
+    if size == 0 {
+        return 0;
+    }
+    let (mut count, mut next) = (0, 0);
+    for &address in ascending {
+        let past = address.saturating_add(size - 1) / unit;
+        let past = past.saturating_add(1);
+        count += past.saturating_sub((address / unit).max(next));
+        next = next.max(past);
+    }
+    count
+}
+
+/// The largest number of distinct words in one bank.
+fn fullest_bank(words: &mut Vec<u64>) -> u32 {
+    words.sort_unstable();
+    words.dedup();
+    let mut banks = [0_u32; BANKS];
+    for word in &*words {
+        let bank = usize::try_from(word % BANKS as u64).unwrap_or(0);
+        banks[bank] += 1;
+    }
+    banks.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "shape_tests.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+-- How one instruction of one launch accesses memory: the figures of `request_pattern` that most questions need.
+--
+-- Sectors are units of 32 bytes, distinct in each warp request; ideal is the fewest that could hold the bytes.
+CREATE VIEW access_pattern (
+  -- The launch.
+  kernel_id,
+  -- The function that holds the instruction.
+  function_id,
+  -- The instruction.
+  pc,
+  -- What it does: read, write, atomic, prefetch.
+  kind,
+  -- Where: global, global_async, shared, local.
+  space,
+  -- Warp requests.
+  request_count,
+  -- Lane accesses.
+  lane_count,
+  -- Sectors touched.
+  sectors,
+  -- Sectors beyond the ideal.
+  excess_sectors,
+  -- Bytes of the union divided by the bytes of the sectors.
+  efficiency,
+  -- The most frequent class of its requests: broadcast, unit, strided, tiled, gather.
+  class,
+  -- Requests of unit stride that do not begin on a sector.
+  misaligned_count
+) AS
+SELECT
+  kernel_id, function_id, pc, kind, space, request_count, lane_count, sectors, excess_sectors, efficiency, class,
+  misaligned_count
+FROM request_pattern
