@@ -16,18 +16,33 @@
 //! Beside that, the shapes of requests: what they touch and how, whoever owns it.
 
 pub mod access;
+pub mod analyses;
+mod analysis;
+mod analyze;
+mod cells;
+mod copies;
 pub mod derived;
+mod distinct;
 pub mod exec;
+mod grid;
 pub mod index;
 pub mod life;
+mod memory;
+mod redundancy;
 #[cfg(test)]
 mod reference;
 pub mod request;
 pub mod resolve;
+mod reuse;
 mod rows;
 mod runs;
 pub mod shape;
 mod shapes;
+mod sharing;
+#[cfg(test)]
+mod stream_tests;
 pub mod table;
 mod tensor_map;
+mod touch;
 pub mod view;
+mod words;

@@ -17,6 +17,7 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use crate::code::table::{CodeTable, Kind};
 use crate::code::{Cache, Code};
+use crate::engine::analyses::{self, AnalysisTable};
 use crate::engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use crate::engine::exec::Grain;
 use crate::engine::table::{DerivedTable, Engine, TensorMapTable};
@@ -222,7 +223,11 @@ impl OpenCapture {
 /// The tables that no capture holds: they are computed when asked.
 fn derived() -> impl Iterator<Item = TableDef> {
     let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE, AccessShape::TABLE];
-    engine.into_iter().chain(Kind::ALL.map(Kind::table)).chain([CaptureTable::TABLE])
+    engine
+        .into_iter()
+        .chain(analyses::Kind::ALL.map(analyses::Kind::table))
+        .chain(Kind::ALL.map(Kind::table))
+        .chain([CaptureTable::TABLE])
 }
 
 fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
@@ -300,6 +305,10 @@ fn register_tables(
     for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
+    }
+    for kind in analyses::Kind::ALL {
+        let table = AnalysisTable::new(Arc::clone(&engine), kind);
+        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
     let maps = TensorMapTable::new(engine);
     schema.register_table(TensorMapTensor::TABLE.name.to_owned(), Arc::new(maps))?;

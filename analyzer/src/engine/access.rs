@@ -1,7 +1,7 @@
 //! The columns of a batch of `memory_access` that the engine reads.
 
 use arrow::array::{Array, AsArray, Int32Array, ListArray, RecordBatch};
-use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use datafusion::error::Result;
 use stallmap_schema::word::Space;
 
@@ -115,6 +115,24 @@ impl<'a> Instructions<'a> {
             pc: values::<UInt32Type>(batch, "pc")?,
             kind: Words::new(batch, "kind")?,
             space: Words::new(batch, "space")?,
+        })
+    }
+}
+
+/// The columns that say who made a request, and when.
+pub(super) struct Places<'a> {
+    pub(super) block: &'a [u64],
+    pub(super) warp: &'a [u16],
+    pub(super) sequence: &'a [u64],
+}
+
+impl<'a> Places<'a> {
+    /// The columns of a batch.
+    pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
+        Ok(Self {
+            block: values::<UInt64Type>(batch, "block")?,
+            warp: values::<UInt16Type>(batch, "warp")?,
+            sequence: values::<UInt64Type>(batch, "sequence")?,
         })
     }
 }

@@ -8,7 +8,7 @@ use stallmap_schema::cell::{Cell, read_text, word_type};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// A word of an open vocabulary: those of later releases are passed on as they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Word(pub Arc<str>);
 
 impl Cell for Word {
@@ -159,6 +159,210 @@ stallmap_schema::tables! {
         unique_bytes: u64,
         /// The fewest sectors that could have held those bytes, summed over requests.
         ideal_sectors: u64,
+    }
+    /// What one launch accessed of one cell of a tensor's picture, by one kind of access.
+    ///
+    /// A tensor's two largest dimensions are rows and columns of at most 64 cells, the one that stands first in its
+    /// sizes as rows; all others are summed. A single dimension is written line after line into a square. Elements
+    /// are found by the tensor's strides, so that transposed and sliced views are drawn as they are. Accesses belong to
+    /// the tensor that `access_tensor` says. Ask `tensor_cell` instead; filters on tensor_id and kernel_id make this
+    /// fast.
+    LaunchCellPart "launch_cell_part" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// What the instructions do.
+        kind: Word,
+        /// The tensor.
+        tensor_id: TensorId => "tensor"."tensor_id",
+        /// The cell's row, from 0; null for holes: bytes accessed between the tensor's elements, where the same request
+        /// accesses elements.
+        cell_row: Option<u32>,
+        /// Its column.
+        cell_column: Option<u32>,
+        /// Rows of the picture.
+        row_count: u32,
+        /// Columns of the picture.
+        column_count: u32,
+        /// The dimension along which rows follow each other; null where it is a folded dimension, or none.
+        row_dimension: Option<u32>,
+        /// The dimension along which columns follow each other.
+        column_dimension: Option<u32>,
+        /// Elements along the rows' direction.
+        row_extent: u64,
+        /// Elements along a row.
+        column_extent: u64,
+        /// Elements accessed, each time and by each lane.
+        touches: u64,
+        /// Warp requests that access the cell.
+        requests: u64,
+        /// Sectors of 32 bytes that they touch in it, distinct in each request.
+        sectors: u64,
+        /// Distinct blocks of the launch that access it.
+        blocks: u64,
+        /// Distinct warps.
+        warps: u64,
+        /// The part of the blocks that `blocks` and `warps` are counted from and scaled by: 1 where they are exact.
+        block_rate: f64,
+    }
+    /// What one instruction of one launch accessed of one cell of a tensor's picture; see `launch_cell_part`.
+    PcCellPart "pc_cell_part" key [] sort [kernel_id, function_id, pc] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// What it does.
+        kind: Word,
+        /// The tensor.
+        tensor_id: TensorId => "tensor"."tensor_id",
+        /// The cell's row, from 0; null for holes.
+        cell_row: Option<u32>,
+        /// Its column.
+        cell_column: Option<u32>,
+        /// Elements accessed, each time and by each lane.
+        touches: u64,
+        /// Warp requests that access the cell.
+        requests: u64,
+        /// Sectors of 32 bytes that they touch in it, distinct in each request.
+        sectors: u64,
+    }
+    /// What the launches of a capture touched of one target: a tensor, a storage, an allocation outside any tensor.
+    ///
+    /// Counts are of lanes that belong to it, as in `access_tensor`; a storage's row counts those of all its tensors.
+    /// Bytes are of its elements whoever accessed them, through this tensor or another view of the storage. The order
+    /// of launches is theirs; of requests in a launch, the one in which the GPU queued them under the instrument.
+    /// Filters on tensor_id make this fast.
+    TargetTouch "target_touch" key [] sort [] {
+        /// tensor, storage, outside any tensor, unknown address; as in `access_tensor`.
+        target: Word,
+        /// The storage.
+        storage_id: Option<StorageId> => "storage"."storage_id",
+        /// The tensor.
+        tensor_id: Option<TensorId> => "tensor"."tensor_id",
+        /// The allocation.
+        allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
+        /// Bytes of the tensor's elements, of the storage, of the allocation.
+        size_bytes: Option<u64>,
+        /// Launches that access it.
+        launches: u64,
+        /// Loads, by lanes.
+        reads: u64,
+        /// Stores, by lanes.
+        writes: u64,
+        /// Atomics, by lanes.
+        atomics: u64,
+        /// Warp requests.
+        requests: u64,
+        /// Sectors of 32 bytes, distinct in each request.
+        sectors: u64,
+        /// Blocks that access it, summed over launches.
+        blocks: u64,
+        /// Warps that access it, summed over launches.
+        warps: u64,
+        /// The least part of a launch's blocks that `blocks` and `warps` are scaled from: 1 where they are exact.
+        block_rate: f64,
+        /// Bytes that any launch read or wrote. Of storages with elements of less than 4 bytes in such pieces, else in
+        /// pieces of 4.
+        touched_bytes: Option<u64>,
+        /// Bytes read.
+        read_bytes: Option<u64>,
+        /// Bytes written.
+        written_bytes: Option<u64>,
+        /// Bytes written that a launch had read before any launch wrote them.
+        read_before_written_bytes: Option<u64>,
+        /// Bytes read before any launch wrote them that no recorded copy or fill had written either.
+        uninitialized_bytes: Option<u64>,
+        /// Bytes that no launch read after a launch wrote them last.
+        written_never_read_bytes: Option<u64>,
+        /// Those of them that no recorded copy read since either.
+        unused_bytes: Option<u64>,
+        /// The part of memory that bytes are counted in and scaled from: 1 where they are exact.
+        byte_rate: f64,
+    }
+    /// How many sectors one block of a launch touches, by one kind of access.
+    ///
+    /// Distinct sectors of 32 bytes of device memory. Ask `block_sharing` for sums.
+    BlockFootprint "block_footprint" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// What the instructions do.
+        kind: Word,
+        /// Linear block index.
+        block: u64,
+        /// Distinct sectors.
+        sectors: u64,
+        /// The part of all sectors that they are counted from and scaled by: 1 where they are exact.
+        sector_rate: f64,
+    }
+    /// How many sectors of device memory a number of blocks of one launch touch, by one kind of access.
+    SectorSharing "sector_sharing" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// What the instructions do.
+        kind: Word,
+        /// The number of blocks.
+        block_count: u64,
+        /// Sectors of 32 bytes that exactly so many blocks touch.
+        sectors: u64,
+        /// The part of all sectors that they are counted from and scaled by: 1 where they are exact.
+        sector_rate: f64,
+    }
+    /// Touches of one launch by their reuse distance: how many distinct other units were touched since the last touch of
+    /// the same one.
+    ///
+    /// Loads, stores and atomics of device memory, each unit once a request, in the order in which the GPU queued the
+    /// requests under the instrument: the program's within a warp, not what happens between warps otherwise. Up to 33
+    /// million touches of sectors a launch are exact; of more, those of a sample of the lines count, as `line_rate`
+    /// says. Ask `reuse` for hit shares.
+    ReuseDistance "reuse_distance" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Whose requests follow each other: block (each block alone, as a cache of its multiprocessor would see it
+        /// alone), launch (all together, as a model of what L2 sees).
+        stream: Word,
+        /// Bytes of a unit: 32, a sector, or 128, a line.
+        unit_bytes: u64,
+        /// cold (the first touch of a unit), reused, unknown (nothing of the launch is in the sample).
+        reuse: Word,
+        /// The least distance of these touches: 0 or a power of two.
+        distance_from: Option<u64>,
+        /// Distances are below this: twice as much, 1 after 0.
+        distance_to: Option<u64>,
+        /// Touches.
+        touches: u64,
+        /// Their mean distance.
+        mean_distance: Option<f64>,
+        /// The part of all lines that is looked at; distances and touches are scaled by it. 1 where they are exact.
+        line_rate: f64,
+    }
+    /// Loads of one instruction of one launch, and how many of them are redundant, in four scopes.
+    ///
+    /// A load, of one lane, is redundant in a scope where all its bytes were loaded in that scope by an earlier request
+    /// of the launch, and no request of the launch has stored to them since. Requests are in the order in which the GPU
+    /// queued them under the instrument. Up to 8 million lane accesses a launch are exact; of more, a sample of the
+    /// sectors is looked at. Ask `redundant_load` for a row a scope.
+    LoadRedundancy "load_redundancy" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// Loads of device memory, by lanes.
+        loads: u64,
+        /// Their bytes.
+        load_bytes: u64,
+        /// Those that the same thread had loaded; null where none of the instruction's is in the sample.
+        thread_loads: Option<u64>,
+        /// Those that the warp had loaded.
+        warp_loads: Option<u64>,
+        /// Those that the block had loaded.
+        block_loads: Option<u64>,
+        /// Those that the grid had loaded.
+        grid_loads: Option<u64>,
+        /// The part of all sectors that is looked at: 1 where the counts are exact.
+        sector_rate: f64,
     }
     /// What one tensor map of a launch covers: derived from its geometry, not observed.
     ///

@@ -69,6 +69,17 @@ impl Request<'_> {
         }
     }
 
+    /// The distinct sectors that all lanes touch, by their numbers, ascending.
+    pub fn sectors_into(&self, sectors: &mut Vec<u64>) {
+        sectors.clear();
+        let Some(rest) = self.access_bytes.checked_sub(1) else { return };
+        for (_, address) in self.addresses() {
+            sectors.extend(address / SECTOR_BYTES..=address.saturating_add(rest) / SECTOR_BYTES);
+        }
+        sectors.sort_unstable();
+        sectors.dedup();
+    }
+
     /// What the lanes of a mask touch, in the short way where they are all.
     #[inline]
     pub fn touched_in(&self, mask: u32) -> Touched {

@@ -107,7 +107,8 @@ impl Request<'_> {
             Lanes::Irregular(..) => {
                 let mut distances = [0; 32];
                 let pairs = lanes.windows(2).map(distance);
-                let count = distances.iter_mut().zip(pairs).map(|(place, distance)| *place = distance).count();
+                let count =
+                    distances.iter_mut().zip(pairs).map(|(place, distance)| *place = distance).count();
                 let distances = &mut distances[..count];
                 distances.sort_unstable();
                 let different = distances.chunk_by(PartialEq::eq).count();

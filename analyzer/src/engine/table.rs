@@ -16,6 +16,7 @@ use stallmap_schema::table::Row as _;
 use tokio::sync::OnceCell;
 
 use super::access::COLUMNS;
+use super::copies::{self, Copies};
 use super::derived::TensorMapTensor;
 use super::exec::{Grain, TensorExec};
 use super::index::{SOURCES, Sources, TensorIndex};
@@ -29,6 +30,9 @@ use crate::tables::plain;
 pub struct Engine {
     access: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
+    launch: Arc<CapturedTable>,
+    memcpy: Arc<CapturedTable>,
+    memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
@@ -49,11 +53,26 @@ impl Engine {
         Some(Self {
             access: table("memory_access")?,
             tensor_map: table("tensor_map")?,
+            launch: table("launch")?,
+            memcpy: table("memcpy")?,
+            memset: table("memset")?,
             sources,
             index: OnceCell::new(),
             parts: OnceCell::new(),
             maps: OnceCell::new(),
         })
+    }
+
+    /// The accesses.
+    pub(super) fn access(&self) -> &CapturedTable {
+        &self.access
+    }
+
+    /// The copies and fills between launches.
+    pub(super) fn copies(&self, index: &TensorIndex) -> Result<Copies> {
+        let launch = self.launch.read(&copies::LAUNCH)?;
+        let (memcpy, memset) = (self.memcpy.read(&copies::MEMCPY)?, self.memset.read(&copies::MEMSET)?);
+        Copies::new(&launch, &memcpy, &memset, index)
     }
 
     /// Computes `pc_tensor_part` once and keeps it: it is small beside the accesses, and a report's queries read it

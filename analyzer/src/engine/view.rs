@@ -1,5 +1,7 @@
 //! The geometry of a tensor: which addresses its elements have.
 
+use std::cmp::Reverse;
+
 /// Most steps of one search for an element: views whose dimensions do not nest need a search, and a capture from
 /// elsewhere must not make it endless.
 const SEARCH_STEPS: u32 = 4096;
@@ -16,8 +18,19 @@ pub struct View {
     /// Whether it covers every byte from `low` to `high`.
     pub is_dense: bool,
     element_bytes: u64,
-    /// (stride, size) in elements, largest stride first, without dimensions that do not move.
-    dimensions: Vec<(u64, u64)>,
+    /// Largest stride first, without dimensions that do not move.
+    dimensions: Vec<Dimension>,
+}
+
+/// A dimension of a view that moves: its size is above 1 and its stride is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    /// Elements from one index to the next.
+    pub stride: u64,
+    /// Indices.
+    pub size: u64,
+    /// Its position among the tensor's sizes.
+    pub position: u32,
 }
 
 impl View {
@@ -28,18 +41,18 @@ impl View {
         }
         let mut dimensions = Vec::new();
         let (mut last, mut count) = (0_u64, 1_u64);
-        for (&size, &stride) in sizes.iter().zip(strides) {
+        for ((&size, &stride), position) in sizes.iter().zip(strides).zip(0..) {
             let (size, stride) = (u64::try_from(size).ok()?, u64::try_from(stride).ok()?);
             last = last.checked_add(size.checked_sub(1)?.checked_mul(stride)?)?;
             if size > 1 && stride > 0 {
                 count = count.saturating_mul(size);
-                dimensions.push((stride, size));
+                dimensions.push(Dimension { stride, size, position });
             }
         }
-        dimensions.sort_unstable_by(|a, b| b.cmp(a));
+        dimensions.sort_by_key(|dimension| Reverse((dimension.stride, dimension.size)));
         let high = address.checked_add(last.checked_add(1)?.checked_mul(element_bytes)?)?;
         let mut dense = 1_u64;
-        let is_dense = dimensions.iter().rev().all(|&(stride, size)| {
+        let is_dense = dimensions.iter().rev().all(|&Dimension { stride, size, .. }| {
             let follows = stride == dense;
             dense = dense.saturating_mul(size);
             follows
@@ -54,19 +67,44 @@ impl View {
             return false;
         }
         let mut steps = SEARCH_STEPS;
-        self.is_dense || reaches((address - self.low) / self.element_bytes, &self.dimensions, &mut steps)
+        let offset = (address - self.low) / self.element_bytes;
+        self.is_dense || reaches(offset, &self.dimensions, &mut steps, &mut [])
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> u64 {
+        self.element_bytes
+    }
+
+    /// The dimensions that move, largest stride first.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// The indices, in the order of [`View::dimensions`], of the element that covers the byte at an address; as many
+    /// as `indices` has room for. Returns whether there is such an element.
+    pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
+        let mut steps = SEARCH_STEPS;
+        self.low <= address
+            && address < self.high
+            && reaches((address - self.low) / self.element_bytes, &self.dimensions, &mut steps, indices)
     }
 }
 
-/// Whether indices exist with `offset = sum(index * stride)`. Where dimensions nest, one index fits each.
-fn reaches(offset: u64, dimensions: &[(u64, u64)], steps: &mut u32) -> bool {
-    let Some((&(stride, size), inner)) = dimensions.split_first() else { return offset == 0 };
-    let farthest: u64 = inner.iter().map(|&(stride, size)| (size - 1) * stride).sum();
+/// Whether indices exist with `offset = sum(index * stride)`, and which. Where dimensions nest, one index fits each.
+fn reaches(offset: u64, dimensions: &[Dimension], steps: &mut u32, indices: &mut [u64]) -> bool {
+    let Some((&Dimension { stride, size, .. }, inner)) = dimensions.split_first() else { return offset == 0 };
+    let farthest: u64 = inner.iter().map(|inner| (inner.size - 1) * inner.stride).sum();
     let most = (offset / stride).min(size - 1);
     let least = offset.saturating_sub(farthest).div_ceil(stride);
-    (least..=most).rev().any(|index| {
+    let affordable = usize::try_from(*steps).unwrap_or(usize::MAX);
+    (least..=most).rev().take(affordable).any(|index| {
         *steps = steps.saturating_sub(1);
-        *steps > 0 && reaches(offset - index * stride, inner, steps)
+        if let Some(place) = indices.first_mut() {
+            *place = index;
+        }
+        let others = indices.get_mut(1..).unwrap_or_default();
+        *steps > 0 && reaches(offset - index * stride, inner, steps, others)
     })
 }
 

@@ -22,7 +22,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::col;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -190,19 +190,42 @@ impl CapturedTable {
         Ok(concat_batches(schema, &batches)?)
     }
 
-    /// A scan, in stored order, split into at most `partitions` runs of whole row groups.
+    /// A scan, in stored order, split into at most as many runs of whole row groups as the session has partitions.
     pub(crate) fn scan_plan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.plan(state, projection, limit, (state.config().target_partitions(), None))
+    }
+
+    /// A scan, in stored order, in one run, of the rows for which a predicate on the table's columns holds.
+    pub(crate) fn scan_in_order(
+        &self,
+        state: &dyn Session,
+        projection: &Vec<usize>,
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.plan(state, Some(projection), None, (1, predicate))
+    }
+
+    fn plan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        (partitions, predicate): (usize, Option<Arc<dyn PhysicalExpr>>),
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut global = state.config_options().execution.parquet.clone();
         global.pushdown_filters = true;
-        let source = ParquetSource::new(Arc::clone(&self.schema))
+        let mut source = ParquetSource::new(Arc::clone(&self.schema))
             .with_table_parquet_options(TableParquetOptions { global, ..TableParquetOptions::default() })
             .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
-        let groups = self.ranges(state.config().target_partitions()).into_iter().map(|range| {
+        if let Some(predicate) = predicate {
+            source = source.with_predicate(predicate);
+        }
+        let groups = self.ranges(partitions).into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);
             let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
             FileGroup::new(vec![file.with_range(range.start, range.end)])

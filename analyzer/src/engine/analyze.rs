@@ -1,0 +1,229 @@
+//! The operator in a plan that runs an analysis over one ordered scan of `memory_access`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::StreamExt;
+
+use super::analyses::{Asked, Kind};
+use super::analysis::Analysis;
+use super::index::{TensorIndex, wrong};
+use super::resolve::Resolver;
+
+/// An analysis over a scan.
+#[derive(Debug)]
+pub(super) struct AnalyzeExec {
+    input: Arc<dyn ExecutionPlan>,
+    index: Arc<TensorIndex>,
+    kind: Kind,
+    asked: Arc<Asked>,
+    /// The columns to give, by position in the table.
+    columns: Vec<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl AnalyzeExec {
+    /// The operator over an input of one partition that has the columns that analyses are given.
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        index: Arc<TensorIndex>,
+        kind: Kind,
+        asked: Arc<Asked>,
+        columns: Vec<usize>,
+    ) -> Result<Self> {
+        let schema = Arc::new(kind.schema().project(&columns)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
+        Ok(Self { input, index, kind, asked, columns, properties, metrics })
+    }
+}
+
+impl DisplayAs for AnalyzeExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnalyzeExec: table={}", self.kind.table().name)
+    }
+}
+
+impl ExecutionPlan for AnalyzeExec {
+    fn name(&self) -> &'static str {
+        "AnalyzeExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    // One launch's accesses have to stay together.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (Some(input), true) = (children.pop(), children.is_empty()) else {
+            return Err(DataFusionError::Internal("AnalyzeExec has one child".to_owned()));
+        };
+        let (index, asked) = (Arc::clone(&self.index), Arc::clone(&self.asked));
+        Ok(Arc::new(Self::new(input, index, self.kind, asked, self.columns.clone())?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let running = Running {
+            input: self.input.execute(partition, Arc::clone(&context))?,
+            analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked),
+            pieces: VecDeque::new(),
+            kernel_id: None,
+            has_ended: false,
+            size: context.session_config().batch_size(),
+        };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let columns = self.columns.clone();
+        let next = move |(running, metrics, columns): (Option<Running>, BaselineMetrics, Vec<usize>)| async move {
+            let mut running = running?;
+            let batch = running.next().await.transpose()?;
+            let batch = batch.and_then(|batch| Ok(batch.project(&columns)?));
+            let running = batch.is_ok().then_some(running);
+            Some((batch.record_output(&metrics), (running, metrics, columns)))
+        };
+        let stream = futures::stream::unfold((Some(running), metrics, columns), next);
+        let schema: SchemaRef = self.schema();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream.boxed())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        // A whole launch, or none of it: other columns have another meaning below, or need the rest of the launch.
+        let schema = self.schema();
+        let allowed = if self.kind.is_by_launch() { schema.index_of("kernel_id").ok() } else { None };
+        let allowed = allowed.into_iter().collect();
+        let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed, &self.input)?;
+        Ok(FilterDescription::new().with_child(child))
+    }
+}
+
+/// An analysis that runs.
+struct Running {
+    input: SendableRecordBatchStream,
+    analysis: Box<dyn Analysis>,
+    /// What came and was not added yet: accesses of one launch each, or the input's end.
+    pieces: VecDeque<Option<(u64, RecordBatch)>>,
+    /// The launch that is open.
+    kernel_id: Option<u64>,
+    has_ended: bool,
+    size: usize,
+}
+
+impl Running {
+    /// The next rows; `None` after the last.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            while self.analysis.work() {
+                tokio::task::yield_now().await;
+            }
+            if let Some(batch) = self.analysis.take(self.size)? {
+                return Ok(Some(batch));
+            }
+            if self.has_ended {
+                return self.analysis.take(1);
+            }
+            match self.pieces.pop_front() {
+                Some(Some((kernel_id, piece))) => {
+                    if self.kernel_id.is_some_and(|open| open != kernel_id) {
+                        self.kernel_id = None;
+                        self.analysis.end_launch();
+                        self.pieces.push_front(Some((kernel_id, piece)));
+                    } else {
+                        self.kernel_id = Some(kernel_id);
+                        self.analysis.add(&piece)?;
+                    }
+                }
+                // The end is met twice: work may be left after the first time.
+                Some(None) if self.kernel_id.take().is_some() => {
+                    self.analysis.end_launch();
+                    self.pieces.push_front(None);
+                }
+                Some(None) => {
+                    self.analysis.end();
+                    self.has_ended = true;
+                }
+                None => match self.input.next().await.transpose()? {
+                    Some(batch) => self.pieces.extend(launches(&batch)?.into_iter().map(Some)),
+                    None => self.pieces.push_back(None),
+                },
+            }
+        }
+    }
+}
+
+/// A batch's accesses, launch by launch.
+fn launches(batch: &RecordBatch) -> Result<Vec<(u64, RecordBatch)>> {
+    let kernels =
+        batch.column_by_name("kernel_id").and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    let kernels = kernels.ok_or_else(|| wrong("kernel_id"))?.values();
+    let mut start = 0;
+    let pieces = kernels.chunk_by(PartialEq::eq).map(|launch| {
+        let piece = batch.slice(start, launch.len());
+        start += launch.len();
+        (launch[0], piece)
+    });
+    Ok(pieces.collect())
+}

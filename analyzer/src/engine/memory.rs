@@ -1,0 +1,317 @@
+//! What launches did to each piece of memory, over a whole capture: read, written, in which order.
+
+use datafusion::common::HashMap;
+
+use super::analysis::Sampler;
+use super::copies::Copy;
+use super::index::TensorIndex;
+use super::resolve::Target;
+use super::view::View;
+
+/// Pieces of memory that are kept of one launch, and chunks of 64 pieces of a capture; beyond, a sample of the chunks is.
+const MOST_PIECES: usize = 1 << 22;
+const MOST_CHUNKS: usize = 1 << 22;
+/// Bytes of a piece where elements do not say it, at most.
+const PIECE_BYTES: u64 = 4;
+/// Pieces of a chunk.
+const CHUNK: u64 = 64;
+/// Pieces that one access covers, at most: no instruction accesses more bytes.
+const MOST_BYTES: u64 = 64;
+
+/// A range of memory with a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Object {
+    /// A storage.
+    Storage(u32),
+    /// An allocation of the driver.
+    Allocation(u32),
+}
+
+impl Object {
+    /// Where a target lies.
+    pub(super) fn of(index: &TensorIndex, target: Target) -> Option<Self> {
+        match target {
+            Target::Tensor(view) => index.views.get(view as usize).map(|view| Self::Storage(view.storage)),
+            Target::Storage(storage) => Some(Self::Storage(storage)),
+            Target::Allocation(allocation) => Some(Self::Allocation(allocation)),
+            Target::Unknown | Target::NotGlobal => None,
+        }
+    }
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It reads, then writes.
+    Both,
+}
+
+/// When one launch read and wrote a piece: the first and last requests; the last counted from 1, 0 for never.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    first_read: u64,
+    last_read: u64,
+    first_write: u64,
+    last_write: u64,
+}
+
+const NEVER: Times = Times { first_read: u64::MAX, last_read: 0, first_write: u64::MAX, last_write: 0 };
+
+/// One bit for each piece of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Chunk {
+    read: u64,
+    written: u64,
+    /// Whether a launch read it before any wrote it.
+    read_first: u64,
+    /// Whether a copy or a fill had written it before a launch touched it.
+    filled: u64,
+    /// Whether no launch has read it since one wrote it.
+    unread: u64,
+    /// The same of launches and copies.
+    unused: u64,
+}
+
+/// Bytes of a target by what happened to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) touched: u64,
+    pub(super) read: u64,
+    pub(super) written: u64,
+    pub(super) read_before_written: u64,
+    pub(super) uninitialized: u64,
+    pub(super) unread: u64,
+    pub(super) unused: u64,
+}
+
+/// Memory as launches left it.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Bytes of a piece of each storage: those of its smallest elements.
+    piece_bytes: Vec<u64>,
+    times: HashMap<(Object, u64), Times>,
+    chunks: HashMap<(Object, u64), Chunk>,
+    /// Of each object, what copies and fills wrote.
+    filled: HashMap<Object, Vec<(u64, u64)>>,
+    /// The chunks in order, after the end.
+    sorted: Vec<((Object, u64), Chunk)>,
+    sampler: Sampler,
+    /// Of each run, the copies that are done with.
+    pub(super) copied: HashMap<usize, usize>,
+}
+
+impl Memory {
+    pub(super) fn new(index: &TensorIndex) -> Self {
+        let mut piece_bytes = vec![PIECE_BYTES; index.storage_ids.len()];
+        for view in &index.views {
+            if let Some(bytes) = piece_bytes.get_mut(view.storage as usize) {
+                // A power of two that divides the element.
+                let element = view.view.element_bytes().max(1);
+                *bytes = (*bytes).min(1 << element.trailing_zeros().min(2));
+            }
+        }
+        Self { piece_bytes, ..Self::default() }
+    }
+
+    fn piece_bytes(&self, object: Object) -> u64 {
+        match object {
+            Object::Storage(storage) => {
+                self.piece_bytes.get(storage as usize).copied().unwrap_or(PIECE_BYTES)
+            }
+            Object::Allocation(_) => PIECE_BYTES,
+        }
+    }
+
+    /// The part of memory that is looked at.
+    pub(super) fn rate(&self) -> f64 {
+        self.sampler.rate()
+    }
+
+    /// What a count stands for.
+    pub(super) fn scale(&self, count: u64) -> u64 {
+        self.sampler.scale(count)
+    }
+
+    /// An access of some bytes in the launch at hand.
+    pub(super) fn touch(&mut self, object: Object, address: u64, bytes: u64, kind: Use, sequence: u64) {
+        let size = self.piece_bytes(object);
+        let last = address.saturating_add(bytes.clamp(1, MOST_BYTES) - 1);
+        for piece in address / size..=last / size {
+            if !self.sampler.keeps(piece / CHUNK) {
+                continue;
+            }
+            let times = self.times.entry((object, piece)).or_insert(NEVER);
+            if kind != Use::Write {
+                times.first_read = times.first_read.min(sequence);
+                times.last_read = times.last_read.max(sequence.saturating_add(1));
+            }
+            if kind != Use::Read {
+                times.first_write = times.first_write.min(sequence);
+                times.last_write = times.last_write.max(sequence.saturating_add(1));
+            }
+        }
+        while self.times.len() > MOST_PIECES {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        self.sampler.halve();
+        let sampler = self.sampler;
+        self.times.retain(|(_, piece), _| sampler.keeps(piece / CHUNK));
+        self.chunks.retain(|(_, chunk), _| sampler.keeps(*chunk));
+    }
+
+    /// Ends the launch at hand.
+    pub(super) fn end_launch(&mut self) {
+        let times = std::mem::take(&mut self.times);
+        times.into_iter().for_each(|((object, piece), times)| self.settle(object, piece, times));
+        while self.chunks.len() > MOST_CHUNKS {
+            self.halve();
+        }
+    }
+
+    fn settle(&mut self, object: Object, piece: u64, times: Times) {
+        let address = piece * self.piece_bytes(object);
+        let chunk = self.chunks.entry((object, piece / CHUNK)).or_default();
+        let bit = 1 << (piece % CHUNK);
+        let (reads, writes) = (times.last_read > 0, times.last_write > 0);
+        if (chunk.read | chunk.written) & bit == 0 {
+            let covers = |range: &(u64, u64)| range.0 <= address && address < range.1;
+            if self.filled.get(&object).is_some_and(|ranges| ranges.iter().any(covers)) {
+                chunk.filled |= bit;
+            }
+            if reads && times.first_read <= times.first_write {
+                chunk.read_first |= bit;
+            }
+        }
+        chunk.read |= if reads { bit } else { 0 };
+        chunk.written |= if writes { bit } else { 0 };
+        let is_unread = writes && times.last_write >= times.last_read;
+        (chunk.unread, chunk.unused) = if is_unread {
+            (chunk.unread | bit, chunk.unused | bit)
+        } else {
+            (chunk.unread & !bit, chunk.unused & !bit)
+        };
+    }
+
+    /// A copy from or to an object, or a fill, between launches.
+    pub(super) fn copy(&mut self, object: Object, copy: &Copy) {
+        let end = copy.address.saturating_add(copy.bytes);
+        if copy.is_write {
+            self.filled.entry(object).or_default().push((copy.address, end));
+            return;
+        }
+        let size = self.piece_bytes(object);
+        let span = size * CHUNK;
+        let (first, last) = (copy.address / span, end.saturating_sub(1) / span);
+        let read = |chunk: u64, known: &mut Chunk| {
+            let start = chunk * CHUNK;
+            let held = (0..CHUNK).filter(|bit| {
+                let address = (start + bit).saturating_mul(size);
+                copy.address <= address && address < end
+            });
+            known.unused &= !held.fold(0, |mask, bit| mask | 1 << bit);
+        };
+        if last - first < self.chunks.len() as u64 {
+            for chunk in first..=last {
+                if let Some(known) = self.chunks.get_mut(&(object, chunk)) {
+                    read(chunk, known);
+                }
+            }
+        } else {
+            let within = |of: Object, chunk: u64| of == object && first <= chunk && chunk <= last;
+            let held = self.chunks.iter_mut().filter(|((of, chunk), _)| within(*of, *chunk));
+            held.for_each(|((_, chunk), known)| read(*chunk, known));
+        }
+    }
+
+    /// Ends: what was done is asked for from now on.
+    pub(super) fn end(&mut self) {
+        self.sorted = self.chunks.drain().collect();
+        self.sorted.sort_unstable_by_key(|&(key, _)| key);
+    }
+
+    /// What happened to the bytes of an object, or of a view of it.
+    pub(super) fn found(&self, object: Object, view: Option<&View>) -> Found {
+        let size = self.piece_bytes(object);
+        let (low, high) = view.map_or((0, u64::MAX), |view| (view.low, view.high));
+        let first = (object, low / (size * CHUNK));
+        let start = self.sorted.partition_point(|(key, _)| *key < first);
+        let chunks = self.sorted.get(start..).unwrap_or_default();
+        let end = (object, high.saturating_sub(1) / (size * CHUNK));
+        let mut found = Found::default();
+        for ((_, place), chunk) in chunks.iter().take_while(|(key, _)| *key <= end) {
+            let touched = chunk.read | chunk.written;
+            let holds = |bit: &u64| {
+                let address = (place * CHUNK + bit).saturating_mul(size);
+                touched >> bit & 1 == 1 && view.is_none_or(|view| view.holds(address))
+            };
+            let held = (0..CHUNK).filter(holds).fold(0_u64, |mask, bit| mask | 1 << bit);
+            let bytes = |mask: u64| u64::from((mask & held).count_ones()) * size;
+            found.touched += bytes(touched);
+            found.read += bytes(chunk.read);
+            found.written += bytes(chunk.written);
+            found.read_before_written += bytes(chunk.read_first & chunk.written);
+            found.uninitialized += bytes(chunk.read_first & !chunk.filled);
+            found.unread += bytes(chunk.unread);
+            found.unused += bytes(chunk.unused);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> (Memory, Object) {
+        (Memory::default(), Object::Allocation(0))
+    }
+
+    #[test]
+    fn the_order_of_reads_and_writes_is_that_of_requests() {
+        let (mut memory, object) = memory();
+        memory.touch(object, 0, 4, Use::Write, 2);
+        memory.touch(object, 0, 4, Use::Read, 1);
+        memory.touch(object, 4, 4, Use::Write, 1);
+        memory.touch(object, 4, 4, Use::Read, 2);
+        memory.touch(object, 8, 4, Use::Both, 3);
+        memory.end_launch();
+        memory.end();
+        let found = memory.found(object, None);
+        assert_eq!((found.touched, found.read, found.written), (12, 12, 12));
+        assert_eq!((found.read_before_written, found.unread), (8, 8));
+        assert_eq!((found.uninitialized, found.unused), (8, 8));
+    }
+
+    #[test]
+    fn copies_fill_and_use() {
+        let (mut memory, object) = memory();
+        let copy = |address, bytes, is_write| Copy { ordinal: 0, address, bytes, is_write };
+        memory.copy(object, &copy(0, 8, true));
+        memory.touch(object, 0, 16, Use::Read, 0);
+        memory.touch(object, 256, 16, Use::Write, 1);
+        memory.end_launch();
+        memory.copy(object, &copy(256, 4, false));
+        memory.copy(object, &copy(260, u64::MAX, false));
+        memory.end();
+        let found = memory.found(object, None);
+        assert_eq!((found.read, found.written, found.uninitialized), (16, 16, 8));
+        assert_eq!((found.unread, found.unused), (16, 0));
+    }
+
+    #[test]
+    fn only_the_elements_of_a_view_are_found() {
+        let (mut memory, object) = memory();
+        memory.touch(object, 1024, 64, Use::Write, 0);
+        memory.end_launch();
+        memory.end();
+        let view = View::new(1024, 4, &[4, 2], &[8, 1]).unwrap();
+        assert_eq!(memory.found(object, Some(&view)).written, 16);
+    }
+}

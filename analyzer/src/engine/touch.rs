@@ -1,0 +1,289 @@
+//! What a capture's launches touch of tensors, storages and allocations, and whether they read what they wrote.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::HashMap;
+use datafusion::error::Result;
+use stallmap_schema::id::{AllocationId, StorageId, TensorId};
+use stallmap_schema::word::AccessKind;
+
+use super::access::{Accesses, Instructions, Places};
+use super::analyses::Asked;
+use super::analysis::{Analysis, Ready};
+use super::derived::{TargetTouch, Word};
+use super::distinct::Distinct;
+use super::index::TensorIndex;
+use super::memory::{Found, Memory, Object, Use};
+use super::request::{Request, SECTOR_BYTES};
+use super::resolve::{Resolver, Share, Target};
+use super::view::View;
+
+/// Adds up touches by target, and keeps what was done to each piece of memory.
+pub(super) struct Touches {
+    resolver: Resolver,
+    asked: Arc<Asked>,
+    kernel_id: Option<u64>,
+    memory: Memory,
+    /// By target, in the order in which they were met.
+    sums: Vec<(Target, Sum)>,
+    places: HashMap<(u8, u32), usize>,
+    crowds: Distinct<usize>,
+    crowd_rate: f64,
+    shares: Vec<Share>,
+    sectors: Vec<u64>,
+    /// Rows that are left to be made.
+    left: Option<usize>,
+    ready: Ready<TargetTouch>,
+}
+
+/// What was accessed of one target.
+#[derive(Debug, Default)]
+struct Sum {
+    reads: u64,
+    writes: u64,
+    atomics: u64,
+    requests: u64,
+    sectors: u64,
+    blocks: u64,
+    warps: u64,
+    launches: u64,
+    last_launch: Option<u64>,
+    last_warp: Option<(u64, u16)>,
+}
+
+impl Touches {
+    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>) -> Self {
+        Self {
+            memory: Memory::new(resolver.index()),
+            resolver,
+            asked,
+            kernel_id: None,
+            sums: Vec::new(),
+            places: HashMap::new(),
+            crowds: Distinct::default(),
+            crowd_rate: 1.0,
+            shares: Vec::new(),
+            sectors: Vec::new(),
+            left: None,
+            ready: Ready::default(),
+        }
+    }
+
+    /// Moves to a launch: what was copied and filled before it comes first.
+    fn begin(&mut self, kernel_id: u64) {
+        self.kernel_id = Some(kernel_id);
+        self.resolver.move_to(kernel_id);
+        let Some(launch) = self.resolver.index().launches.get(&kernel_id) else { return };
+        let (run, ordinal) = (launch.run, launch.ordinal);
+        self.copy(run, ordinal);
+    }
+
+    /// Does what copies and fills did before a launch.
+    fn copy(&mut self, run: usize, ordinal: u64) {
+        let asked = Arc::clone(&self.asked);
+        for copy in asked.copies.before(run, ordinal, &mut self.memory.copied) {
+            let target = self.resolver.target(copy.address);
+            if let Some(object) = Object::of(self.resolver.index(), target) {
+                self.memory.copy(object, copy);
+            }
+        }
+    }
+
+    /// Adds a request's lanes that belong to one target.
+    fn add_share(
+        &mut self,
+        request: &Request<'_>,
+        share: Share,
+        kind: Use,
+        place: (u64, u16),
+        sequence: u64,
+    ) {
+        let object = Object::of(self.resolver.index(), share.target);
+        if let Some(object) = object {
+            for (_, address) in lanes(request, share) {
+                self.memory.touch(object, address, request.access_bytes, kind, sequence);
+            }
+        }
+        self.sectors.clear();
+        let last = request.access_bytes.saturating_sub(1);
+        for (_, address) in lanes(request, share) {
+            self.sectors.extend(address / SECTOR_BYTES..=address.saturating_add(last) / SECTOR_BYTES);
+        }
+        self.sectors.sort_unstable();
+        self.sectors.dedup();
+        let is_wanted = match share.target {
+            Target::Tensor(view) => self.asked.wants(view),
+            _ => self.asked.wants_all(),
+        };
+        if is_wanted && !matches!(share.target, Target::Storage(_)) {
+            self.count(share.target, share, kind, place);
+        }
+        // A storage's row counts what is touched of all its tensors.
+        if let (Some(Object::Storage(storage)), true) = (object, self.asked.wants_all()) {
+            self.count(Target::Storage(storage), share, kind, place);
+        }
+    }
+
+    fn count(&mut self, target: Target, share: Share, kind: Use, (block, warp): (u64, u16)) {
+        let next = self.sums.len();
+        let place = *self.places.entry(key(target)).or_insert(next);
+        if place == next {
+            self.sums.push((target, Sum::default()));
+        }
+        let Some((_, sum)) = self.sums.get_mut(place) else { return };
+        let lanes = u64::from(share.lane_mask.count_ones());
+        *match kind {
+            Use::Read => &mut sum.reads,
+            Use::Write => &mut sum.writes,
+            Use::Both => &mut sum.atomics,
+        } += lanes;
+        sum.requests += 1;
+        sum.sectors += self.sectors.len() as u64;
+        if sum.last_launch != self.kernel_id {
+            sum.last_launch = self.kernel_id;
+            sum.launches += 1;
+            sum.last_warp = None;
+        }
+        if sum.last_warp != Some((block, warp)) {
+            sum.last_warp = Some((block, warp));
+            self.crowds.add(place, block, warp);
+        }
+    }
+
+    fn push(&mut self, place: usize) {
+        let Some((target, sum)) = self.sums.get(place) else { return };
+        let index = self.resolver.index();
+        let (storage, tensor, allocation) = Resolver::ids(index, *target);
+        let (size_bytes, view) = extent(index, *target);
+        let found = Object::of(index, *target).map(|object| self.memory.found(object, view));
+        let of = |count: fn(&Found) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
+        self.ready.push(TargetTouch {
+            target: Word(Target::WORDS[usize::from(target.word())].into()),
+            storage_id: storage.map(StorageId),
+            tensor_id: tensor.map(TensorId),
+            allocation_id: allocation.map(AllocationId),
+            size_bytes,
+            launches: sum.launches,
+            reads: sum.reads,
+            writes: sum.writes,
+            atomics: sum.atomics,
+            requests: sum.requests,
+            sectors: sum.sectors,
+            blocks: sum.blocks,
+            warps: sum.warps,
+            block_rate: self.crowd_rate,
+            touched_bytes: of(|found| found.touched),
+            read_bytes: of(|found| found.read),
+            written_bytes: of(|found| found.written),
+            read_before_written_bytes: of(|found| found.read_before_written),
+            uninitialized_bytes: of(|found| found.uninitialized),
+            written_never_read_bytes: of(|found| found.unread),
+            unused_bytes: of(|found| found.unused),
+            byte_rate: self.memory.rate(),
+        });
+    }
+}
+
+/// The lanes of a share with their addresses.
+fn lanes<'a>(request: &'a Request<'_>, share: Share) -> impl Iterator<Item = (u32, u64)> + 'a {
+    request.addresses().filter(move |(lane, _)| share.lane_mask >> lane & 1 == 1)
+}
+
+/// A target as a key.
+fn key(target: Target) -> (u8, u32) {
+    let place = match target {
+        Target::Tensor(place) | Target::Storage(place) | Target::Allocation(place) => place,
+        Target::Unknown | Target::NotGlobal => 0,
+    };
+    (target.word(), place)
+}
+
+/// The bytes of a target, and the view that they are of.
+fn extent(index: &TensorIndex, target: Target) -> (Option<u64>, Option<&View>) {
+    match target {
+        Target::Tensor(place) => {
+            let view = index.views.get(place as usize).map(|indexed| &indexed.view);
+            (view.map(|view| view.bytes), view)
+        }
+        Target::Storage(place) => {
+            let lives = index.runs.iter().find_map(|run| {
+                let life = run.storage_rows.iter().position(|&row| row == place)?;
+                Some(run.storages.get(u32::try_from(life).ok()?))
+            });
+            (lives.map(|life| life.high - life.low), None)
+        }
+        Target::Allocation(place) => {
+            let lives = index.runs.iter().find_map(|run| {
+                let life = run.allocation_rows.iter().position(|&row| row == place)?;
+                Some(run.allocations.get(u32::try_from(life).ok()?))
+            });
+            (lives.map(|life| life.high - life.low), None)
+        }
+        Target::Unknown | Target::NotGlobal => (None, None),
+    }
+}
+
+impl Analysis for Touches {
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
+        let instructions = Instructions::new(batch)?;
+        let kinds: Vec<_> = instructions.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
+        for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
+            let kind = match kinds.get(instructions.kind.code(row)).copied().flatten() {
+                Some(AccessKind::Read) => Use::Read,
+                Some(AccessKind::Write) => Use::Write,
+                Some(AccessKind::Atomic) => Use::Both,
+                Some(AccessKind::Prefetch) | None => continue,
+            };
+            if self.kernel_id != Some(accesses.kernel_id[row]) {
+                self.begin(accesses.kernel_id[row]);
+            }
+            let request = accesses.request(row);
+            if !self.asked.wants_bytes(request.address, request.span_bytes) {
+                continue;
+            }
+            let mut shares = std::mem::take(&mut self.shares);
+            self.resolver.resolve(&request, &mut shares);
+            for &share in &shares {
+                let place = (places.block[row], places.warp[row]);
+                self.add_share(&request, share, kind, place, places.sequence[row]);
+            }
+            self.shares = shares;
+        }
+        Ok(())
+    }
+
+    fn end_launch(&mut self) {
+        self.memory.end_launch();
+        let (crowds, rate) = self.crowds.count();
+        self.crowd_rate = self.crowd_rate.min(rate);
+        for (place, (_, sum)) in self.sums.iter_mut().enumerate() {
+            if let Some(crowd) = crowds.get(&place) {
+                sum.blocks += crowd.blocks;
+                sum.warps += crowd.warps;
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        // What was copied after the last launch.
+        if let Some(launch) = self.kernel_id.and_then(|kernel| self.resolver.index().launches.get(&kernel)) {
+            let run = launch.run;
+            self.copy(run, u64::MAX);
+        }
+        self.memory.end();
+        self.left = Some(0);
+    }
+
+    fn work(&mut self) -> bool {
+        let Some(place) = self.left else { return false };
+        self.push(place);
+        self.left = (place + 1 < self.sums.len()).then_some(place + 1);
+        self.left.is_some()
+    }
+
+    fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
+        self.ready.take(least)
+    }
+}

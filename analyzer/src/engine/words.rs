@@ -1,0 +1,34 @@
+//! Words as small numbers that stay the same from batch to batch.
+
+use super::access::Words;
+use super::derived::Word;
+
+/// Words that were met, by number. The 256th and all after it are one.
+#[derive(Debug, Default)]
+pub(super) struct Interned {
+    words: Vec<Word>,
+}
+
+impl Interned {
+    /// The number of each word of a batch, by its code there.
+    pub(super) fn codes(&mut self, words: &Words<'_>) -> Vec<u8> {
+        words.words.iter().map(|word| self.code(word)).collect()
+    }
+
+    fn code(&mut self, word: &str) -> u8 {
+        let place = self.words.iter().position(|known| known.0.as_ref() == word).unwrap_or_else(|| {
+            if self.words.len() < usize::from(u8::MAX) {
+                self.words.push(Word(word.into()));
+                self.words.len() - 1
+            } else {
+                self.words.len()
+            }
+        });
+        u8::try_from(place).unwrap_or(u8::MAX)
+    }
+
+    /// The word of a number.
+    pub(super) fn word(&self, code: u8) -> Word {
+        self.words.get(usize::from(code)).cloned().unwrap_or_else(|| Word("other".into()))
+    }
+}

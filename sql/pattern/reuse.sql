@@ -1,0 +1,65 @@
+-- How soon one launch touches memory again, in one stream of requests, and what caches could hold of it.
+--
+-- The distance of a touch is the number of distinct other units touched since the last touch of the same one;
+-- `reuse_distance` has the histogram, and says what streams and units are. A cache of N units that keeps the most recently
+-- used holds a touch whose distance is below N: an upper bound of what sets, sectors and other traffic leave of it. A
+-- power of two of distances that a capacity cuts counts in part. Between warps, the order is that of the recorded run.
+CREATE VIEW reuse (
+  -- The launch.
+  kernel_id,
+  -- Whose requests follow each other: block, launch.
+  stream,
+  -- Bytes of a unit: 32 or 128.
+  unit_bytes,
+  -- Touches of units, each once a request.
+  touches,
+  -- First touches.
+  cold_touches,
+  -- Part of the touches that are not the first.
+  reuse_share,
+  -- Mean distance of those.
+  mean_distance,
+  -- Bytes of L1 of one multiprocessor, shared memory included; null where the GPU is not known.
+  l1_bytes,
+  -- Part of the touches that so large a cache would hold.
+  l1_hit_share,
+  -- Bytes of L2.
+  l2_bytes,
+  -- Part of the touches that so large a cache would hold.
+  l2_hit_share,
+  -- The part of all lines that is looked at: 1 where the figures are exact.
+  line_rate
+) AS
+WITH gpu AS (
+  SELECT
+    l.kernel_id, max(d.l2_bytes) AS l2_bytes,
+    max(CASE d.compute_major * 10 + d.compute_minor
+      WHEN 70 THEN 131072 WHEN 75 THEN 98304 WHEN 80 THEN 196608 WHEN 86 THEN 131072 WHEN 87 THEN 196608 WHEN 89 THEN 131072
+      WHEN 90 THEN 262144 WHEN 100 THEN 262144 WHEN 103 THEN 262144 WHEN 120 THEN 131072
+    END) AS l1_bytes
+  FROM launch l
+  JOIN device d ON d.run_id = l.run_id
+  GROUP BY l.kernel_id
+), counted AS (
+  SELECT
+    r.*, g.l1_bytes, g.l2_bytes,
+    CAST(g.l1_bytes / r.unit_bytes AS DOUBLE) AS l1_units, CAST(g.l2_bytes / r.unit_bytes AS DOUBLE) AS l2_units,
+    CAST(r.distance_from AS DOUBLE) AS low, CAST(r.distance_to AS DOUBLE) - CAST(r.distance_from AS DOUBLE) AS width
+  FROM reuse_distance r
+  LEFT JOIN gpu g ON g.kernel_id = r.kernel_id
+)
+SELECT
+  kernel_id, stream, unit_bytes, CAST(sum(touches) AS BIGINT),
+  CAST(sum(CASE WHEN reuse = 'cold' THEN touches ELSE 0 END) AS BIGINT),
+  CAST(sum(CASE WHEN reuse = 'reused' THEN touches ELSE 0 END) AS DOUBLE) / nullif(sum(touches), 0),
+  sum(CASE WHEN reuse = 'reused' THEN mean_distance * touches END)
+    / nullif(sum(CASE WHEN reuse = 'reused' THEN touches ELSE 0 END), 0),
+  max(l1_bytes),
+  sum(CASE WHEN reuse <> 'reused' THEN 0.0 ELSE touches * greatest(least((l1_units - low) / width, 1.0), 0.0) END)
+    / nullif(sum(touches), 0),
+  max(l2_bytes),
+  sum(CASE WHEN reuse <> 'reused' THEN 0.0 ELSE touches * greatest(least((l2_units - low) / width, 1.0), 0.0) END)
+    / nullif(sum(touches), 0),
+  min(line_rate)
+FROM counted
+GROUP BY kernel_id, stream, unit_bytes
