@@ -125,7 +125,7 @@ fn contiguous(mask: u32) -> bool {
 
 /// Sectors that `bytes` bytes from an address on lie in.
 fn sectors_between(address: u64, bytes: u64) -> u64 {
-    address.wrapping_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
+    address.saturating_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
 }
 
 /// What accesses of one size at some addresses touch.

@@ -70,58 +70,67 @@ pub struct Banked {
 }
 
 impl Request<'_> {
-    /// Its shape.
-    pub fn shape(&self) -> Shape {
-        let (mut lanes, mut count) = ([0; 32], 0);
-        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
-            *place = address;
-            count += 1;
-        }
-        let lanes = &mut lanes[..count];
-        let (class, stride_bytes) = self.class(lanes);
-        lanes.sort_unstable();
-        let size = self.access_bytes;
-        let is_misaligned =
-            class == Class::Unit && lanes.first().is_some_and(|first| !first.is_multiple_of(SECTOR_BYTES));
+    /// Its shape; its lines are left out where nobody wants them.
+    pub fn shape(&self, wants_lines: bool) -> Shape {
+        let touched = self.touched();
+        let (class, stride_bytes) = self.class();
+        let is_misaligned = class == Class::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
         Shape {
-            lanes: u32::try_from(count).unwrap_or(u32::MAX),
-            sectors: units(lanes, size, SECTOR_BYTES),
-            lines: units(lanes, size, LINE_BYTES),
-            unique_bytes: units(lanes, size, 1),
+            lanes: touched.lanes,
+            sectors: touched.sectors,
+            lines: if wants_lines { self.lines() } else { 0 },
+            unique_bytes: touched.unique_bytes,
             class,
             stride_bytes,
             is_misaligned,
         }
     }
 
-    fn class(&self, lanes: &[u64]) -> (Class, Option<i64>) {
-        let distance = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).cast_signed();
+    /// Distinct lines that its lanes touch.
+    fn lines(&self) -> u64 {
+        let (mut lanes, mut known) = ([0; 32], 0);
+        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
+            *place = address;
+            known += 1;
+        }
+        let lanes = &mut lanes[..known];
+        lanes.sort_unstable();
+        units(lanes, self.access_bytes, LINE_BYTES)
+    }
+
+    fn class(&self) -> (Class, Option<i64>) {
         let width = self.access_bytes;
         match self.lanes {
             Lanes::Regular(0) => (Class::Broadcast, Some(0)),
-            Lanes::Regular(_) if lanes.len() < 2 => (Class::Broadcast, Some(0)),
+            Lanes::Regular(_) if self.lane_mask.count_ones() < 2 => (Class::Broadcast, Some(0)),
             Lanes::Regular(stride) if u64::from(stride.unsigned_abs()) == width => {
                 (Class::Unit, Some(stride.into()))
             }
             Lanes::Regular(stride) => (Class::Strided, Some(stride.into())),
-            Lanes::Irregular(..) => {
-                let mut distances = [0; 32];
-                let pairs = lanes.windows(2).map(distance);
-                let count =
-                    distances.iter_mut().zip(pairs).map(|(place, distance)| *place = distance).count();
-                let distances = &mut distances[..count];
-                distances.sort_unstable();
-                let different = distances.chunk_by(PartialEq::eq).count();
-                match distances.first() {
-                    None | Some(0) if different < 2 => (Class::Broadcast, Some(0)),
-                    Some(&stride) if different < 2 && stride.unsigned_abs() == width => {
-                        (Class::Unit, Some(stride))
-                    }
-                    Some(&stride) if different < 2 => (Class::Strided, Some(stride)),
-                    _ if different * 4 <= lanes.len() => (Class::Tiled, None),
-                    _ => (Class::Gather, None),
-                }
+            Lanes::Irregular(..) => self.irregular_class(),
+        }
+    }
+
+    /// The class by the distances from lane to lane.
+    fn irregular_class(&self) -> (Class, Option<i64>) {
+        let (mut distances, mut known, mut before) = ([0; 32], 0, None);
+        for (_, address) in self.addresses() {
+            if let (Some(before), Some(place)) = (before.replace(address), distances.get_mut(known)) {
+                *place = address.wrapping_sub(before).cast_signed();
+                known += 1;
             }
+        }
+        let distances = &mut distances[..known];
+        distances.sort_unstable();
+        let different = distances.chunk_by(PartialEq::eq).count();
+        match distances.first() {
+            None | Some(0) if different < 2 => (Class::Broadcast, Some(0)),
+            Some(&stride) if different < 2 && stride.unsigned_abs() == self.access_bytes => {
+                (Class::Unit, Some(stride))
+            }
+            Some(&stride) if different < 2 => (Class::Strided, Some(stride)),
+            _ if different * 4 <= known + 1 => (Class::Tiled, None),
+            _ => (Class::Gather, None),
         }
     }
 

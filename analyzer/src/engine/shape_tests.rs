@@ -12,7 +12,7 @@ fn regular(address: u64, size: u64, stride: i32, mask: u32) -> Request<'static> 
 
 #[track_caller]
 fn check(request: &Request<'_>, sectors: u64, lines: u64, unique_bytes: u64, class: Class) {
-    let shape = request.shape();
+    let shape = request.shape(true);
     assert_eq!((shape.sectors, shape.lines, shape.unique_bytes), (sectors, lines, unique_bytes));
     assert_eq!(shape.class, class);
 }
@@ -29,19 +29,19 @@ fn golden_shapes() {
     check(&regular(0x1000, 2, 2, all), 2, 1, 64, Class::Unit);
     check(&regular(0x1000, 4, -4, all), 4, 1, 128, Class::Unit);
     check(&regular(0x1000, 4, 4, 1), 1, 1, 4, Class::Broadcast);
-    let tiles: Vec<u32> = (0..32).map(|lane| lane / 8 * 256 + lane % 8 * 4).collect();
-    let tiled = Request { lanes: Lanes::Irregular(&tiles, 0), ..regular(0x1000, 4, 0, all) };
+    let blocks: Vec<u32> = (0..32).map(|lane| lane / 8 * 256 + lane % 8 * 4).collect();
+    let tiled = Request { lanes: Lanes::Irregular(&blocks, 0), ..regular(0x1000, 4, 0, all) };
     check(&tiled, 4, 4, 128, Class::Tiled);
     let places: Vec<u32> = (0..32).map(|lane| lane * lane * 4).collect();
     let gather = Request { lanes: Lanes::Irregular(&places, 0), ..regular(0x1000, 4, 0, all) };
-    assert_eq!(gather.shape().class, Class::Gather);
+    assert_eq!(gather.shape(true).class, Class::Gather);
 }
 
 #[test]
 fn only_unit_strides_are_misaligned() {
-    assert!(regular(0x1004, 4, 4, u32::MAX).shape().is_misaligned);
-    assert!(!regular(0x1020, 4, 4, u32::MAX).shape().is_misaligned);
-    assert!(!regular(0x1004, 4, 8, u32::MAX).shape().is_misaligned);
+    assert!(regular(0x1004, 4, 4, u32::MAX).shape(true).is_misaligned);
+    assert!(!regular(0x1020, 4, 4, u32::MAX).shape(true).is_misaligned);
+    assert!(!regular(0x1004, 4, 8, u32::MAX).shape(true).is_misaligned);
 }
 
 #[test]
@@ -102,7 +102,7 @@ proptest! {
         let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
         let request = Request { lane_mask: mask, address, span_bytes: 0, access_bytes: size, lanes };
         let addresses: Vec<(u32, u64)> = request.addresses().collect();
-        let shape = request.shape();
+        let shape = request.shape(true);
         let (sectors, lines, bytes) = naive(&addresses, size);
         prop_assert_eq!((shape.sectors, shape.lines, shape.unique_bytes), (sectors as u64, lines as u64, bytes as u64));
         prop_assert_eq!(shape.sectors, request.touched().sectors);
@@ -120,7 +120,7 @@ proptest! {
     ) {
         let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
         let request = Request { lane_mask, address, span_bytes, access_bytes, lanes };
-        let shape = request.shape();
+        let shape = request.shape(true);
         prop_assert!(shape.lanes <= 32 && shape.sectors <= 32 * 9);
         prop_assert!(request.banked().wavefronts <= 32 * 5);
     }

@@ -18,6 +18,7 @@ use super::shape::{Banked, Shape};
 pub(super) struct Shapes {
     schema: SchemaRef,
     wants_shape: bool,
+    wants_lines: bool,
     wants_banks: bool,
 }
 
@@ -36,7 +37,8 @@ const OF_BANKS: [&str; 3] = ["wavefronts", "passes", "bank_conflicts"];
 impl Shapes {
     pub(super) fn new(schema: SchemaRef) -> Self {
         let wants = |names: &[&str]| names.iter().any(|name| schema.field_with_name(name).is_ok());
-        Self { wants_shape: wants(&OF_SHAPE), wants_banks: wants(&OF_BANKS), schema }
+        let wants_lines = wants(&["line_count"]);
+        Self { wants_shape: wants(&OF_SHAPE), wants_lines, wants_banks: wants(&OF_BANKS), schema }
     }
 
     /// The rows of a batch.
@@ -44,7 +46,7 @@ impl Shapes {
         let accesses = Accesses::new(batch)?;
         let rows = 0..batch.num_rows();
         let shapes: Vec<Shape> = if self.wants_shape {
-            rows.clone().map(|row| accesses.request(row).shape()).collect()
+            rows.clone().map(|row| accesses.request(row).shape(self.wants_lines)).collect()
         } else {
             Vec::new()
         };

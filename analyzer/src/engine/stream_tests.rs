@@ -233,7 +233,7 @@ fn sweeps(lines: u64, times: u64) -> Vec<Made> {
         block: 0,
         warp: 0,
         mask: u32::MAX,
-        address: 1 << 20 | place * 128,
+        address: (1 << 20) + place * 128,
         size: 4,
         stride: 4,
     };
