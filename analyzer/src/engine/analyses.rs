@@ -200,6 +200,10 @@ fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
             let literal = if is_tensor(left) { right } else { Some(left).filter(|_| is_tensor(right))? };
             Some([number(literal)?].into())
         }
+        // How the planner writes a list of few.
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            Some(&tensors(left)? | &tensors(right)?)
+        }
         Expr::InList(InList { expr, list, negated: false }) if is_tensor(expr) => {
             list.iter().map(number).collect()
         }

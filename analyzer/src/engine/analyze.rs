@@ -10,7 +10,11 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
+    PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
@@ -25,9 +29,12 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::StreamExt;
 
 use super::analyses::{Asked, Kind};
-use super::analysis::Analysis;
+use super::analysis::{Analysis, COLUMNS};
 use super::index::{TensorIndex, wrong};
 use super::resolve::Resolver;
+
+/// By how many of the first columns accesses have to be sorted: launch, function, pc.
+const ORDERED: usize = 3;
 
 /// An analysis over a scan.
 #[derive(Debug)]
@@ -86,7 +93,20 @@ impl ExecutionPlan for AnalyzeExec {
         vec![false]
     }
 
-    // One launch's accesses have to stay together.
+    // One launch's accesses have to stay together, and those of an instruction in it. Where the planner divides the
+    // scan all the same, it merges the parts again; where the file says of no order, it sorts.
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition]
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        let schema = self.input.schema();
+        let column = |name: &&str| Some(Column::new(name, schema.index_of(name).ok()?));
+        let columns = COLUMNS.iter().take(ORDERED).filter_map(column);
+        let order = columns.map(|column| PhysicalSortExpr::new_default(Arc::new(column)));
+        vec![LexOrdering::new(order).map(OrderingRequirements::from)]
+    }
+
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
