@@ -171,9 +171,9 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 12] = [
-    "base", "tensor", "stall", "cost", "forest", "life", "replay", "counter", "kernel", "path", "coverage",
-    "finding",
+const PACKAGES: [&str; 13] = [
+    "base", "tensor", "stall", "cost", "pattern", "forest", "life", "replay", "counter", "kernel", "path",
+    "coverage", "finding",
 ];
 
 #[test]
