@@ -3,6 +3,8 @@
 pub(crate) mod export;
 pub(crate) mod forest;
 pub(crate) mod list;
+#[cfg(test)]
+mod page;
 pub(crate) mod share;
 pub(crate) mod top;
 pub(crate) mod tree;
@@ -32,6 +34,9 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// A folder of your own views and queries (*.sql), used beside ours; or set STALLMAP_LIBRARY
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) library: Option<PathBuf>,
 }
 
 /// The commands.
@@ -161,6 +166,7 @@ pub(crate) struct Source {
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "into a file"),
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
+    ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
 pub(crate) struct Sql {
     /// Captures; each with a name before it where there are several
@@ -172,6 +178,12 @@ pub(crate) struct Sql {
     /// Run the statements of this file and exit; - is the standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) file: Option<PathBuf>,
+    /// Run a saved query of the library (see --library) and exit
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "file"])]
+    pub(crate) query: Option<String>,
+    /// Set a parameter of the saved query
+    #[arg(long, value_name = "NAME=VALUE", requires = "query")]
+    pub(crate) set: Vec<Setting>,
     /// How to print rows; where a file is written, its ending decides
     #[arg(long, value_enum)]
     pub(crate) format: Option<RowFormat>,
@@ -202,10 +214,11 @@ pub(crate) struct Info {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap check *.stallmap", "exit code 0: nothing is wrong with any; 1: what is wrong is listed"),
+    ("stallmap check --library my/", "the same of a folder of your own views and queries"),
 ]))]
 pub(crate) struct Check {
-    /// The captures
-    #[arg(value_name = "NAME.stallmap", required = true)]
+    /// The captures; none where only a library is checked
+    #[arg(value_name = "NAME.stallmap")]
     pub(crate) captures: Vec<Location>,
 }
 
@@ -213,7 +226,7 @@ pub(crate) struct Check {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap prepare *.stallmap", "what was analyzed, and in what time"),
-    ("STALLMAP_CACHE=/data/cache stallmap prepare train.stallmap", "into a folder that others share"),
+    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a folder that others share"),
 ]))]
 pub(crate) struct Prepare {
     /// The captures
@@ -290,6 +303,29 @@ impl FromStr for NamedCapture {
             }
             Some((name, "")) => Err(format!("`{name}=` names no capture")),
             _ => Ok(Self { name: None, path: text.into() }),
+        }
+    }
+}
+
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The parameter.
+    pub(crate) name: String,
+    /// The value, as it was typed.
+    pub(crate) value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("it is not NAME=VALUE")?;
+        let name = name.trim_start_matches('$').to_owned();
+        if name.is_empty() {
+            Err("it has no name".to_owned())
+        } else {
+            Ok(Self { name, value: value.to_owned() })
         }
     }
 }

@@ -1,15 +1,18 @@
 //! One function a command; nothing is decided here.
 
+mod absent;
 mod answer;
 mod check;
 mod completions;
 pub(crate) mod describe;
+mod excerpt;
 mod explain;
 mod export;
 pub(crate) mod forest;
 mod id;
 mod info;
 mod known;
+mod library;
 mod names;
 mod pack;
 mod prepare;
@@ -37,15 +40,17 @@ use crate::output;
 use crate::output::number::bytes;
 
 pub(crate) use explain::{arrow_failure, capture_failure, explain};
+pub(crate) use library::{saved_queries, saved_query};
 pub(crate) use names::{Names, nearest};
 pub(crate) use query::{Statement, Target, run_statement, split_statements};
-pub(crate) use report::query_of as report_query;
+pub(crate) use report::{query_of as report_query, section_names as report_sections};
 
 /// Bytes of a thread's stack: reserved, and taken only as far as they are used.
 const STACK_BYTES: usize = 256 << 20;
 
 /// Runs a command, on a thread with a large stack; the outcome is its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
+    library::choose(cli.library.as_deref());
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(|| dispatch(cli.command)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -87,9 +92,11 @@ fn run_command(command: Command) -> Outcome {
     }
 }
 
-/// Opens captures for querying.
+/// Opens captures for querying, with the user's own library beside ours.
 fn open<L: Clone + Into<Location>>(captures: &[(Option<String>, L)]) -> Outcome<Session> {
-    Session::open_with(captures, &cache()).map_err(|error| explain(error, None))
+    let mut session = Session::open_with(captures, &cache()).map_err(|error| explain(error, None))?;
+    library::extend(&mut session)?;
+    Ok(session)
 }
 
 /// Where what is found in machine code is kept.

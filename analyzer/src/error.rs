@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::error::CaptureError;
 
+use crate::library::fault::Fault;
+
 /// Why a capture could not be opened or a query not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyzeError {
@@ -45,6 +47,22 @@ pub enum AnalyzeError {
         /// Why not.
         reason: String,
     },
+    /// The folder of a user's library cannot be read.
+    #[error("library `{}` cannot be read: {source}; hint: name a folder of .sql files", path.display())]
+    LibraryFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file of a user's library breaks a rule.
+    #[error("{fault}{}; hint: {}", and_more(*others), fault.flaw.rule.hint())]
+    Library {
+        /// The first that was found.
+        fault: Box<Fault>,
+        /// How many more there are.
+        others: usize,
+    },
     /// A statement that changes something.
     #[error("{statement} is not allowed: a capture is only read; hint: {hint}")]
     ReadOnly {
@@ -65,6 +83,10 @@ impl From<DataFusionError> for AnalyzeError {
     fn from(error: DataFusionError) -> Self {
         Self::Query(Box::new(error))
     }
+}
+
+fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(", and {count} more that `stallmap check` lists") }
 }
 
 /// The engine's message without its backtrace and without the wrappers' repeated prefixes.

@@ -33,6 +33,8 @@ Exit codes:
 pub(crate) struct Failure {
     code: u8,
     error: anyhow::Error,
+    /// The place that it is about, in lines of their own.
+    excerpt: Option<String>,
     hint: Option<String>,
 }
 
@@ -42,7 +44,7 @@ pub(crate) type Outcome<T = u8> = Result<T, Failure>;
 impl Failure {
     /// A failure with a code of this file.
     pub(crate) fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
-        Self { code, error: error.into(), hint: None }
+        Self { code, error: error.into(), excerpt: None, hint: None }
     }
 
     /// A failure whose cause is a sentence of ours.
@@ -59,6 +61,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into().or(self.hint);
+        self
+    }
+
+    /// The same with the place that it is about, below it.
+    #[must_use]
+    pub(crate) fn excerpt(mut self, excerpt: Option<String>) -> Self {
+        self.excerpt = excerpt;
         self
     }
 
@@ -90,6 +99,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.reason())?;
+        self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))?;
         self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }

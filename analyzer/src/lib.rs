@@ -16,6 +16,7 @@ pub mod engine;
 pub mod error;
 pub mod functions;
 mod guard;
+pub mod lexer;
 pub mod library;
 pub mod location;
 pub mod redact;

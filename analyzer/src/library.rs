@@ -4,13 +4,17 @@
 //! with a comment above it and above each column. The order in which views are defined follows from what they read.
 
 pub mod doc;
+pub mod fault;
+mod folder;
+mod order;
+pub mod query;
+pub mod user;
 
-use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::catalog::view::ViewTable;
-use datafusion::common::config::Dialect;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -25,14 +29,33 @@ include!(concat!(env!("OUT_DIR"), "/library.rs"));
 pub struct ViewDoc {
     /// Name in SQL.
     pub name: String,
-    /// The folder in `sql/`.
+    /// The folder in `sql/`, or in the user's library.
     pub package: String,
     /// What one row is, and how it is made.
     pub doc: String,
+    /// A query that shows it, where its header has one.
+    pub example: Option<String>,
     /// Each column with its meaning, in order.
     pub columns: Vec<ColumnDoc>,
     /// The file's text: one CREATE VIEW.
     pub sql: String,
+    /// The file in the user's library; none where the view is ours.
+    pub file: Option<PathBuf>,
+}
+
+impl ViewDoc {
+    /// A query that shows it: its own, or one that lists rows, the costliest first where it says what they cost.
+    pub fn example(&self) -> String {
+        let has = |name: &str| self.columns.iter().any(|column| column.name == name);
+        let order = ["samples", "saving_samples", "position"].into_iter().find(|name| has(name));
+        let order = order.map(|name| match name {
+            "position" => " ORDER BY position".to_owned(),
+            name => format!(" ORDER BY {name} DESC"),
+        });
+        self.example
+            .clone()
+            .unwrap_or_else(|| format!("SELECT * FROM {}{} LIMIT 10", self.name, order.unwrap_or_default()))
+    }
 }
 
 /// A column of a view.
@@ -50,9 +73,9 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
     let views = VIEWS.get_or_init(|| {
         FILES
             .iter()
-            .filter(|(package, ..)| !QUERIES.contains(package))
+            .filter(|(package, ..)| !QUERIES.contains(package) && *package != COOKBOOK)
             .map(|&(package, name, text)| {
-                doc::parse(package, name, text).map_err(|reason| (name.to_owned(), reason))
+                doc::parse(package, name, text).map_err(|flaw| (name.to_owned(), flaw.message))
             })
             .collect()
     });
@@ -70,54 +93,89 @@ pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static st
     FILES.iter().filter(move |(folder, ..)| *folder == package).map(|&(_, name, text)| (name, text))
 }
 
+/// The folder of questions with the queries that answer them.
+const COOKBOOK: &str = "cookbook";
+
+/// A question and the query that answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Its place in the cookbook, from 1.
+    pub number: usize,
+    file: &'static str,
+    text: &'static str,
+}
+
+/// The questions of the cookbook, in order.
+pub fn cookbook() -> impl Iterator<Item = Recipe> {
+    let files = FILES.iter().filter(|(folder, ..)| *folder == COOKBOOK);
+    (1..).zip(files).map(|(number, &(_, file, text))| Recipe { number, file, text })
+}
+
+impl Recipe {
+    /// Its name: the file's, without the number before it.
+    pub fn name(&self) -> &'static str {
+        self.file.trim_start_matches(|char: char| char.is_ascii_digit()).trim_start_matches('_')
+    }
+
+    /// The question: the first line of the file's comment.
+    pub fn question(&self) -> &'static str {
+        self.comment().next().unwrap_or(self.file)
+    }
+
+    /// How to read the answer: the other lines.
+    pub fn doc(&self) -> impl Iterator<Item = &'static str> {
+        self.comment().skip(1).filter(|line| !line.starts_with("Capture: "))
+    }
+
+    /// The bundled capture whose answer the cookbook shows.
+    pub fn capture(&self) -> Option<&'static str> {
+        self.comment().find_map(|line| line.strip_prefix("Capture: "))
+    }
+
+    /// The names that captures must be opened under, where there are several.
+    pub fn needs(&self) -> Vec<&'static str> {
+        let captures = self.capture().unwrap_or_default().split(' ');
+        captures.filter_map(|capture| capture.split_once('=').map(|(name, _)| name)).collect()
+    }
+
+    /// The query.
+    pub fn sql(&self) -> &'static str {
+        let comment = self.text.split_inclusive('\n').take_while(|line| line.starts_with("--"));
+        let length: usize = comment.map(str::len).sum();
+        self.text.get(length..).unwrap_or_default().trim().trim_end_matches(';')
+    }
+
+    fn comment(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.text.lines().map_while(|line| line.strip_prefix("--")).map(str::trim)
+    }
+}
+
 /// Defines every view in a schema; `state` resolves unqualified names to the same schema.
 ///
 /// A view is defined after those that it reads, which its own text tells.
 pub(crate) fn register(state: &SessionState, schema: &dyn SchemaProvider) -> Result<(), AnalyzeError> {
-    for view in in_order(state)? {
-        let wrong = |error: DataFusionError| AnalyzeError::View {
-            view: view.name.clone(),
-            reason: error.strip_backtrace(),
-        };
-        // Tables in memory never make a plan wait.
-        let plan = block_on(state.create_logical_plan(&view.sql)).map_err(wrong)?;
-        let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = plan else {
-            return Err(wrong(DataFusionError::Plan("it is no CREATE VIEW".into())));
-        };
-        let table = ViewTable::new(create.input.as_ref().clone(), Some(view.sql.clone()));
-        schema.register_table(view.name.clone(), Arc::new(table)).map_err(wrong)?;
-    }
-    Ok(())
-}
-
-/// The views, each after those that it reads.
-fn in_order(state: &SessionState) -> Result<Vec<&'static ViewDoc>, AnalyzeError> {
+    let wrong = |view: &ViewDoc, reason: String| AnalyzeError::View { view: view.name.clone(), reason };
     let mut waiting = Vec::new();
     for view in views()? {
-        let reads = reads(state, view).map_err(|error| AnalyzeError::View {
-            view: view.name.clone(),
-            reason: error.strip_backtrace(),
-        })?;
+        let reads = order::reads(state, view).map_err(|error| wrong(view, error.strip_backtrace()))?;
         waiting.push((view, reads));
     }
-    let mut ordered = Vec::new();
-    while !waiting.is_empty() {
-        let names: BTreeSet<String> = waiting.iter().map(|(view, _)| view.name.clone()).collect();
-        let (ready, rest): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|(_, reads)| reads.is_disjoint(&names));
-        if let (true, Some((view, reads))) = (ready.is_empty(), rest.first()) {
-            let reason = format!("it reads itself by way of {reads:?}");
-            return Err(AnalyzeError::View { view: view.name.clone(), reason });
-        }
-        ordered.extend(ready.into_iter().map(|(view, _)| view));
-        waiting = rest;
+    let (ordered, circular) = order::ordered(waiting);
+    if let Some((view, reads)) = circular.first() {
+        return Err(wrong(view, format!("it reads itself by way of {reads:?}")));
     }
-    Ok(ordered)
+    ordered.into_iter().try_for_each(|view| {
+        define(state, schema, view).map_err(|error| wrong(view, error.strip_backtrace()))
+    })
 }
 
-/// The names that a view's text reads.
-fn reads(state: &SessionState, view: &ViewDoc) -> Result<BTreeSet<String>, DataFusionError> {
-    let statement = state.sql_to_statement(&view.sql, &Dialect::Generic)?;
-    let names = state.resolve_table_references(&statement)?;
-    Ok(names.into_iter().map(|name| name.table().to_owned()).filter(|name| *name != view.name).collect())
+/// Defines one view whose own reads are defined.
+fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
+    // Tables in memory never make a plan wait.
+    let plan = block_on(state.create_logical_plan(&view.sql))?;
+    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = plan else {
+        return Err(DataFusionError::Plan("it is no CREATE VIEW".into()));
+    };
+    let table = ViewTable::new(create.input.as_ref().clone(), Some(view.sql.clone()));
+    schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }

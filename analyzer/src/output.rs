@@ -4,6 +4,7 @@
 
 pub(crate) mod html;
 pub(crate) mod number;
+pub(crate) mod pager;
 pub(crate) mod paint;
 pub(crate) mod progress;
 pub(crate) mod rows;

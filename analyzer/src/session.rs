@@ -12,7 +12,9 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use object_store::memory::InMemory;
+use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use crate::code::table::{CodeTable, Kind};
@@ -24,6 +26,9 @@ use crate::engine::table::{DerivedTable, Engine, TensorMapTable};
 use crate::error::AnalyzeError;
 use crate::functions;
 use crate::guard::GuardScans;
+use crate::library::fault::Fault;
+use crate::library::query::SavedQuery;
+use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
 use crate::location::Location;
 use crate::tables::captured::{CapturedTable, Presence, STORE};
@@ -39,6 +44,9 @@ const UNNAMED: &str = "capture";
 pub struct Session {
     context: SessionContext,
     captures: Vec<OpenCapture>,
+    /// The views of the library, then those of the user's own.
+    views: Vec<ViewDoc>,
+    queries: Vec<SavedQuery>,
 }
 
 /// One open capture.
@@ -103,7 +111,8 @@ impl Session {
         let context = context(&first)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
-        let mut session = Self { context, captures: Vec::new() };
+        let views = library::views()?.to_vec();
+        let mut session = Self { context, captures: Vec::new(), views, queries: Vec::new() };
         for (name, reader) in captures {
             check_name(&name)?;
             if session.captures.iter().any(|capture| capture.name == name) {
@@ -118,6 +127,43 @@ impl Session {
             session.captures.push(OpenCapture { name, reader, tables });
         }
         Ok(session)
+    }
+
+    /// A session over a capture without rows: for what only names and types matter to.
+    pub fn without_rows() -> Result<Self, AnalyzeError> {
+        let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
+        let folder = tempfile::tempdir().map_err(wrong)?;
+        let path = folder.path().join("empty");
+        CaptureWriter::create(&path, Form::Folder)?.finish()?;
+        Self::open(&[(None, path)])
+    }
+
+    /// Adds a user's own views and queries to every capture; nothing of a library with a fault is added.
+    pub fn extend(&mut self, library: &UserLibrary) -> Result<(), AnalyzeError> {
+        let mut faults = self.try_extend(library);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let others = faults.len() - 1;
+        Err(AnalyzeError::Library { fault: Box::new(faults.swap_remove(0)), others })
+    }
+
+    /// The same; gives everything that is wrong with it.
+    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<Fault> {
+        let mut faults = library.faults().to_vec();
+        for capture in &self.captures {
+            let state = self.state_in(&capture.name);
+            let catalog = self.context.catalog(CATALOG);
+            let Some(schema) = catalog.and_then(|catalog| catalog.schema(&capture.name)) else { continue };
+            faults.extend(library.define(&state, schema.as_ref()));
+        }
+        faults.sort_by(|a, b| (&a.path, a.flaw.line).cmp(&(&b.path, b.flaw.line)));
+        faults.dedup();
+        if faults.is_empty() {
+            self.views.extend_from_slice(library.views());
+            self.queries.extend_from_slice(library.queries());
+        }
+        faults
     }
 
     /// Plans one statement. What writes files or reads others than the captures is refused.
@@ -168,9 +214,14 @@ impl Session {
         &self.captures
     }
 
-    /// The views of the library.
-    pub fn library(&self) -> Result<&'static [ViewDoc], AnalyzeError> {
-        library::views()
+    /// The views of the library, then those that [`Session::extend`] added.
+    pub fn library(&self) -> Result<&[ViewDoc], AnalyzeError> {
+        Ok(&self.views)
+    }
+
+    /// The saved queries that [`Session::extend`] added.
+    pub fn queries(&self) -> &[SavedQuery] {
+        &self.queries
     }
 
     /// The tables of all captures, in reading order, those that this version does not know last.

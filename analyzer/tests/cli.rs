@@ -4,12 +4,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+#[path = "cli/absent.rs"]
+mod absent;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
 #[path = "cli/command.rs"]
 mod command;
+#[path = "cli/examples.rs"]
+mod examples;
 #[path = "cli/forest.rs"]
 mod forest;
+#[path = "cli/library.rs"]
+mod library;
 #[path = "../../schema/examples/tree_capture/tree.rs"]
 mod many;
 #[path = "cli/page.rs"]
@@ -26,6 +32,8 @@ mod server;
 mod share;
 #[path = "cli/snapshots.rs"]
 mod snapshots;
+#[path = "cli/terminal.rs"]
+mod terminal;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
 mod tiny;
 #[path = "cli/tree.rs"]

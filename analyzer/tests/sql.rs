@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "sql/absent.rs"]
+mod absent;
 #[path = "sql/blame.rs"]
 mod blame;
 #[path = "sql/counters.rs"]
@@ -16,6 +18,8 @@ mod dice;
 mod finding;
 #[path = "sql/life.rs"]
 mod life;
+#[path = "sql/page.rs"]
+mod page;
 #[path = "sql/redact.rs"]
 mod redact;
 #[path = "sql/replay.rs"]

@@ -9,7 +9,7 @@ use arrow::json::ArrayWriter;
 use stallmap::session::Session;
 
 use super::section::Section;
-use super::{arrow_failure, explain};
+use super::{absent, arrow_failure, explain};
 use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
@@ -24,6 +24,8 @@ pub(super) struct Answer {
     pub(super) sql: String,
     /// Its rows; at least one batch, so that its columns are known.
     pub(super) rows: Vec<RecordBatch>,
+    /// Why it has no rows, where the capture is the reason.
+    pub(super) absence: Option<String>,
 }
 
 impl Answer {
@@ -45,9 +47,24 @@ pub(super) async fn answers(
         progress.say(format!("asking for {}", section.name));
         let sql = section.sql(parameters);
         let rows = rows(session, &sql).await?;
-        answers.push(Answer { section, sql, rows });
+        let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
+        let absence = if is_empty { why_empty(session, &sql).await } else { None };
+        answers.push(Answer { section, sql, rows, absence });
     }
     Ok(answers)
+}
+
+/// Why a query without rows has none, where the capture is the reason.
+pub(super) async fn why_empty(session: &Session, sql: &str) -> Option<String> {
+    let frame = session.sql(sql).await.ok()?;
+    absent::why(session, frame.logical_plan())
+}
+
+/// The line that stands for rows where there are none.
+pub(super) fn nothing(section: Section, absence: Option<&str>) -> String {
+    let text = section.nothing().trim_end_matches(')');
+    let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
+    format!("{text}{why})\n")
 }
 
 /// The rows of a query; at least one batch, so that its columns are known.

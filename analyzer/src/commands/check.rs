@@ -2,17 +2,22 @@
 
 use std::path::Path;
 
+use stallmap::library::fault::Fault;
+use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
 use stallmap::session::Session;
 use stallmap_schema::capture;
 use stallmap_schema::capture::check::SHOWN;
 
-use super::{arrow_failure, capture_failure, explain, runtime};
+use super::{arrow_failure, cache, capture_failure, explain, library, runtime};
 use crate::args::Check;
-use crate::exit::{OK, Outcome, VIOLATIONS};
+use crate::exit::{Failure, OK, Outcome, USAGE, VIOLATIONS};
 use crate::output;
 use crate::output::progress::Progress;
 use crate::output::value::{self, Look};
+
+/// Faults of a library that are listed.
+const MOST_FAULTS: usize = 100;
 
 /// Charges and remainders of each launch and reason are the samples taken; this says where they are not.
 const CONSERVATION: &str = "\
@@ -23,7 +28,17 @@ FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
 /// Checks each capture; one that cannot be opened does not keep the others from being checked.
 pub(super) fn run(args: &Check) -> Outcome {
-    let mut code = OK;
+    let library = library::library()?;
+    if args.captures.is_empty() && library.is_none() {
+        let failure = Failure::message(USAGE, "nothing to check was named");
+        return Err(
+            failure.hint("name captures, or a folder of your own views with --library DIR".to_owned())
+        );
+    }
+    let mut code = match &library {
+        Some(library) => check_library(library)?,
+        None => OK,
+    };
     for capture in &args.captures {
         match check(capture) {
             Ok(violations) => {
@@ -42,6 +57,22 @@ pub(super) fn run(args: &Check) -> Outcome {
     Ok(code)
 }
 
+/// Checks a user's library over a capture without rows: every view and query is planned.
+fn check_library(library: &UserLibrary) -> Outcome {
+    let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
+    let faults = session.try_extend(library);
+    let said = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
+    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(said).collect();
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let (views, queries) = (library.views().len(), library.queries().len());
+    output::print(&match faults.as_slice() {
+        [] => format!("{}: ok, {views} views, {queries} queries\n", library.root().display()),
+        _ => verdict(library.root(), &lines.into_iter().chain(more).collect::<Vec<_>>()),
+    })?;
+    Ok(if faults.is_empty() { OK } else { VIOLATIONS })
+}
+
 /// What is wrong with a capture, one line each.
 fn check(capture: &Location) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
@@ -49,7 +80,9 @@ fn check(capture: &Location) -> Outcome<Vec<String>> {
     let mut violations: Vec<String> =
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    match super::open(&[(None, capture.clone())])
+    // Without the user's library: what is wrong there is not the capture's.
+    match Session::open_with(&[(None, capture.clone())], &cache())
+        .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
         Ok(found) => violations.extend(found),

@@ -1,5 +1,7 @@
 //! What tables and views are: for `info` and for the shell.
 
+mod function;
+
 use arrow::datatypes::DataType;
 use stallmap::session::{Session, TableInfo};
 use stallmap::tables::captured::Presence;
@@ -42,48 +44,67 @@ pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
     Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
 }
 
-/// Everything about a table or view.
+/// What is said of a table or view beside its columns' types.
+struct Described {
+    kind: String,
+    doc: String,
+    columns: Vec<(String, String)>,
+    /// A query that shows a view, and the text that makes it.
+    sql: Option<(String, String)>,
+}
+
+/// Everything about a table, view or function.
 pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
-    let columns = typed_columns(session, name).await?;
     let plain = name.rsplit('.').next().unwrap_or(name);
-    let views = session.library().map_err(|error| explain(error, None))?;
-    let (kind, doc, docs, sql) = match views.iter().find(|view| view.name == plain) {
-        Some(view) => {
-            let docs = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
-            (format!("view of sql/{}", view.package), view.doc.clone(), docs, Some(view.sql.as_str()))
-        }
-        None => match session.tables().into_iter().find(|table| table.name == plain) {
-            Some(table) => {
-                let docs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect::<Vec<_>>();
-                let kind = match table.presence {
-                    Presence::Missing => "table, missing".to_owned(),
-                    Presence::Unknown => {
-                        "table, not recorded: a release before this table wrote it".to_owned()
-                    }
-                    Presence::Held if table.is_derived => "table, made on demand".to_owned(),
-                    Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
-                };
-                (kind, table.doc, docs, None)
-            }
-            None => ("made in this session".to_owned(), String::new(), Vec::new(), None),
-        },
+    let columns = match typed_columns(session, name).await {
+        Ok(columns) => columns,
+        Err(failure) => return function::document(session, plain).ok_or(failure),
     };
+    let described = describe(session, plain)?;
     let rows = columns.into_iter().map(|(name, data_type)| {
-        let doc = docs.iter().find(|(column, _)| *column == name).map(|(_, doc)| doc.clone());
+        let doc = described.columns.iter().find(|(column, _)| *column == name).map(|(_, doc)| doc.clone());
         [name, data_type, doc.unwrap_or_default()]
     });
     let table = Table::of_text(["column", "type", "meaning"], rows.collect()).whole(&[0, 1, 2]);
     let canvas = output::sheet();
-    let mut text = format!("{} ({kind})\n", canvas.paint.text(Role::Heading, plain)).into_bytes();
-    if !doc.is_empty() {
-        text.extend(format!("{}\n", doc.trim_end()).bytes());
+    let heading = canvas.paint.text(Role::Heading, plain);
+    let mut text = format!("{heading} ({})\n", described.kind).into_bytes();
+    if !described.doc.is_empty() {
+        text.extend(format!("{}\n", described.doc.trim_end()).bytes());
     }
     text.push(b'\n');
     output::written(table.draw(&mut text, output::Canvas { width: None, ..canvas }))?;
-    if let Some(sql) = sql {
-        text.extend(format!("\n{}\n", sql.trim_end()).bytes());
+    if let Some((example, sql)) = described.sql {
+        text.extend(format!("\nExample:\n{example};\n\n{}\n", sql.trim_end()).bytes());
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn describe(session: &Session, name: &str) -> Outcome<Described> {
+    let views = session.library().map_err(|error| explain(error, None))?;
+    if let Some(view) = views.iter().find(|view| view.name == name) {
+        let kind = match &view.file {
+            Some(file) => format!("view of {}", file.display()),
+            None => format!("view of sql/{}", view.package),
+        };
+        let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
+        let sql = Some((view.example(), view.sql.clone()));
+        return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
+    }
+    let table = session.tables().into_iter().find(|table| table.name == name);
+    let kind = table.as_ref().map_or_else(|| "made in this session".to_owned(), kind);
+    let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
+    let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
+    Ok(Described { kind, doc, columns, sql: None })
+}
+
+fn kind(table: &TableInfo) -> String {
+    match table.presence {
+        Presence::Missing => "table, missing".to_owned(),
+        Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
+        Presence::Held if table.is_derived => "table, made on demand".to_owned(),
+        Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
+    }
 }
 
 /// Names and types, by asking the engine: it knows views made in the session too.
@@ -105,7 +126,8 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
     if names.relations().any(|relation| relation == plain) {
         return explain(error, Some(session));
     }
-    let hint = nearest(plain, names.relations()).map_or_else(
+    let known = names.relations().chain(names.functions.iter().map(String::as_str));
+    let hint = nearest(plain, known).map_or_else(
         || "without a name, `stallmap info NAME.stallmap` lists tables and views".to_owned(),
         |near| format!("did you mean `{near}`?"),
     );

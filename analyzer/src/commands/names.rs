@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion::execution::FunctionRegistry;
+use futures::executor::block_on;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 
@@ -13,10 +14,14 @@ pub(crate) struct Names {
     pub(crate) captures: Vec<String>,
     /// Columns by table.
     pub(crate) tables: BTreeMap<String, Vec<String>>,
-    /// Columns by view of the library.
+    /// Columns by view: of the library, of the user's own, made in the session.
     pub(crate) views: BTreeMap<String, Vec<String>>,
     /// Functions.
     pub(crate) functions: BTreeSet<String>,
+    /// Saved queries.
+    pub(crate) queries: Vec<String>,
+    /// How functions are called, by name.
+    pub(crate) signatures: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -32,11 +37,15 @@ impl Names {
         let views = session.library()?.iter();
         let views = views
             .map(|view| (view.name.clone(), view.columns.iter().map(|column| column.name.clone()).collect()));
+        let mut views: BTreeMap<String, Vec<String>> = views.collect();
+        views.extend(made(session));
         Ok(Self {
             captures: session.captures().iter().map(|capture| capture.name.clone()).collect(),
             tables: tables.collect(),
-            views: views.collect(),
+            views,
             functions,
+            signatures: signatures(session),
+            queries: session.queries().iter().map(|query| query.name.clone()).collect(),
         })
     }
 
@@ -45,10 +54,54 @@ impl Names {
         self.tables.keys().chain(self.views.keys()).map(String::as_str)
     }
 
+    /// How a function is called, where it is documented.
+    pub(crate) fn signature(&self, function: &str) -> Option<&str> {
+        self.signatures.get(function).map(String::as_str)
+    }
+
     /// The columns of a table or view.
     pub(crate) fn columns(&self, relation: &str) -> &[String] {
         self.tables.get(relation).or_else(|| self.views.get(relation)).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Tables and views that statements made in this session, with their columns.
+fn made(session: &Session) -> Vec<(String, Vec<String>)> {
+    let context = session.context();
+    let mut catalogs = context.catalog_names().into_iter().filter_map(|name| context.catalog(&name));
+    let first = session.captures().first().map(|capture| capture.name.clone()).unwrap_or_default();
+    let Some(schema) = catalogs.find_map(|catalog| catalog.schema(&first)) else {
+        return Vec::new();
+    };
+    let known: BTreeSet<String> = session.tables().into_iter().map(|table| table.name).collect();
+    let is_view =
+        |name: &String| session.library().is_ok_and(|views| views.iter().any(|view| view.name == *name));
+    let names = schema.table_names().into_iter().filter(|name| !known.contains(name) && !is_view(name));
+    // What lies in memory never makes one wait.
+    let columns = |name: &str| {
+        block_on(schema.table(name))
+            .ok()
+            .flatten()
+            .map(|table| table.schema().fields().iter().map(|field| field.name().clone()).collect())
+    };
+    names
+        .filter_map(|name| {
+            let columns = columns(&name)?;
+            Some((name, columns))
+        })
+        .collect()
+}
+
+fn signatures(session: &Session) -> BTreeMap<String, String> {
+    let state = session.context().state();
+    let scalar = state.scalar_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    let aggregate = state.aggregate_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    let window = state.window_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    scalar
+        .chain(aggregate)
+        .chain(window)
+        .map(|(name, doc)| (name.to_owned(), doc.syntax_example.clone()))
+        .collect()
 }
 
 /// The candidate that was most likely meant, if any was.

@@ -6,21 +6,28 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use stallmap::lexer::{self, Kind};
 use stallmap::session::Session;
 
-use super::explain;
+use super::absent;
+use super::explain::explain_in;
+use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output;
+use crate::output::number::grouped;
+use crate::output::pager::Pager;
+use crate::output::progress::Voice;
 use crate::output::rows::{self, Sink, Style, WriteError};
-use crate::shell::lexer::{self, Kind};
 
 /// What a statement did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Statement {
     /// Rows of the result; none where it has no columns, such as CREATE VIEW.
     pub(crate) rows: Option<usize>,
-    /// From text to the last row.
-    pub(crate) elapsed: Duration,
+    /// From text to the plan.
+    pub(crate) planning: Duration,
+    /// From the plan to the last row.
+    pub(crate) execution: Duration,
 }
 
 /// Where the rows of a statement go.
@@ -28,44 +35,66 @@ pub(crate) struct Statement {
 pub(crate) enum Target {
     /// Standard output.
     Stdout,
+    /// Standard output, by way of a pager where it is longer than the screen.
+    Pager(Pager),
     /// A file, which is put into place when the last row is written.
     File(PathBuf),
 }
 
-/// Runs a statement and writes its rows.
+/// Runs a statement and writes its rows; the voice says how many there are so far.
 pub(crate) async fn run_statement(
     session: &Session,
     sql: &str,
     style: Style,
     target: &Target,
+    voice: &Voice,
 ) -> Outcome<Statement> {
     let started = Instant::now();
-    let fail = |error| explain(error, Some(session));
+    let fail = |error| explain_in(error, session, sql);
     let frame = session.sql(sql).await.map_err(fail)?;
+    let plan = frame.logical_plan().clone();
     let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
+    let planned = Instant::now();
     let schema = stream.schema();
-    if schema.fields().is_empty() {
-        let mut rows = 0;
-        while let Some(batch) = stream.next().await {
-            rows += batch.map_err(|error| fail(error.into()))?.num_rows();
-        }
-        if rows > 0 {
-            output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
-        }
-        return Ok(Statement { rows: None, elapsed: started.elapsed() });
-    }
     let output = Output::new(target);
     let wrong = |error| output.failure(error);
-    let mut writer = rows::writer(output.sink()?, &schema, style).map_err(wrong)?;
+    let mut writer = if schema.fields().is_empty() {
+        None
+    } else {
+        Some(rows::writer(output.sink()?, &schema, style).map_err(wrong)?)
+    };
+    let is_seen_at_once = style.format != RowFormat::Table && target.is_terminal();
     let mut rows = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| fail(error.into()))?;
         rows += batch.num_rows();
-        writer.write(&batch).map_err(wrong)?;
+        if is_seen_at_once {
+            voice.end();
+        }
+        voice.say(format!("{} rows", grouped(rows as i128)));
+        writer.iter_mut().try_for_each(|writer| writer.write(&batch)).map_err(wrong)?;
     }
+    voice.end();
+    let done = |rows| Statement { rows, planning: planned - started, execution: planned.elapsed() };
+    let Some(writer) = writer else {
+        if rows > 0 {
+            output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
+        }
+        return Ok(done(None));
+    };
+    let statement = done(Some(rows));
     writer.finish().map_err(wrong)?;
     output.keep()?;
-    Ok(Statement { rows: Some(rows), elapsed: started.elapsed() })
+    if rows == 0 {
+        absent::note(session, &plan);
+    }
+    Ok(statement)
+}
+
+impl Target {
+    fn is_terminal(&self) -> bool {
+        !matches!(self, Self::File(_)) && output::is_terminal()
+    }
 }
 
 /// The statements of a text, without the semicolons between them and without what holds only comments.
@@ -110,6 +139,10 @@ impl<'a> Output<'a> {
     fn sink(&self) -> Outcome<Sink> {
         match self.target {
             Target::Stdout => Ok(Box::new(output::stdout())),
+            Target::Pager(pager) => Ok(match pager.sink() {
+                Some(paged) => Box::new(paged),
+                None => Box::new(output::stdout()),
+            }),
             Target::File(path) => {
                 let file = File::create(self.unfinished.as_ref().unwrap_or(path));
                 let file = file.map_err(|error| self.failure(error.into()))?;
@@ -131,7 +164,7 @@ impl<'a> Output<'a> {
 
     fn failure(&self, error: WriteError) -> Failure {
         let place = match self.target {
-            Target::Stdout => "standard output".to_owned(),
+            Target::Stdout | Target::Pager(_) => "standard output".to_owned(),
             Target::File(path) => format!("`{}`", path.display()),
         };
         match error {

@@ -88,6 +88,11 @@ pub(crate) fn query_of(name: &str) -> Outcome<String> {
         })
 }
 
+/// The names of the sections.
+pub(crate) fn section_names() -> impl Iterator<Item = String> {
+    ORDER.iter().map(|name| (*name).to_owned())
+}
+
 fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
     let known = sections();
     if let Some(unknown) = names.iter().find(|name| !known.iter().any(|section| section.name == **name)) {

@@ -9,7 +9,7 @@ use crate::output;
 use crate::output::rows::Style;
 use crate::shell::{self, Shell};
 
-use super::{Target, split_statements};
+use super::{Target, saved_query, split_statements};
 
 /// Rows of a table that a terminal shows unless told otherwise.
 const TERMINAL_ROWS: usize = 100;
@@ -26,6 +26,13 @@ pub(super) fn run(args: &Sql) -> Outcome {
     let target = args.output.clone().map_or(Target::Stdout, Target::File);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
+    if let Some(name) = &args.query {
+        let session = super::open(&captures)?;
+        let values: Vec<_> =
+            args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
+        let sql = saved_query(&session, name, &values)?;
+        return shell::batch(Shell::new(session, super::runtime()?, style, target)?, &sql).map(|()| OK);
+    }
     let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
     if is_shell && args.output.is_some() {
         return Err(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
-use super::answer::rows;
+use super::answer::{nothing, rows, why_empty};
 use super::known::known;
 use super::section::{self, Section};
 use super::{arrow_failure, open, runtime};
@@ -41,9 +41,11 @@ pub(super) fn run(args: &Top) -> Outcome {
         (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
     };
     known.say(&args.capture, args.format)?;
+    let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
+    let absence = if is_empty { runtime.block_on(why_empty(&session, &sql)) } else { None };
     match args.format.for_programs() {
         Some(format) => write_rows(&rows, format)?,
-        None => show(args, section, &rows)?,
+        None => show(args, section, &rows, absence.as_deref())?,
     }
     Ok(OK)
 }
@@ -85,7 +87,7 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     }
 }
 
-fn show(args: &Top, section: Section, rows: &[RecordBatch]) -> Outcome<()> {
+fn show(args: &Top, section: Section, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
     let canvas = output::page();
     let mut heading = canvas.paint.text(Role::Heading, section.title()) + "\n";
     for line in section.doc() {
@@ -93,7 +95,7 @@ fn show(args: &Top, section: Section, rows: &[RecordBatch]) -> Outcome<()> {
     }
     let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
-        return output::print(&(heading + section.nothing() + "\n"));
+        return output::print(&(heading + &nothing(section, absence)));
     }
     if args.what == Ranked::Findings {
         table = table.without(UNSHOWN).advice("sentence", "advice", canvas);

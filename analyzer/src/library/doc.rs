@@ -1,46 +1,73 @@
 //! Reads a view's documentation from the comments of its file.
 
+use super::fault::{Flaw, Rule};
 use super::{ColumnDoc, ViewDoc};
 
+/// The line of a header after which an example stands.
+const EXAMPLE: &str = "Example:";
+
 /// Reads `CREATE VIEW name (columns) AS ...` with a comment above it and above each column.
-pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, String> {
-    let mut lines = text.lines();
-    let (doc, opening) = comment(&mut lines);
-    if doc.is_empty() {
-        return Err("the file does not begin with a comment that says what one row is".into());
+///
+/// The comment may end with a line `Example:` and a query below it.
+pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
+    let mut lines = (1..).zip(text.lines());
+    let (header, (at, opening)) = comment(&mut lines);
+    if header.is_empty() {
+        let message = "the file does not begin with a comment that says what one row is";
+        return Err(Flaw::new(1, Rule::Header, message));
     }
     if opening.trim() != format!("CREATE VIEW {name} (") {
-        return Err(format!("after the comment comes `{opening}`, not `CREATE VIEW {name} (`"));
+        let message = format!("after the comment comes `{}`, not `CREATE VIEW {name} (`", opening.trim());
+        return Err(Flaw::new(at, Rule::Shape, message));
     }
     let mut columns = Vec::new();
     loop {
-        let (doc, line) = comment(&mut lines);
+        let (doc, (at, line)) = comment(&mut lines);
         if line.trim() == ") AS" {
             break;
         }
         let column = line.trim().trim_end_matches(',').trim_matches('"').to_owned();
         if column.is_empty() || column.contains(char::is_whitespace) {
-            return Err(format!("`{line}` is not a column's name"));
+            // Nothing is left where the list of columns does not end.
+            let at = if line.is_empty() { text.lines().count() } else { at };
+            let message = format!("`{}` is not a column's name", line.trim());
+            return Err(Flaw::new(at, Rule::Shape, message));
         }
         if doc.is_empty() {
-            return Err(format!("column `{column}` has no comment above it"));
+            let message = format!("column `{column}` has no comment above it");
+            return Err(Flaw::new(at, Rule::ColumnComment, message));
         }
         columns.push(ColumnDoc { name: column, doc });
     }
-    Ok(ViewDoc { name: name.into(), package: package.into(), doc, columns, sql: text.into() })
+    let (doc, example) = split_example(&header);
+    let (name, package) = (name.to_owned(), package.to_owned());
+    Ok(ViewDoc { name, package, doc, example, columns, sql: text.to_owned(), file: None })
 }
 
-/// The comment that comes next, and the line after it.
-fn comment<'a>(lines: &mut impl Iterator<Item = &'a str>) -> (String, &'a str) {
+/// A header without its example, and the example.
+fn split_example(header: &str) -> (String, Option<String>) {
+    let lines: Vec<&str> = header.lines().collect();
+    let Some(at) = lines.iter().position(|line| line.trim() == EXAMPLE) else {
+        return (header.to_owned(), None);
+    };
+    let (doc, example) = lines.split_at(at);
+    let example = example.iter().skip(1).map(|line| line.strip_prefix("  ").unwrap_or(line));
+    (doc.join("\n").trim_end().to_owned(), Some(example.collect::<Vec<_>>().join("\n").trim().to_owned()))
+}
+
+/// The comment that comes next, and the numbered line after it.
+fn comment<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> (String, (usize, &'a str)) {
     let mut doc = Vec::new();
-    for line in lines {
+    let mut last = 1;
+    for (number, line) in lines {
+        last = number;
         match line.trim().strip_prefix("--") {
             Some(text) => doc.push(text.strip_prefix(' ').unwrap_or(text)),
             None if line.trim().is_empty() => {}
-            None => return (doc.join("\n"), line),
+            None => return (doc.join("\n"), (number, line)),
         }
     }
-    (doc.join("\n"), "")
+    (doc.join("\n"), (last, ""))
 }
 
 #[cfg(test)]
@@ -54,14 +81,28 @@ mod tests {
         assert_eq!(view.doc, "One row.\nMore.");
         assert_eq!(view.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(view.columns[1].doc, "Second.");
+        assert_eq!(view.example(), "SELECT * FROM v LIMIT 10");
+    }
+
+    #[test]
+    fn a_header_ends_with_an_example() {
+        let text = "-- One row.\n--\n-- Example:\n--   SELECT a\n--   FROM v\nCREATE VIEW v (\n  -- First.\n  a\n) AS\nSELECT 1\n";
+        let view = parse("base", "v", text).unwrap();
+        assert_eq!((view.doc.as_str(), view.example().as_str()), ("One row.", "SELECT a\nFROM v"));
+    }
+
+    #[track_caller]
+    fn check(text: &str, line: usize, message: &str) {
+        let flaw = parse("base", "v", text).unwrap_err();
+        assert_eq!(flaw.line, line, "{flaw:?}");
+        assert!(flaw.message.contains(message), "{flaw:?}");
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let error = parse("base", "v", "-- Doc.\nCREATE VIEW v (\n  a\n) AS SELECT 1").unwrap_err();
-        assert_eq!(error, "column `a` has no comment above it");
-        assert!(parse("base", "v", "CREATE VIEW v (").unwrap_err().contains("does not begin"));
-        assert!(parse("base", "v", "-- Doc.\nCREATE VIEW w (").unwrap_err().contains("CREATE VIEW v ("));
-        assert!(parse("base", "v", "-- Doc.\nCREATE VIEW v (\n").unwrap_err().contains("not a column"));
+        check("-- Doc.\nCREATE VIEW v (\n  a\n) AS SELECT 1", 3, "column `a` has no comment above it");
+        check("CREATE VIEW v (", 1, "does not begin");
+        check("-- Doc.\nCREATE VIEW w (", 2, "CREATE VIEW v (");
+        check("-- Doc.\nCREATE VIEW v (\n", 2, "not a column");
     }
 }

@@ -12,15 +12,24 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// A spinner on stderr that appears after a moment and is gone when dropped; nothing where stderr is no terminal.
 pub(crate) struct Progress(ProgressBar);
 
+/// Says how far something is; from any thread, and after its end to nobody.
+#[derive(Clone)]
+pub(crate) struct Voice(ProgressBar);
+
 impl Progress {
     /// Starts to wait.
     pub(crate) fn start(message: impl Into<String>) -> Self {
+        Self::after(PATIENCE, message)
+    }
+
+    /// The same with more or less patience.
+    pub(crate) fn after(patience: Duration, message: impl Into<String>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_message(message.into());
         if io::stderr().is_terminal() {
             let late = bar.clone();
             thread::spawn(move || {
-                thread::sleep(PATIENCE);
+                thread::sleep(patience);
                 if !late.is_finished() {
                     show(&late);
                 }
@@ -33,6 +42,25 @@ impl Progress {
     pub(crate) fn say(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
     }
+
+    /// What others say it with.
+    pub(crate) fn voice(&self) -> Voice {
+        Voice(self.0.clone())
+    }
+}
+
+impl Voice {
+    /// Says how far it is.
+    pub(crate) fn say(&self, message: impl Into<String>) {
+        if !self.0.is_finished() {
+            self.0.set_message(message.into());
+        }
+    }
+
+    /// Ends it: the terminal is needed.
+    pub(crate) fn end(&self) {
+        end(&self.0);
+    }
 }
 
 fn show(bar: &ProgressBar) {
@@ -41,10 +69,19 @@ fn show(bar: &ProgressBar) {
     }
     bar.set_draw_target(ProgressDrawTarget::stderr());
     bar.enable_steady_tick(Duration::from_millis(100));
+    // It may have ended meanwhile.
+    if bar.is_finished() {
+        end(bar);
+    }
+}
+
+fn end(bar: &ProgressBar) {
+    bar.disable_steady_tick();
+    bar.finish_and_clear();
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        end(&self.0);
     }
 }

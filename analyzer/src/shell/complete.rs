@@ -1,7 +1,8 @@
 //! Completion: which names fit where the cursor stands.
 
+use stallmap::lexer::{self, Kind, Token};
+
 use super::dot;
-use super::lexer::{self, Kind, Token};
 use crate::commands::Names;
 
 /// The keywords of queries.
@@ -166,6 +167,8 @@ mod tests {
             tables: [("launch".to_owned(), columns(&["kernel_id", "grid_x"]))].into(),
             views: [("coverage".to_owned(), columns(&["metric"]))].into(),
             functions: ["sum".to_owned(), "sqrt".to_owned()].into(),
+            queries: columns(&["slow"]),
+            ..Names::default()
         }
     }
 
@@ -202,6 +205,7 @@ mod tests {
     fn dot_commands_and_their_names() {
         check(".ta|", &[".tables"]);
         check(".doc cov|", &["coverage"]);
+        check(".run s|", &["slow"]);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Dot-commands: what the shell can do beside SQL.
 
-use clap::ValueEnum;
+use std::io::Write as _;
 
-use super::{Next, Shell};
-use crate::args::RowFormat;
-use crate::commands::{Names, describe, explain, report_query};
+use rustyline::completion::FilenameCompleter;
+
+use super::{Next, Shell, examples, settings};
+use crate::commands::{Names, describe, explain, report_query, report_sections, saved_queries, saved_query};
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output;
 use crate::output::table::Table;
+
+/// Files that may read each other.
+const MOST_FILES: usize = 16;
 
 /// A dot-command: name, argument, meaning.
 struct Command {
@@ -22,8 +26,13 @@ struct Command {
 enum Argument {
     Nothing,
     Relation,
+    Example,
+    Query,
+    File,
+    MaybeFile,
     Format,
     Switch,
+    Pager,
     Number,
 }
 
@@ -32,10 +41,20 @@ impl Argument {
         match self {
             Self::Nothing => "",
             Self::Relation => " NAME",
+            Self::Example => " [N|NAME]",
+            Self::Query => " NAME [PARAMETER=VALUE]...",
+            Self::File => " FILE",
+            Self::MaybeFile => " [FILE]",
             Self::Format => " FORMAT",
             Self::Switch => " on|off",
+            Self::Pager => " [on|off|PROGRAM]",
             Self::Number => " N",
         }
+    }
+
+    /// Whether it can be left out.
+    const fn is_optional(self) -> bool {
+        matches!(self, Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Pager)
     }
 }
 
@@ -45,51 +64,87 @@ const COMMANDS: &[Command] = &[
         name: ".tables",
         argument: Argument::Nothing,
         doc: "tables with rows, bytes and what a row is",
-        run: |shell, _| draw(&describe::tables(&shell.session)),
+        run: |shell, _| shell.draw(&describe::tables(&shell.session)),
     },
     Command {
         name: ".views",
         argument: Argument::Nothing,
-        doc: "views of the SQL library",
-        run: |shell, _| draw(&describe::views(&shell.session)?),
+        doc: "views of the SQL library, and of your own",
+        run: |shell, _| shell.draw(&describe::views(&shell.session)?),
     },
     Command {
         name: ".doc",
         argument: Argument::Relation,
-        doc: "what a table or view is, and each of its columns",
-        run: |shell, name| said(&shell.runtime.block_on(describe::document(&shell.session, name))?),
+        doc: "what a table, view or function is, and each of its columns or arguments",
+        run: |shell, name| shell.show(&shell.runtime.block_on(describe::document(&shell.session, name))?),
     },
     Command {
         name: ".schema",
         argument: Argument::Relation,
         doc: "columns and types of a table or view",
-        run: |shell, name| draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
+        run: |shell, name| shell.draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
     },
     Command {
         name: ".sql",
         argument: Argument::Relation,
         doc: "the SQL of a view, or of a section of the report",
-        run: |shell, name| said(&sql_of(shell, name)?),
+        run: |shell, name| shell.show(&sql_of(shell, name)?),
+    },
+    Command {
+        name: ".examples",
+        argument: Argument::Example,
+        doc: "questions with their SQL; with a number, runs one",
+        run: examples::run,
+    },
+    Command {
+        name: ".queries",
+        argument: Argument::Nothing,
+        doc: "saved queries of your library, with their parameters",
+        run: |shell, _| queries(shell),
+    },
+    Command { name: ".run", argument: Argument::Query, doc: "run a saved query", run: run_query },
+    Command {
+        name: ".read",
+        argument: Argument::File,
+        doc: "run the statements and dot-commands of a file",
+        run: read,
+    },
+    Command {
+        name: ".output",
+        argument: Argument::MaybeFile,
+        doc: "write rows into a file; alone, show them again",
+        run: settings::set_output,
     },
     Command {
         name: ".format",
         argument: Argument::Format,
         doc: "how rows are printed: table, csv, json, jsonl",
-        run: set_format,
+        run: settings::set_format,
     },
     Command {
         name: ".rows",
         argument: Argument::Number,
         doc: "rows of a table that are shown; 0 for all",
-        run: set_rows,
+        run: settings::set_rows,
     },
     Command {
         name: ".timing",
         argument: Argument::Switch,
-        doc: "whether rows and time follow each statement",
-        run: set_timing,
+        doc: "whether rows and times follow each statement",
+        run: settings::set_timing,
     },
-    Command { name: ".help", argument: Argument::Nothing, doc: "this list", run: |_, _| said(&help()) },
+    Command {
+        name: ".pager",
+        argument: Argument::Pager,
+        doc: "whether and with what longer answers are paged",
+        run: settings::set_pager,
+    },
+    Command {
+        name: ".help",
+        argument: Argument::Nothing,
+        doc: "this list",
+        run: |shell, _| shell.show(&help()),
+    },
     Command {
         name: ".quit",
         argument: Argument::Nothing,
@@ -124,7 +179,7 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
         return Err(Failure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
     };
     let argument = argument.trim();
-    if argument.is_empty() && command.argument != Argument::Nothing && command.argument != Argument::Switch {
+    if argument.is_empty() && !command.argument.is_optional() {
         return Err(Failure::message(USAGE, format!("usage: {}{}", command.name, command.argument.name())));
     }
     (command.run)(shell, argument)
@@ -134,34 +189,67 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
 pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let prefix = &before[start..];
-    let word = before.split_whitespace().next().unwrap_or_default();
-    let argument = COMMANDS.iter().find(|command| command.name == word).map(|command| command.argument);
-    let all: Vec<String> = match argument {
-        Some(Argument::Relation) if start > 0 => names.relations().map(str::to_owned).collect(),
-        Some(Argument::Format) if start > 0 => formats(),
-        Some(Argument::Switch) if start > 0 => vec!["on".to_owned(), "off".to_owned()],
-        _ if before.trim_start() == prefix.trim_start() => {
-            COMMANDS.iter().map(|c| c.name.to_owned()).collect()
-        }
-        _ => Vec::new(),
+    let mut words = before[..start].split_whitespace();
+    let Some(word) = words.next() else {
+        return (start, starting_with(prefix, COMMANDS.iter().map(|command| command.name.to_owned())));
     };
-    (start, all.into_iter().filter(|name| name.starts_with(prefix)).collect())
+    let is_first = words.next().is_none();
+    let command = COMMANDS.iter().find(|command| command.name == word);
+    let Some(command) = command.filter(|_| is_first) else { return (start, Vec::new()) };
+    let switch = || vec!["on".to_owned(), "off".to_owned()];
+    let all: Vec<String> = match command.argument {
+        Argument::Relation if word == ".doc" => {
+            names.relations().map(str::to_owned).chain(names.functions.iter().cloned()).collect()
+        }
+        Argument::Relation if word == ".sql" => {
+            names.views.keys().cloned().chain(report_sections()).collect()
+        }
+        Argument::Relation => names.relations().map(str::to_owned).collect(),
+        Argument::Example => examples::names(),
+        Argument::Query => names.queries.clone(),
+        Argument::File | Argument::MaybeFile => return files(before),
+        Argument::Format => settings::formats(),
+        Argument::Switch | Argument::Pager => switch(),
+        Argument::Nothing | Argument::Number => Vec::new(),
+    };
+    (start, starting_with(prefix, all.into_iter()))
 }
 
-fn draw(table: &Table) -> Outcome<Next> {
-    output::written(table.draw(&mut output::stdout(), output::sheet())).map(|()| Next::Line)
+fn starting_with(prefix: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    names.filter(|name| name.starts_with(prefix)).collect()
 }
 
-fn said(text: &str) -> Outcome<Next> {
-    output::print(text).map(|()| Next::Line)
+/// Names of files.
+fn files(before: &str) -> (usize, Vec<String>) {
+    let found = FilenameCompleter::new().complete_path(before, before.len());
+    let (start, pairs) = found.unwrap_or((before.len(), Vec::new()));
+    (start, pairs.into_iter().map(|pair| pair.replacement).collect())
+}
+
+impl Shell {
+    /// Prints a text, by way of the pager where a person is there and it is long.
+    pub(super) fn show(&self, text: &str) -> Outcome<Next> {
+        match self.pager.sink().filter(|_| self.is_interactive) {
+            Some(mut paged) => output::written(paged.write_all(text.as_bytes()))?,
+            None => output::print(text)?,
+        }
+        Ok(Next::Line)
+    }
+
+    /// Prints a table in the same way.
+    pub(super) fn draw(&self, table: &Table) -> Outcome<Next> {
+        let mut text = Vec::new();
+        output::written(table.draw(&mut text, output::sheet()))?;
+        self.show(&String::from_utf8_lossy(&text))
+    }
 }
 
 fn help() -> String {
     let line = |command: &Command| {
         let usage = format!("{}{}", command.name, command.argument.name());
-        format!("  {usage:<16}  {}\n", command.doc)
+        format!("  {usage:<31}  {}\n", command.doc)
     };
-    let head = "SQL, ended by a semicolon; Ctrl-C cancels it; Tab completes. Beside it:\n";
+    let head = "SQL, ended by a semicolon; Ctrl-C cancels it, Ctrl-D leaves, Tab completes. Beside it:\n";
     std::iter::once(head.to_owned()).chain(COMMANDS.iter().map(line)).collect()
 }
 
@@ -173,39 +261,65 @@ fn sql_of(shell: &Shell, name: &str) -> Outcome<String> {
     }
 }
 
-fn formats() -> Vec<String> {
-    RowFormat::value_variants()
-        .iter()
-        .filter(|&&format| format != RowFormat::Parquet)
-        .map(|f| f.name())
-        .collect()
-}
-
-fn set_format(shell: &mut Shell, name: &str) -> Outcome<Next> {
-    match RowFormat::from_str(name, true) {
-        Ok(RowFormat::Parquet) => Err(Failure::message(USAGE, "Parquet cannot be shown in the shell")
-            .hint("write it with `stallmap sql NAME.stallmap -c SQL -o FILE.parquet`".to_owned())),
-        Ok(format) => {
-            shell.style.format = format;
-            Ok(Next::Line)
-        }
-        Err(_) => Err(Failure::message(USAGE, format!("no format `{name}`")).hint(formats().join(", "))),
+fn queries(shell: &Shell) -> Outcome<Next> {
+    if shell.session.queries().is_empty() {
+        return shell
+            .show("(no saved queries; --library DIR names a folder of them, see `stallmap sql --help`)\n");
     }
+    shell.draw(&saved_queries(&shell.session))
 }
 
-fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
-    let rows: usize =
-        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is no number of rows")))?;
-    shell.style.limit = (rows > 0).then_some(rows);
-    Ok(Next::Line)
+/// Runs `NAME parameter=value ...`; values with spaces stand in single quotes.
+fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let sql = saved_query(&shell.session, name, &values(rest)?)?;
+    shell.run(&sql)
 }
 
-fn set_timing(shell: &mut Shell, switch: &str) -> Outcome<Next> {
-    shell.has_timing = match switch {
-        "on" => true,
-        "off" => false,
-        "" => !shell.has_timing,
-        other => return Err(Failure::message(USAGE, format!("`{other}` is neither on nor off"))),
+/// `name=value` pairs apart by spaces.
+fn values(text: &str) -> Outcome<Vec<(String, String)>> {
+    let (mut words, mut is_quoted, mut is_open) = (Vec::<String>::new(), false, false);
+    for char in text.chars() {
+        match char {
+            '\'' => is_quoted = !is_quoted,
+            char if char.is_whitespace() && !is_quoted => is_open = false,
+            char if is_open => words.iter_mut().last().into_iter().for_each(|word| word.push(char)),
+            char => {
+                words.push(char.to_string());
+                is_open = true;
+            }
+        }
+    }
+    let pair = |word: String| {
+        let wrong = || Failure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
+        let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+        Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
     };
-    Ok(Next::Line)
+    words.into_iter().map(pair).collect()
+}
+
+/// Runs a file's statements and dot-commands.
+fn read(shell: &mut Shell, file: &str) -> Outcome<Next> {
+    if shell.depth == MOST_FILES {
+        return Err(Failure::message(USAGE, format!("`{file}` is read by itself, or by too many files")));
+    }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::io(error, format!("read statements from `{file}`")))?;
+    shell.depth += 1;
+    let done = shell.run_lines(&text);
+    shell.depth -= 1;
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_pairs_and_quotes_keep_spaces() {
+        let pairs = values(" top=3  name='two words' $x=").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(pairs, [pair("top", "3"), pair("name", "two words"), pair("x", "")]);
+        assert!(values("top").is_err());
+    }
 }

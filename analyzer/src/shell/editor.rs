@@ -9,9 +9,9 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use stallmap::lexer::{self, Kind};
 
 use super::complete;
-use super::lexer::{self, Kind};
 use crate::commands::Names;
 use crate::output::paint::{Paint, Role};
 
@@ -46,6 +46,13 @@ pub(super) fn is_complete(text: &str) -> bool {
 pub(super) struct Assistant {
     names: Names,
     paint: Paint,
+}
+
+impl Assistant {
+    /// Knows these names from now on.
+    pub(super) fn learn(&mut self, names: &Names) {
+        self.names.clone_from(names);
+    }
 }
 
 impl Helper for Assistant {}

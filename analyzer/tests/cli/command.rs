@@ -58,6 +58,7 @@ pub(crate) fn command(folder: &Path) -> Command {
         .env_remove("COLUMNS")
         .env_remove("NO_COLOR")
         .env("RUST_BACKTRACE", "0")
+        .env_remove("STALLMAP_LIBRARY")
         .env("STALLMAP_CACHE", "off");
     command
 }

@@ -92,6 +92,14 @@ snapshot!(sql_unknown_column, ["sql", "tiny.stallmap", "-c", "SELECT kernel FROM
 snapshot!(sql_misspelt_column, ["sql", "tiny.stallmap", "-c", "SELECT l.kernal_id FROM launch l"]);
 snapshot!(sql_unknown_function, ["sql", "tiny.stallmap", "-c", "SELECT summ(grid_x) FROM launch"]);
 snapshot!(sql_syntax_error, ["sql", "tiny.stallmap", "-c", "SELEC 1"]);
+snapshot!(sql_unknown_alias, ["sql", "tiny.stallmap", "-c", "SELECT x.grid_x FROM launch l"]);
+snapshot!(
+    sql_ambiguous_column,
+    ["sql", "tiny.stallmap", "-c", "SELECT 1,\n  kernel_id FROM launch a, launch b"]
+);
+snapshot!(sql_not_grouped, ["sql", "tiny.stallmap", "-c", "SELECT grid_x, count(*) FROM launch"]);
+snapshot!(sql_wrong_arguments, ["sql", "tiny.stallmap", "-c", "SELECT poisson_low('a', 'b')"]);
+snapshot!(sql_statement_ends, ["sql", "tiny.stallmap", "-c", "SELECT (grid_x FROM launch"]);
 snapshot!(sql_unknown_capture, ["sql", "tiny.stallmap", "-c", "SELECT * FROM b.launch"]);
 snapshot!(sql_runtime_error, ["sql", "tiny.stallmap", "-c", "SELECT CAST(name AS INT) FROM op"]);
 snapshot!(sql_is_read_only, ["sql", "tiny.stallmap", "-c", "COPY launch TO 'launch.parquet'"]);
@@ -117,6 +125,10 @@ snapshot!(
 snapshot!(stdin_help, ["sql", "tiny.stallmap"], ".help\n");
 snapshot!(stdin_schema, ["sql", "tiny.stallmap"], ".schema tensor\n");
 snapshot!(stdin_doc, ["sql", "tiny.stallmap"], ".doc loss\n");
+snapshot!(stdin_doc_of_function, ["sql", "tiny.stallmap"], ".doc poisson_low\n");
+snapshot!(stdin_doc_unknown, ["sql", "tiny.stallmap"], ".doc poison_low\n");
+snapshot!(stdin_unknown_example, ["sql", "tiny.stallmap"], ".examples 99\n");
+snapshot!(stdin_example_of_two_captures, ["sql", "tiny.stallmap"], ".examples before_and_after\n");
 snapshot!(stdin_sql_of_section, ["sql", "tiny.stallmap"], ".sql coverage\n");
 snapshot!(stdin_unknown_dot_command, ["sql", "tiny.stallmap"], ".table\n");
 snapshot!(stdin_missing_argument, ["sql", "tiny.stallmap"], ".schema\n");
@@ -189,6 +201,22 @@ fn shells_get_their_completions() {
         assert_eq!(ran.code, Some(0));
         assert!(ran.stdout.contains("stallmap"));
     }
+}
+
+#[test]
+fn the_shell_runs_examples_and_files() {
+    let place = Place::new();
+    place.file(
+        "mine.sql",
+        ".format csv\nSELECT 1\n  AS one;\n.output out.csv\nSELECT 2 AS two;\n.output\n.read mine.sql\n",
+    );
+    let ran = place.run_with_input(&["sql", "tiny.stallmap"], ".examples\n.examples 16\n");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("how_sure") && ran.stdout.contains("with a producer"), "{}", ran.stdout);
+    let ran = place.run_with_input(&["sql", "tiny.stallmap"], ".read mine.sql\n");
+    ran.expect_error(2);
+    assert!(ran.stdout.starts_with("one\n1\n") && ran.stderr.contains("too many files"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(place.path("out.csv")).unwrap(), "two\n2\n");
 }
 
 #[test]

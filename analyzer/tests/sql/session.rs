@@ -11,7 +11,7 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 
 use crate::{answer, blame, replay, tiny};
 
-fn tiny_folder(folder: &Path) -> PathBuf {
+pub(crate) fn tiny_folder(folder: &Path) -> PathBuf {
     let path = folder.join("tiny");
     tiny::write(&path, Form::Folder).unwrap();
     path
@@ -147,7 +147,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
 }
 
 /// Takes tables out of a capture's folder, as if nobody had written them.
-fn remove_tables(folder: &Path, names: &[&str]) {
+pub(crate) fn remove_tables(folder: &Path, names: &[&str]) {
     for name in names {
         fs::remove_file(folder.join(format!("tables/{name}.parquet"))).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::commands::answer::Answer;
+use crate::commands::answer::{Answer, nothing};
 use crate::commands::arrow_failure;
 use crate::exit::Outcome;
 use crate::output::paint::Role;
@@ -49,7 +49,7 @@ fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) 
     for line in answer.section.doc() {
         writeln!(out, "{}", paint.text(Role::Dim, line))?;
     }
-    if is_empty { writeln!(out, "{}", answer.section.nothing()) } else { Ok(()) }
+    if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
 }
 
 fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {

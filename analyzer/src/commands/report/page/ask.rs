@@ -48,7 +48,7 @@ impl<'a> Asker<'a> {
         self.say(section.name);
         let sql = section.sql(parameters);
         let rows = rows(self.session, &sql).await?;
-        Ok(Answer { section, sql, rows })
+        Ok(Answer { section, sql, rows, absence: None })
     }
 }
 

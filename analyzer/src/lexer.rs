@@ -2,7 +2,7 @@
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A keyword or a name without quotes.
     Word,
     /// A string in single quotes, or a number.
@@ -19,19 +19,19 @@ pub(crate) enum Kind {
 
 /// A piece of SQL text; the tokens of a text, put together, are the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token<'a> {
+pub struct Token<'a> {
     /// What it is.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Its text.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// Where it starts, in bytes.
-    pub(crate) start: usize,
+    pub start: usize,
     /// Whether its end is missing: a quote or a comment that is never closed.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
 }
 
 /// The tokens of a text.
-pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let rest = &text[start..];
@@ -61,7 +61,7 @@ fn next(rest: &str) -> Option<(Kind, usize, bool)> {
 }
 
 /// Whether a character can stand in a name without quotes.
-pub(crate) fn is_word(char: char) -> bool {
+pub fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 

@@ -1,0 +1,110 @@
+//! The rules of the library, and what breaks them: file, line, rule, hint.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A rule that files of the library keep, ours and the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// Files can be read, are text, and are not too large or too many.
+    File,
+    /// The file begins with a comment.
+    Header,
+    /// A view's file has the layout from which its documentation is read.
+    Shape,
+    /// Each column has a comment above it.
+    ColumnComment,
+    /// Names are those of files, and SQL reads them without quotes.
+    Name,
+    /// A file holds one statement: a view or a query.
+    Statement,
+    /// Views never sort and never limit.
+    Sorting,
+    /// A name is free: nothing is replaced.
+    Taken,
+    /// Each parameter of a query is described.
+    Parameter,
+    /// The engine can plan it.
+    Plan,
+}
+
+impl Rule {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Header => "header",
+            Self::Shape => "shape",
+            Self::ColumnComment => "column-comment",
+            Self::Name => "name",
+            Self::Statement => "statement",
+            Self::Sorting => "sorting",
+            Self::Taken => "taken",
+            Self::Parameter => "parameter",
+            Self::Plan => "plan",
+        }
+    }
+
+    /// What to do about a file that breaks it.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Self::File => "a library is a folder of .sql files, each of UTF-8 text",
+            Self::Header => {
+                "begin the file with `-- What one row is.`, or with the question that a query answers"
+            }
+            Self::Shape => {
+                "a view is written `CREATE VIEW name (`, a comment and a name a line for each column, `) AS`, a query"
+            }
+            Self::ColumnComment => "write a line `-- What it means.` above the column",
+            Self::Name => {
+                "name the file after the view, in lower-case letters, digits and _, beginning with a letter"
+            }
+            Self::Statement => "one file holds one CREATE VIEW, or one SELECT, which is a saved query",
+            Self::Sorting => "sort and limit in a query that reads the view: a file with a plain SELECT",
+            Self::Taken => "choose another name: a library adds, it replaces nothing",
+            Self::Parameter => {
+                "describe it in the comment: `-- $name: what it is`, or `-- $name = 10: what it is`"
+            }
+            Self::Plan => "`.tables`, `.views` and `.doc NAME` in the shell say what can be read",
+        }
+    }
+}
+
+/// What is wrong in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// The line, from 1.
+    pub line: usize,
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// How.
+    pub message: String,
+}
+
+impl Flaw {
+    /// A flaw in a line.
+    pub fn new(line: usize, rule: Rule, message: impl Into<String>) -> Self {
+        Self { line, rule, message: message.into() }
+    }
+
+    /// The same in a file.
+    pub(super) fn within(self, path: impl Into<PathBuf>) -> Fault {
+        Fault { path: path.into(), flaw: self }
+    }
+}
+
+/// What is wrong in a file of a user's library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub flaw: Flaw,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flaw { line, rule, message } = &self.flaw;
+        write!(f, "{}:{line}: {message} (rule `{}`)", self.path.display(), rule.name())
+    }
+}

@@ -1,0 +1,121 @@
+//! The files of a user's library: found below a folder, bounded, whatever links to what.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::fault::{Fault, Flaw, Rule};
+
+/// Most files that are read.
+pub(super) const MAX_FILES: usize = 1_000;
+/// Most bytes of one of them.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
+/// Most entries of folders that are looked at.
+const MAX_ENTRIES: usize = 20_000;
+/// Most folders within each other.
+const MAX_DEPTH: usize = 8;
+
+/// A file of SQL.
+#[derive(Debug)]
+pub(super) struct SqlFile {
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// The library's name and the folders below it, apart by `/`.
+    pub(super) package: String,
+    /// Its name without the ending.
+    pub(super) name: String,
+    /// What it holds.
+    pub(super) text: String,
+}
+
+/// A folder that is being read.
+struct Reading {
+    files: Vec<SqlFile>,
+    faults: Vec<Fault>,
+    /// Real paths of folders, so that links cannot lead in circles.
+    seen: BTreeSet<PathBuf>,
+    entries: usize,
+}
+
+/// Every `*.sql` below a folder, in the order of their paths, and those that cannot be read.
+///
+/// Names that begin with a dot are left out.
+pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<Fault>)> {
+    let real = root.canonicalize()?;
+    let name = real.file_name().map_or_else(|| "library".into(), |name| name.to_string_lossy().into_owned());
+    let mut reading = Reading { files: Vec::new(), faults: Vec::new(), seen: BTreeSet::new(), entries: 0 };
+    // The root's own failure is the caller's; those below are faults.
+    fs::read_dir(root)?;
+    reading.folder(root, &name, 0);
+    Ok((reading.files, reading.faults))
+}
+
+impl Reading {
+    fn fault(&mut self, path: &Path, message: impl Into<String>) {
+        self.faults.push(Flaw::new(1, Rule::File, message).within(path));
+    }
+
+    fn folder(&mut self, path: &Path, package: &str, depth: usize) {
+        let Ok(real) = path.canonicalize() else {
+            return self.fault(path, "the link leads nowhere");
+        };
+        if !self.seen.insert(real) {
+            return;
+        }
+        if depth > MAX_DEPTH {
+            return self.fault(path, format!("more than {MAX_DEPTH} folders lie within each other"));
+        }
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) => return self.fault(path, format!("the folder cannot be read: {error}")),
+        };
+        let room = MAX_ENTRIES.saturating_sub(self.entries);
+        let mut names: Vec<_> =
+            entries.take(room + 1).filter_map(Result::ok).map(|entry| entry.path()).collect();
+        if names.len() > room {
+            return self.fault(path, format!("the library has more than {MAX_ENTRIES} files and folders"));
+        }
+        self.entries += names.len();
+        names.sort();
+        for name in names {
+            self.entry(&name, package, depth);
+        }
+    }
+
+    fn entry(&mut self, path: &Path, package: &str, depth: usize) {
+        let (Some(name), Some(stem)) = (path.file_name(), path.file_stem()) else { return };
+        let (name, stem) = (name.to_string_lossy(), stem.to_string_lossy());
+        if name.starts_with('.') {
+            return;
+        }
+        if path.is_dir() {
+            self.folder(path, &format!("{package}/{name}"), depth + 1);
+        } else if path.extension().is_some_and(|extension| extension == "sql") {
+            if self.files.len() == MAX_FILES {
+                return self.fault(path, format!("the library has more than {MAX_FILES} files"));
+            }
+            match text(path) {
+                Ok(text) => {
+                    let (package, name) = (package.to_owned(), stem.into_owned());
+                    self.files.push(SqlFile { path: path.to_owned(), package, name, text });
+                }
+                Err(reason) => self.fault(path, reason),
+            }
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let wrong = |error: io::Error| format!("the file cannot be read: {error}");
+    // A pipe would make us wait for whoever writes into it.
+    if !path.metadata().map_err(wrong)?.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(wrong)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("the file has more than {MAX_BYTES} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "the file is no UTF-8 text".to_owned())
+}

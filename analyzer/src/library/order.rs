@@ -1,0 +1,35 @@
+//! The order in which views are defined: each after those that it reads.
+
+use std::collections::BTreeSet;
+
+use datafusion::common::config::Dialect;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionState;
+
+use super::ViewDoc;
+
+/// Views that wait for others, with the names that each reads.
+pub(super) type Waiting<'a> = Vec<(&'a ViewDoc, BTreeSet<String>)>;
+
+/// The views, each after those of them that it reads; and those that never come, because they read themselves.
+pub(super) fn ordered(mut waiting: Waiting<'_>) -> (Vec<&ViewDoc>, Waiting<'_>) {
+    let mut ordered = Vec::new();
+    while !waiting.is_empty() {
+        let names: BTreeSet<String> = waiting.iter().map(|(view, _)| view.name.clone()).collect();
+        let (ready, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|(_, reads)| reads.is_disjoint(&names));
+        if ready.is_empty() {
+            return (ordered, rest);
+        }
+        ordered.extend(ready.into_iter().map(|(view, _)| view));
+        waiting = rest;
+    }
+    (ordered, Vec::new())
+}
+
+/// The names that a view's text reads; its own is one of them only where it reads nothing else by that name.
+pub(super) fn reads(state: &SessionState, view: &ViewDoc) -> Result<BTreeSet<String>, DataFusionError> {
+    let statement = state.sql_to_statement(&view.sql, &Dialect::Generic)?;
+    let names = state.resolve_table_references(&statement)?;
+    Ok(names.into_iter().map(|name| name.table().to_owned()).filter(|name| *name != view.name).collect())
+}

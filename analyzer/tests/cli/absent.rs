@@ -1,0 +1,87 @@
+//! Captures that lack something: every command answers, and says why there is nothing.
+
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+
+use crate::command::Place;
+
+/// The small capture with these tables empty.
+fn without(place: &Place, name: &str, tables: &[&str]) {
+    let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), Form::Folder).unwrap();
+    for file in reader.table_files().unwrap() {
+        if !tables.contains(&"*") && !tables.contains(&file.name.as_str()) {
+            writer.copy_table(&file).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+}
+
+const COMMANDS: [&[&str]; 12] = [
+    &["report"],
+    &["report", "--format", "json"],
+    &["report", "--format", "csv"],
+    &["top", "tensors"],
+    &["top", "ops"],
+    &["top", "lines"],
+    &["top", "kernels"],
+    &["tree"],
+    &["tree", "--format", "csv"],
+    &["source"],
+    &["source", "--format", "json"],
+    &["info"],
+];
+
+#[track_caller]
+fn every_command_answers(place: &Place, capture: &str) {
+    for command in COMMANDS {
+        let ran = place.run(&[command, &[capture]].concat());
+        assert_eq!(ran.code, Some(0), "{command:?} of {capture}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{command:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_capture_without_rows_is_said_to_be_one() {
+    let place = Place::new();
+    without(&place, "empty", &["*"]);
+    every_command_answers(&place, "empty");
+    place.run(&["report", "empty"]).check("absent_report");
+    place.run(&["top", "tensors", "empty"]).check("absent_top");
+    place.run(&["sql", "empty", "-c", "SELECT kernel FROM kernel_cost"]).check("absent_sql");
+}
+
+#[test]
+fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
+    let place = Place::new();
+    let ask = |capture: &str, sql: &str| place.run(&["sql", capture, "--format", "csv", "-c", sql]).stderr;
+    without(&place, "no_samples", &["pc_sample"]);
+    every_command_answers(&place, "no_samples");
+    let said = ask("no_samples", "SELECT * FROM stall_charge");
+    assert!(said.contains("holds no samples of stalls") && said.contains("--only accesses"), "{said}");
+    without(&place, "no_accesses", &["memory_access"]);
+    every_command_answers(&place, "no_accesses");
+    let said = ask("no_accesses", "SELECT * FROM access_pattern");
+    assert!(said.contains("holds no memory accesses") && said.contains("--only samples"), "{said}");
+    let python = ["python_state", "python_frame", "op", "op_tensor", "tensor", "storage"];
+    without(&place, "no_python", &python);
+    every_command_answers(&place, "no_python");
+    let said = ask("no_python", "SELECT * FROM tensor_context");
+    assert!(said.contains("holds no ops and tensors") && said.contains("--no-python"), "{said}");
+    let said = ask("no_python", "SELECT * FROM launch WHERE false");
+    assert_eq!(said, "", "the capture is not the reason");
+}
+
+#[test]
+fn a_missing_table_is_named() {
+    let place = Place::new();
+    assert_eq!(place.run(&["unpack", "tiny.stallmap", "folder"]).code, Some(0));
+    let manifest = place.path("folder/manifest.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    json["tables"].as_array_mut().unwrap().retain(|table| table["name"] != "pc_sample");
+    std::fs::write(&manifest, json.to_string()).unwrap();
+    std::fs::remove_file(place.path("folder/tables/pc_sample.parquet")).unwrap();
+    every_command_answers(&place, "folder");
+    let ran = place.run(&["sql", "folder", "-c", "SELECT * FROM stall_charge"]);
+    assert!(ran.stderr.contains("lacks the table `pc_sample`"), "{}", ran.stderr);
+}
