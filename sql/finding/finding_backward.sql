@@ -43,7 +43,7 @@ SELECT
   CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,
   'SELECT kernel_id, kernel, op, phase, forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING '
-    || '(kernel_id) WHERE forward_line ' || coalesce('= ''' || replace(line, '''', '''''') || '''', 'IS NULL')
+    || '(kernel_id) WHERE coalesce(forward_line, '''') = ''' || replace(coalesce(line, ''), '''', '''''') || ''''
     || ' ORDER BY samples DESC'
 FROM forward_backward
 WHERE backward_samples > 2 * forward_samples

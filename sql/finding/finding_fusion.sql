@@ -40,8 +40,8 @@ SELECT
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   samples, memory_samples * (1 - 1 / step_launch_count), estimated_ns,
   'SELECT kernel_id, kernel, op, samples, memory_samples, estimated_ns FROM launch_context JOIN sample_cost USING '
-    || '(kernel_id) WHERE line ' || coalesce('= ''' || replace(line, '''', '''''') || '''', 'IS NULL')
-    || ' AND forward_line ' || coalesce('= ''' || replace(forward_line, '''', '''''') || '''', 'IS NULL')
+    || '(kernel_id) WHERE coalesce(line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
+    || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''') || ''''
     || ' ORDER BY kernel_id'
 FROM fusion_candidate
 WHERE is_candidate
