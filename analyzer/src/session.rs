@@ -287,6 +287,8 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, first);
     config.options_mut().execution.parquet.pushdown_filters = true;
+    // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
+    config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_physical_optimizer_rule(Arc::new(GuardScans))

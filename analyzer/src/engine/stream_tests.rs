@@ -109,8 +109,9 @@ fn read<R: stallmap_schema::table::Row>(batches: &[RecordBatch]) -> Vec<R> {
 
 /// For each read instruction: loads, and redundant ones by thread, warp, block and grid.
 fn naive_redundancy(requests: &[Made]) -> BTreeMap<u32, [u64; 5]> {
-    type Loads = Vec<(usize, u64, u16, u32)>;
-    let mut loaded: BTreeMap<u64, Loads> = BTreeMap::new();
+    /// Sequence, block, warp, lane.
+    type Load = (usize, u64, u16, u32);
+    let mut loaded: BTreeMap<u64, Vec<Load>> = BTreeMap::new();
     let mut counts: BTreeMap<u32, [u64; 5]> = BTreeMap::new();
     for (sequence, made) in requests.iter().enumerate() {
         let (block, warp) = (made.block, made.warp);
@@ -121,7 +122,7 @@ fn naive_redundancy(requests: &[Made]) -> BTreeMap<u32, [u64; 5]> {
                 });
                 continue;
             }
-            let was_loaded = |by: &dyn Fn(&(usize, u64, u16, u32)) -> bool| {
+            let was_loaded = |by: &dyn Fn(&Load) -> bool| {
                 let earlier = |byte: &u64| {
                     let loads = loaded.get(byte).map(Vec::as_slice).unwrap_or_default();
                     loads.iter().any(|load| load.0 < sequence && by(load))

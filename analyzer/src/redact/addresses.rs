@@ -96,7 +96,9 @@ mod tests {
             ranges in prop::collection::vec((0_u64..1 << 46, 1_u64..1 << 24), 1..20),
         ) {
             let mut regions = Regions::default();
-            ranges.iter().for_each(|&(address, bytes)| regions.add(address, bytes));
+            for &(address, bytes) in &ranges {
+                regions.add(address, bytes);
+            }
             let rebase = regions.rebase().unwrap();
             let mut ends: Vec<u64> =
                 ranges.iter().flat_map(|&(address, bytes)| [address, address + bytes - 1]).collect();

@@ -113,5 +113,5 @@ impl Secrets {
 
 /// Bytes as a regular expression for bytes has them.
 fn escaped(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("\\x{byte:02x}"))
 }

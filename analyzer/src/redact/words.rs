@@ -98,7 +98,7 @@ impl Words {
     pub(super) fn alias(&self, text: &str) -> String {
         let mut noise = [0; ALIAS_DIGITS / 2];
         self.noise(text.as_bytes(), &mut noise);
-        noise.iter().map(|byte| format!("{byte:02x}")).collect()
+        noise.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 
     /// The name of a machine.

@@ -15,7 +15,7 @@ use crate::location::Url;
 /// Time to reach a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for one answer, all of its bytes.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a failed request is repeated.
 const RETRIES: usize = 3;
 /// The region where none is set.

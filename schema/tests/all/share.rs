@@ -144,10 +144,13 @@ fn what_is_left_out_is_counted() {
 
 #[test]
 fn launches_are_picked_with_all_that_is_theirs() {
-    let selection = Selection { launches: Some(BTreeSet::from([1])), ..Selection::default() };
+    let (_tiny, path) = tiny_capture();
+    let launches = CaptureReader::open(&path).unwrap().read_rows::<Launch>().unwrap();
+    let picked = launches[1].kernel_id;
+    let selection = Selection { launches: Some(BTreeSet::from([picked.0])), ..Selection::default() };
     let (_folder, reader) = part(&selection);
     assert_eq!(rows(&reader, "launch"), 1);
-    assert!(reader.read_rows::<LaunchRun>().unwrap().iter().all(|launch| launch.kernel_id.0 == 1));
+    assert!(reader.read_rows::<LaunchRun>().unwrap().iter().all(|launch| launch.kernel_id == picked));
     assert!(left_out(&reader).iter().any(|text| text.ends_with(" launches")));
 }
 

@@ -40,14 +40,13 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     for index in 0..usize::try_from(count).unwrap_or(0) {
         let at = table.checked_add(index * HEADER_BYTES).ok_or_else(cut)?;
         let header = file.get(at..at.saturating_add(HEADER_BYTES)).ok_or_else(cut)?;
-        let (section, name) =
+        let (header, name) =
             section(header, file.len()).ok_or_else(|| format!("section {index} lies outside the file"))?;
-        sections.push((section, name));
+        sections.push((header, name));
     }
     let strings = usize::try_from(names).ok().and_then(|names| Some(sections.get(names)?.0.bytes.clone()));
     let strings = strings.and_then(|range| file.get(range)).unwrap_or_default();
-    let named = sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section });
-    Ok(named.collect())
+    Ok(sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section }).collect())
 }
 
 /// A section without its name, and where its name is.
