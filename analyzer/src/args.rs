@@ -1,7 +1,9 @@
 //! What can be typed: commands and options. The comments are the help; nothing happens here.
 
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod forest;
+pub(crate) mod gate;
 pub(crate) mod list;
 #[cfg(test)]
 mod page;
@@ -26,6 +28,7 @@ use crate::exit;
     ("stallmap top tensors train.stallmap", "the tensors that were waited for most"),
     ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
     ("stallmap forest train.stallmap --svg forest.svg", "how tensors came from tensors, drawn"),
+    ("stallmap diff before.stallmap after.stallmap", "what changed by more than chance"),
     ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
     ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
@@ -50,6 +53,8 @@ pub(crate) enum Command {
     Tree(tree::Tree),
     /// Show how tensors came from tensors, views, copies and writes, and what each cost: text, Graphviz or a picture
     Forest(forest::Forest),
+    /// Compare captures: what changed by more than chance, in tensors, lines, ops, kernels; gates for tests
+    Diff(diff::Diff),
     /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
     Source(Source),
     /// Write the files of another tool from a capture
@@ -162,7 +167,7 @@ pub(crate) struct Source {
 #[command(after_help = examples(&[
     ("stallmap sql train.stallmap", "a shell: .help says what it can do"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
-    ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch"),
+    ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "into a file"),
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),

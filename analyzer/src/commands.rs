@@ -6,6 +6,7 @@ mod check;
 mod completions;
 pub(crate) mod describe;
 mod excerpt;
+mod diff;
 mod explain;
 mod export;
 pub(crate) mod forest;
@@ -78,6 +79,7 @@ fn run_command(command: Command) -> Outcome {
         Command::Top(top) => top::run(&top),
         Command::Tree(tree) => tree::run(&tree),
         Command::Forest(forest) => forest::run(&forest),
+        Command::Diff(diff) => diff::run(&diff),
         Command::Source(source) => source::run(&source),
         Command::Export(export) => export::run(&export),
         Command::Sql(sql) => sql::run(&sql),

@@ -26,7 +26,9 @@ pub enum AnalyzeError {
         path: PathBuf,
     },
     /// A name that SQL could not refer to.
-    #[error("`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter")]
+    #[error(
+        "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter; `every` means all captures"
+    )]
     BadName {
         /// The name.
         name: String,

@@ -17,6 +17,10 @@ pub(crate) const CAPTURE: u8 = 3;
 pub(crate) const QUERY: u8 = 4;
 /// A file that is not a capture cannot be read, or output cannot be written.
 pub(crate) const IO: u8 = 5;
+/// A condition of `diff` holds that makes it fail.
+pub(crate) const GATE: u8 = 6;
+/// The captures cannot be compared.
+pub(crate) const NOT_COMPARABLE: u8 = 7;
 
 /// The exit codes as every `--help` shows them.
 pub(crate) const HELP: &str = "\
@@ -26,7 +30,9 @@ Exit codes:
   2  the command line, or a name given on it, is wrong
   3  a capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version
   4  a query is wrong or failed while running
-  5  a file cannot be read, or output cannot be written";
+  5  a file cannot be read, or output cannot be written
+  6  a condition of diff --fail-if or --fail-if-rows holds
+  7  the captures cannot be compared by this metric";
 
 /// Why a command ended, with its exit code and what to do about it.
 #[derive(Debug)]

@@ -1,9 +1,11 @@
 //! Scalar functions that SQL lacks, one file each.
 
+mod beta;
 mod hex;
 mod lane_count;
 mod path_match;
 mod poisson;
+mod rate_ratio;
 mod shape;
 
 use std::sync::Arc;
@@ -18,6 +20,9 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
         ScalarUDF::from(path_match::PathMatch::default()),
         ScalarUDF::from(poisson::Poisson::low()),
         ScalarUDF::from(poisson::Poisson::high()),
+        ScalarUDF::from(rate_ratio::RateRatio::low()),
+        ScalarUDF::from(rate_ratio::RateRatio::high()),
+        ScalarUDF::from(rate_ratio::RateRatio::p()),
         ScalarUDF::from(shape::Shape::default()),
     ]
     .map(Arc::new)

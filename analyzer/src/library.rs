@@ -86,7 +86,7 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
 }
 
 /// The folders that hold no views, but queries: sorted and limited, for people.
-pub const QUERIES: [&str; 7] = ["draw", "export", "page", "report", "source", "top", "tree"];
+pub const QUERIES: [&str; 8] = ["diff", "draw", "export", "page", "report", "source", "top", "tree"];
 
 /// The queries of one of those folders, as (name, text).
 pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -1,5 +1,7 @@
 //! Opens captures and answers SQL: the only place that builds a DataFusion context.
 
+pub mod every;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
+use self::every::{EVERY, Every};
 use crate::code::table::{CodeTable, Kind};
 use crate::code::{Cache, Code};
 use crate::engine::analyses::{self, AnalysisTable};
@@ -113,6 +116,7 @@ impl Session {
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
         let views = library::views()?.to_vec();
         let mut session = Self { context, captures: Vec::new(), views, queries: Vec::new() };
+        let mut schemas = Vec::new();
         for (name, reader) in captures {
             check_name(&name)?;
             if session.captures.iter().any(|capture| capture.name == name) {
@@ -124,8 +128,10 @@ impl Session {
             register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             library::register(&session.state_in(&name), schema.as_ref())?;
+            schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables });
         }
+        catalog.register_schema(EVERY, Arc::new(Every::new(schemas)))?;
         Ok(session)
     }
 
@@ -307,7 +313,7 @@ fn check_name(name: &str) -> Result<(), AnalyzeError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if name.chars().all(plain)
         && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name != "information_schema"
+        && !["information_schema", EVERY].contains(&name)
     {
         return Ok(());
     }

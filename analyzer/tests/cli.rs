@@ -12,6 +12,8 @@ mod bad_input;
 mod command;
 #[path = "cli/examples.rs"]
 mod examples;
+#[path = "cli/diff.rs"]
+mod diff;
 #[path = "cli/forest.rs"]
 mod forest;
 #[path = "cli/library.rs"]

@@ -16,6 +16,8 @@ mod counters;
 mod dice;
 #[path = "sql/finding.rs"]
 mod finding;
+#[path = "sql/diff.rs"]
+mod diff;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/page.rs"]

@@ -172,7 +172,7 @@ fn regex(text: &str) -> Result<Regex, String> {
 }
 
 /// A share as a number of at most one, or in percent.
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = match text.strip_suffix('%') {
         Some(percent) => (percent.trim_end(), 0.01),
         None => (text, 1.0),

@@ -6,11 +6,12 @@ use datafusion::execution::FunctionRegistry;
 use futures::executor::block_on;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
+use stallmap::session::every::EVERY;
 
 /// The names of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// Captures, each a schema.
+    /// Captures, each a schema, and the one of them all.
     pub(crate) captures: Vec<String>,
     /// Columns by table.
     pub(crate) tables: BTreeMap<String, Vec<String>>,
@@ -40,7 +41,13 @@ impl Names {
         let mut views: BTreeMap<String, Vec<String>> = views.collect();
         views.extend(made(session));
         Ok(Self {
-            captures: session.captures().iter().map(|capture| capture.name.clone()).collect(),
+            captures: session
+                .captures()
+                .iter()
+                .map(|capture| capture.name.as_str())
+                .chain([EVERY])
+                .map(str::to_owned)
+                .collect(),
             tables: tables.collect(),
             views,
             functions,

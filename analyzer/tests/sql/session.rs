@@ -185,7 +185,8 @@ async fn sections_add_up_where_only_replays_were_sampled() {
     replay::write(&path, false);
     let session = Session::open(&[(None, path)]).unwrap();
     let function = blame::function().0.to_string();
-    for package in library::QUERIES {
+    // The queries of `diff` are about several captures.
+    for package in library::QUERIES.into_iter().filter(|package| *package != "diff") {
         for (name, text) in library::queries(package) {
             let sql = text.replace("$top", "2").replace("$function", &function).replace("$sort", "samples");
             let rows = answer(&session, &sql).await;

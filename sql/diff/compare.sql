@@ -1,0 +1,198 @@
+-- Comparison
+-- What each thing costs in the first capture and in another, and whether that differs by more than chance.
+WITH launch_part AS (
+  SELECT capture, key, kernel_id, sum(value) AS value, sum(variance) AS variance
+  FROM $table
+  GROUP BY capture, key, kernel_id
+), repeats AS (
+  -- Launches of one kernel with one grid from one Python stack repeat each other.
+  SELECT
+    p.key, count(*) AS launches, sum(p.value) AS total, sum(p.value * p.value) AS squares, sum(p.variance) AS variance
+  FROM launch_part p
+  JOIN every.launch l ON l.capture = p.capture AND l.kernel_id = p.kernel_id
+  GROUP BY
+    p.key, p.capture, l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash
+), spread AS (
+  -- How much more they differ than Poisson counts would: Pearson's statistic over its degrees of freedom.
+  SELECT
+    key,
+    CAST(sum(launches - 1) AS DOUBLE) AS freedom,
+    sum((squares - total * total / launches) / (variance / launches)) AS pearson
+  FROM repeats
+  WHERE launches > 1 AND variance > 0
+  GROUP BY key
+), dispersed AS (
+  -- Few repeats say little: then those of all rows count.
+  SELECT
+    key,
+    greatest(1.0, CASE WHEN freedom >= 4 THEN pearson / freedom ELSE sum(pearson) OVER () / sum(freedom) OVER () END)
+      AS dispersion
+  FROM spread
+), overall AS (
+  SELECT
+    greatest(1.0, coalesce(sum(pearson) / nullif(sum(freedom), 0.0), 1.0)) AS dispersion,
+    -- Where hardly a launch repeats another, nothing says how they differ: a part of each launch stands for it.
+    CASE WHEN coalesce(sum(freedom), 0.0) >= 4 THEN 0.0 ELSE $spread END AS assumed
+  FROM spread
+), unit AS (
+  -- What sums are divided by: captures of other lengths compare by step or launch.
+  SELECT
+    l.capture,
+    CAST(
+      CASE '$per'
+        WHEN 'step' THEN greatest(count(DISTINCT o.step), 1)
+        WHEN 'launch' THEN greatest(count(*), 1)
+        ELSE 1
+      END AS DOUBLE
+    ) AS unit
+  FROM every.launch l
+  LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
+  GROUP BY l.capture
+), label AS (
+  SELECT
+    capture, key, min(what) AS what,
+    CASE WHEN min(detail) = max(detail) THEN min(detail) ELSE min(detail) || ', and others' END AS detail
+  FROM $table
+  GROUP BY capture, key
+), summed AS (
+  SELECT
+    p.capture, p.key, count(DISTINCT p.kernel_id) AS launches,
+    sum(p.value) / max(u.unit) AS value,
+    (
+      sum(p.variance) * max(coalesce(d.dispersion, a.dispersion))
+        + max(power(a.assumed, 2)) * sum(CASE WHEN p.variance > 0 THEN p.value * p.value ELSE 0.0 END)
+    ) / power(max(u.unit), 2) AS variance
+  FROM launch_part p
+  JOIN unit u ON u.capture = p.capture
+  LEFT JOIN dispersed d ON d.key = p.key
+  CROSS JOIN overall a
+  GROUP BY p.capture, p.key
+), weight AS (
+  -- What one count makes of the whole, for rows that one side lacks.
+  SELECT capture, coalesce(sum(variance) / nullif(sum(value), 0.0), 0.0) AS weight FROM summed GROUP BY capture
+), pair AS (
+  SELECT
+    c.capture, k.key,
+    b.key IS NULL AS is_new, x.key IS NULL AS is_gone,
+    lb.what AS base_what, lx.what AS what, lb.detail AS base_detail, lx.detail AS detail,
+    coalesce(b.launches, 0) AS base_launches, coalesce(x.launches, 0) AS launches,
+    coalesce(b.value, 0.0) AS base_value, coalesce(x.value, 0.0) AS value,
+    coalesce(b.variance, 0.0) AS base_variance, coalesce(x.variance, 0.0) AS variance,
+    coalesce(b.variance / nullif(b.value, 0.0), wb.weight) AS base_weight,
+    coalesce(x.variance / nullif(x.value, 0.0), wx.weight) AS weight
+  FROM (SELECT DISTINCT key FROM summed) k
+  CROSS JOIN (SELECT DISTINCT capture FROM every.run WHERE capture <> '$base') c
+  LEFT JOIN summed b ON b.key = k.key AND b.capture = '$base'
+  LEFT JOIN summed x ON x.key = k.key AND x.capture = c.capture
+  LEFT JOIN label lb ON lb.key = k.key AND lb.capture = '$base'
+  LEFT JOIN label lx ON lx.key = k.key AND lx.capture = c.capture
+  LEFT JOIN weight wb ON wb.capture = '$base'
+  LEFT JOIN weight wx ON wx.capture = c.capture
+), tested AS (
+  -- p: how often chance alone makes so large a difference; numbers without variance are exact.
+  SELECT
+    *,
+    CASE
+      WHEN base_weight > 0 AND weight > 0
+      THEN rate_ratio_p(base_value / base_weight, 1.0 / base_weight, value / weight, 1.0 / weight)
+      WHEN abs(value - base_value) <= 1e-9 * greatest(value, base_value) THEN 1.0
+      ELSE 0.0
+    END AS p
+  FROM pair
+), ranked AS (
+  SELECT
+    *,
+    row_number() OVER (PARTITION BY capture ORDER BY p, key) AS p_rank,
+    count(*) OVER (PARTITION BY capture) AS rows
+  FROM tested
+), judged AS (
+  -- Of the rows that are said to differ, chance alone makes 5 % at most (Benjamini and Hochberg).
+  SELECT
+    *,
+    p_rank <= coalesce(max(CASE WHEN p <= 0.05 * p_rank / rows THEN p_rank END) OVER (PARTITION BY capture), 0)
+      AS is_changed
+  FROM ranked
+), sized AS (
+  SELECT
+    key, bool_or(is_changed) AS is_ranked,
+    max(CASE WHEN is_changed THEN abs(value - base_value) END) AS size,
+    max(greatest(value, base_value)) AS larger
+  FROM judged
+  GROUP BY key
+), placed AS (
+  SELECT
+    key, is_ranked,
+    CASE
+      WHEN $all = 1 THEN row_number() OVER (ORDER BY is_ranked DESC, size DESC NULLS LAST, larger DESC, key)
+      WHEN is_ranked
+      THEN least($top + 1, row_number() OVER (PARTITION BY is_ranked ORDER BY size DESC, larger DESC, key))
+      ELSE $top + 2
+    END AS place
+  FROM sized
+), grouped AS (
+  SELECT
+    s.place, j.capture,
+    count(*) AS rows,
+    sum(CASE WHEN j.is_new THEN 1 ELSE 0 END) AS new_rows,
+    sum(CASE WHEN j.is_gone THEN 1 ELSE 0 END) AS gone_rows,
+    bool_or(j.is_changed) AS is_changed,
+    bool_or(s.is_ranked) AS is_ranked,
+    max(coalesce(j.what, j.base_what)) AS what,
+    max(coalesce(nullif(j.detail, ''), j.base_detail)) AS detail,
+    max(CASE WHEN j.what <> j.base_what THEN j.base_what END) AS base_what,
+    max(CASE WHEN j.detail <> j.base_detail THEN j.base_detail END) AS base_detail,
+    sum(j.base_launches) AS base_launches, sum(j.launches) AS launches,
+    sum(j.base_value) AS base_value, sum(j.value) AS value,
+    -- The exact metrics have no weight; a sum of nothing has that of its capture.
+    coalesce(sum(j.base_variance) / nullif(sum(j.base_value), 0.0), max(j.base_weight)) AS base_weight,
+    coalesce(sum(j.variance) / nullif(sum(j.value), 0.0), max(j.weight)) AS weight
+  FROM judged j
+  JOIN placed s ON s.key = j.key
+  GROUP BY s.place, j.capture
+), bounded AS (
+  SELECT
+    *,
+    CASE WHEN base_weight > 0 THEN poisson_low(base_value / base_weight) * base_weight ELSE base_value END
+      AS base_low,
+    CASE WHEN base_weight > 0 THEN poisson_high(base_value / base_weight) * base_weight ELSE base_value END
+      AS base_high,
+    CASE WHEN weight > 0 THEN poisson_low(value / weight) * weight ELSE value END AS low,
+    CASE WHEN weight > 0 THEN poisson_high(value / weight) * weight ELSE value END AS high
+  FROM grouped
+)
+SELECT
+  place, capture,
+  CASE
+    WHEN place <= $top OR $all = 1 THEN what
+    WHEN is_ranked
+    THEN '(' || CAST(rows AS VARCHAR) || CASE rows WHEN 1 THEN ' other differs)' ELSE ' others differ)' END
+    ELSE '(' || CAST(rows AS VARCHAR) || ' without a difference beyond noise)'
+  END AS what,
+  CASE WHEN place <= $top OR $all = 1 THEN nullif(detail, '') END AS detail,
+  CASE WHEN place <= $top OR $all = 1 THEN coalesce(nullif(base_detail, ''), base_what) END AS was,
+  CASE
+    WHEN is_ranked AND place > $top AND $all = 0 THEN NULL
+    WHEN NOT is_changed THEN '~'
+    WHEN value > base_value THEN 'more'
+    ELSE 'less'
+  END AS verdict,
+  CASE
+    WHEN rows = 1 AND new_rows = 1 AND gone_rows = 0 THEN 'new'
+    WHEN rows = 1 AND gone_rows = 1 AND new_rows = 0 THEN 'gone'
+  END AS status,
+  rows, new_rows, gone_rows, base_launches, launches,
+  base_value, value,
+  -- Sums are made in any order: their last digits are no change.
+  CASE WHEN abs(value - base_value) <= 1e-9 * greatest(value, base_value) THEN 0.0 ELSE value - base_value END AS change,
+  -- Newcombe's square-and-add of both intervals.
+  value - base_value - sqrt(power(value - low, 2) + power(base_high - base_value, 2)) AS change_low,
+  value - base_value + sqrt(power(high - value, 2) + power(base_value - base_low, 2)) AS change_high,
+  value / nullif(base_value, 0.0) AS ratio,
+  CASE WHEN base_weight > 0 AND weight > 0
+    THEN rate_ratio_low(base_value / base_weight, 1.0 / base_weight, value / weight, 1.0 / weight)
+    ELSE value / nullif(base_value, 0.0) END AS ratio_low,
+  CASE WHEN base_weight > 0 AND weight > 0
+    THEN rate_ratio_high(base_value / base_weight, 1.0 / base_weight, value / weight, 1.0 / weight)
+    ELSE value / nullif(base_value, 0.0) END AS ratio_high
+FROM bounded
+ORDER BY place, capture

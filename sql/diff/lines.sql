@@ -1,0 +1,20 @@
+-- Python lines
+-- Lines that launched kernels, in backward with the line whose gradient ran: by file, function and place in the
+-- function, so that edits elsewhere do not matter.
+WITH place AS (
+  SELECT
+    capture, file || ':' || CAST(line AS VARCHAR) || ' ' || function AS line,
+    min(file || ' ' || function || ' ' || CAST(CAST(line AS BIGINT) - CAST(first_line AS BIGINT) AS VARCHAR)) AS place
+  FROM every.python_frame
+  GROUP BY 1, 2
+)
+SELECT
+  m.capture, m.kernel_id,
+  coalesce(p.place, l.line, '') || ' | ' || coalesce(q.place, l.forward_line, '') AS key,
+  coalesce(l.line, '(no Python line)') AS what,
+  coalesce('gradient of ' || l.forward_line, '') AS detail,
+  m.value, m.variance
+FROM measured m
+JOIN every.launch_context l ON l.capture = m.capture AND l.kernel_id = m.kernel_id
+LEFT JOIN place p ON p.capture = l.capture AND p.line = l.line
+LEFT JOIN place q ON q.capture = l.capture AND q.line = l.forward_line

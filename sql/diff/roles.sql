@@ -1,0 +1,29 @@
+-- Roles of tensors
+-- Tensors by what they are to the model: parameters, gradients and the like; others by the part of the step that made
+-- them. What no tensor bears is in parentheses.
+SELECT
+  m.capture, m.kernel_id,
+  CASE
+    WHEN m.charge <> 'tensor' THEN m.charge
+    WHEN c.role IS NOT NULL THEN replace(CAST(c.role AS VARCHAR), '_', ' ')
+    WHEN o.phase = 'forward' THEN 'activation'
+    WHEN o.phase IS NOT NULL THEN 'made in ' || CAST(o.phase AS VARCHAR)
+    ELSE 'made outside any operator'
+  END AS key,
+  CASE
+    WHEN m.charge = 'self' THEN '(not waiting for memory)'
+    WHEN m.charge = 'no producer' THEN '(no access found that the stall waits for)'
+    WHEN m.charge = 'no tensor' THEN '(memory of no tensor)'
+    WHEN m.charge <> 'tensor' THEN '(' || m.charge || ')'
+    WHEN c.role IS NOT NULL THEN replace(CAST(c.role AS VARCHAR), '_', ' ')
+    WHEN o.phase = 'forward' THEN 'activation'
+    WHEN o.phase IS NOT NULL THEN 'made in ' || CAST(o.phase AS VARCHAR)
+    ELSE 'made outside any operator'
+  END AS what,
+  '' AS detail,
+  m.value, m.variance
+FROM measured m
+LEFT JOIN every.tensor_context c ON c.capture = m.capture AND c.tensor_id = m.tensor_id
+LEFT JOIN every.tensor t ON t.capture = m.capture AND t.tensor_id = m.tensor_id
+LEFT JOIN every.storage s ON s.capture = t.capture AND s.storage_id = t.storage_id
+LEFT JOIN every.op o ON o.capture = t.capture AND o.op_id = coalesce(t.op_id, s.op_id)
