@@ -10,10 +10,10 @@ mod absent;
 mod bad_input;
 #[path = "cli/command.rs"]
 mod command;
-#[path = "cli/examples.rs"]
-mod examples;
 #[path = "cli/diff.rs"]
 mod diff;
+#[path = "cli/examples.rs"]
+mod examples;
 #[path = "cli/forest.rs"]
 mod forest;
 #[path = "cli/library.rs"]

@@ -14,10 +14,10 @@ mod blame;
 mod counters;
 #[path = "sql/dice.rs"]
 mod dice;
-#[path = "sql/finding.rs"]
-mod finding;
 #[path = "sql/diff.rs"]
 mod diff;
+#[path = "sql/finding.rs"]
+mod finding;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/page.rs"]

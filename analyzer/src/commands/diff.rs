@@ -62,7 +62,8 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
         drop(progress);
         return comparison.print_sql(&script, parts);
     }
-    let mut answers = vec![Answer { section: section_of("comparable")?, sql: script.text(), rows: found }];
+    let mut answers =
+        vec![Answer { section: section_of("comparable")?, sql: script.text(), rows: found, absence: None }];
     let base = comparison.query.names.first().map_or("", String::as_str);
     let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
     if refusal.is_none() {
@@ -99,7 +100,7 @@ impl Comparison<'_> {
 
     async fn answer(&self, name: &str, script: &Script) -> Outcome<Answer> {
         let rows = ask(&self.session, script).await?;
-        Ok(Answer { section: section_of(name)?, sql: script.text(), rows })
+        Ok(Answer { section: section_of(name)?, sql: script.text(), rows, absence: None })
     }
 
     fn print_sql(&self, comparable: &Script, parts: &[Part]) -> Outcome {
