@@ -140,7 +140,7 @@ impl<'a> Output<'a> {
         match self.target {
             Target::Stdout => Ok(Box::new(output::stdout())),
             Target::Pager(pager) => Ok(match pager.sink() {
-                Some(paged) => Box::new(paged),
+                Some(sink) => Box::new(sink),
                 None => Box::new(output::stdout()),
             }),
             Target::File(path) => {

@@ -100,7 +100,7 @@ impl Write for Paged {
         match &mut self.state {
             State::Held(held) => {
                 held.extend_from_slice(bytes);
-                self.lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
+                self.lines += bytes.split(|&byte| byte == b'\n').count() - 1;
                 if self.lines > self.room {
                     self.start()?;
                 }

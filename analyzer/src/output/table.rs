@@ -132,7 +132,7 @@ impl Table {
         let indented = format!("\n{}", " ".repeat(width(ARROW)));
         for column in table.columns.iter_mut().filter(|column| column.header == sentence) {
             for (cell, advice) in column.cells.iter_mut().zip(&below).filter(|(_, advice)| *advice != "-") {
-                *cell += &format!("\n{ARROW}{}", wrap(advice, room).replace('\n', &indented));
+                cell.extend(["\n", ARROW, &wrap(advice, room).replace('\n', &indented)]);
             }
         }
         table

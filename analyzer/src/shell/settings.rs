@@ -60,6 +60,7 @@ pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
 }
 
 /// `.output FILE` writes the rows of the next statements, each in place of the one before; alone it shows them again.
+#[expect(clippy::unnecessary_wraps, reason = "every dot command is of one type")]
 pub(super) fn set_output(shell: &mut Shell, file: &str) -> Outcome<Next> {
     shell.target = if file.is_empty() { Target::Stdout } else { Target::File(PathBuf::from(file)) };
     if shell.is_interactive && !file.is_empty() {

@@ -86,7 +86,7 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, told: &Told) -> O
     let status = match manner {
         _ if !target.ends_with("a.stallmap") => Some(404),
         Manner::Status(status) => Some(status),
-        Manner::Stumbles if count % 2 == 0 => Some(503),
+        Manner::Stumbles if count.is_multiple_of(2) => Some(503),
         _ => None,
     };
     if let Some(status) = status {

@@ -24,10 +24,10 @@ pub(super) fn document(session: &Session, name: &str) -> Option<String> {
 fn text(doc: Documentation) -> String {
     let mut text = format!("{}\n\n{}\n", doc.description.trim(), doc.syntax_example.trim());
     for (name, meaning) in doc.arguments.unwrap_or_default() {
-        text += &format!("  {name}: {}\n", meaning.trim());
+        text.extend(["  ", name.as_str(), ": ", meaning.trim(), "\n"]);
     }
     if let Some(example) = doc.sql_example {
-        text += &format!("\nExample:\n{}\n", example.trim());
+        text.extend(["\nExample:\n", example.trim(), "\n"]);
     }
     text
 }

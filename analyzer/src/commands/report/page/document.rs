@@ -20,7 +20,9 @@ pub(super) struct Subject {
 /// The page: one file that needs no other.
 pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut main = Html::default();
-    blocks.iter().for_each(|block| block.write(&mut main));
+    for block in blocks {
+        block.write(&mut main);
+    }
     let main = main.finish();
     let data: Map<String, Value> = blocks
         .iter()

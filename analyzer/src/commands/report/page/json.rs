@@ -11,9 +11,9 @@ pub(super) fn embedded(data: &Value) -> String {
     for char in json.chars() {
         match char {
             // They end or begin elements, comments and references; in JSON they occur in strings only.
-            '<' | '>' | '&' => text += &format!("\\u{:04x}", u32::from(char)),
+            '<' | '>' | '&' => text.extend([format!("\\u{:04x}", u32::from(char))]),
             // Hidden ones are below U+FFFF.
-            char if is_hidden(char) => text += &format!("\\u{:04x}", u32::from(char)),
+            char if is_hidden(char) => text.extend([format!("\\u{:04x}", u32::from(char))]),
             char => text.push(char),
         }
     }

@@ -32,7 +32,8 @@ struct Stretch {
 /// An object's life.
 #[derive(Clone, Debug, Deserialize)]
 struct Object {
-    object: Option<String>,
+    #[serde(rename = "object")]
+    name: Option<String>,
     r#type: Option<String>,
     born_at: Option<String>,
     size_bytes: f64,
@@ -116,7 +117,7 @@ fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
     html.markup("<ul class=\"lives\">\n");
     for object in objects {
-        let name = object.object.as_deref().unwrap_or("(unnamed)");
+        let name = object.name.as_deref().unwrap_or("(unnamed)");
         html.markup("<li><span class=\"name\">").text(name).markup("</span><span class=\"n\">");
         html.text(&bytes(object.size_bytes)).markup("</span>");
         if let Some(born) = object.alloc_ordinal {
