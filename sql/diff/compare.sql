@@ -78,8 +78,8 @@ WITH launch_part AS (
     coalesce(b.launches, 0) AS base_launches, coalesce(x.launches, 0) AS launches,
     coalesce(b.value, 0.0) AS base_value, coalesce(x.value, 0.0) AS value,
     coalesce(b.variance, 0.0) AS base_variance, coalesce(x.variance, 0.0) AS variance,
-    coalesce(b.variance / nullif(b.value, 0.0), wb.weight) AS base_weight,
-    coalesce(x.variance / nullif(x.value, 0.0), wx.weight) AS weight
+    coalesce(b.variance / nullif(b.value, 0.0), nullif(wb.weight, 0.0), wx.weight, 0.0) AS base_weight,
+    coalesce(x.variance / nullif(x.value, 0.0), nullif(wx.weight, 0.0), wb.weight, 0.0) AS weight
   FROM (SELECT DISTINCT key FROM summed) k
   CROSS JOIN (SELECT DISTINCT capture FROM every.run WHERE capture <> '$base') c
   LEFT JOIN summed b ON b.key = k.key AND b.capture = '$base'

@@ -71,6 +71,7 @@ fn furnish(place: &Place, example: &str) {
         fs::create_dir_all(place.path(folder)).unwrap();
     }
     place.file("query.sql", "SELECT count(*) FROM launch");
+    place.file("gate.sql", "SELECT kernel FROM b.kernel_cost WHERE function_id IS NULL");
     place.file(
         "my/slow.sql",
         "-- Which kernels cost most?\n-- $top = 3: rows\nSELECT kernel FROM kernel_cost ORDER BY samples DESC LIMIT $top\n",
