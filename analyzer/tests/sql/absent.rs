@@ -22,7 +22,11 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
     }
     for package in library::QUERIES.into_iter().filter(|package| is_asked(package)) {
         for (name, text) in library::queries(package).filter(|(_, text)| !reads_several(text)) {
-            let sql = text.replace("$top", "2").replace("$function", "1").replace("$sort", "samples");
+            let sql = text
+                .replace("$top", "2")
+                .replace("$function", "1")
+                .replace("$sort", "samples")
+                .replace("$tensors", "1");
             queries.push((format!("{package}/{name}"), sql));
         }
     }

@@ -188,7 +188,11 @@ async fn sections_add_up_where_only_replays_were_sampled() {
     // The queries of `diff` are about several captures.
     for package in library::QUERIES.into_iter().filter(|package| *package != "diff") {
         for (name, text) in library::queries(package) {
-            let sql = text.replace("$top", "2").replace("$function", &function).replace("$sort", "samples");
+            let sql = text
+                .replace("$top", "2")
+                .replace("$function", &function)
+                .replace("$sort", "samples")
+                .replace("$tensors", "1");
             let rows = answer(&session, &sql).await;
             assert!(rows.is_ok(), "{name}: {rows:?}");
             // One execution of each launch at 64 cycles: 120 samples, and 110 * 4 / 5.

@@ -9,6 +9,7 @@ mod block;
 mod code;
 mod document;
 mod forest;
+mod heat;
 mod json;
 mod life;
 mod paths;
@@ -34,6 +35,8 @@ use crate::output::shorten::printable;
 const DEFAULT_TOP: u32 = 100;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
+/// Tensors whose accesses are drawn.
+const HEAT_MAPS: u64 = 6;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
 /// Objects whose lives are drawn.
@@ -71,6 +74,7 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
         blocks.push(list(id, answer, layout, &anchors)?);
     }
     blocks.extend(forest::block(asker).await?);
+    blocks.extend(heat::block(asker, HEAT_MAPS).await?);
     blocks.extend(paths::block(&asker.answer(launches_query()?, &[]).await?)?);
     blocks.extend(code::block(&parts, &anchors));
     blocks.push(stalls::block(&stalls, &anchors)?);

@@ -37,19 +37,37 @@ impl<'a> Asker<'a> {
         name: &'static str,
         parameters: &[(&str, u64)],
     ) -> Outcome<Answer> {
-        let section = section::sections(package, &[name]).into_iter().next();
-        let section =
-            section.ok_or_else(|| Failure::message(QUERY, format!("sql/{package}/{name}.sql is missing")))?;
-        self.answer(section, parameters).await
+        self.answer(found(package, name)?, parameters).await
     }
 
     /// The answer of a query.
     pub(super) async fn answer(&self, section: Section, parameters: &[(&str, u64)]) -> Outcome<Answer> {
+        self.run(section, section.sql(parameters)).await
+    }
+
+    /// The answer of a query of a folder in `sql/` about these tensors.
+    pub(super) async fn of_tensors(
+        &self,
+        package: &str,
+        name: &'static str,
+        tensors: &[u64],
+    ) -> Outcome<Answer> {
+        let tensors: Vec<String> = tensors.iter().map(u64::to_string).collect();
+        let section = found(package, name)?;
+        self.run(section, section.sql(&[]).replace("$tensors", &tensors.join(", "))).await
+    }
+
+    async fn run(&self, section: Section, sql: String) -> Outcome<Answer> {
         self.say(section.name);
-        let sql = section.sql(parameters);
         let rows = rows(self.session, &sql).await?;
         Ok(Answer { section, sql, rows, absence: None })
     }
+}
+
+/// A query of a folder in `sql/`.
+fn found(package: &str, name: &'static str) -> Outcome<Section> {
+    let section = section::sections(package, &[name]).into_iter().next();
+    section.ok_or_else(|| Failure::message(QUERY, format!("sql/{package}/{name}.sql is missing")))
 }
 
 /// An answer's rows.

@@ -66,7 +66,8 @@ pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
 fn kernel(html: &mut Html, function: u64, part: &Part, anchors: &Anchors, is_open: bool) {
     html.markup("<details class=\"code-of\" id=\"").text(&code_anchor(function)).markup("\"");
     html.markup(if is_open { " open>" } else { ">" });
-    html.markup("<summary><h3 class=\"code\">").text(&part.name).markup("</h3> <span class=\"dim\">");
+    html.markup("<summary><h3 class=\"code\" title=\"").text(&part.name);
+    html.markup("\">").text(&part.name).markup("</h3> <span class=\"dim\">");
     html.text(&part.facts).markup("</span></summary>\n");
     let stalls = kernel_anchor(function);
     if anchors.contains(&stalls) {

@@ -55,7 +55,8 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
 }
 
 /// The page's scripts, in the order in which they need each other.
-const SCRIPTS: [&str; 3] = [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js")];
+const SCRIPTS: [&str; 4] =
+    [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
 
 fn head(html: &mut Html, subject: &Subject, nonce: &str) {
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");

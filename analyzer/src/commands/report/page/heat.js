@@ -1,0 +1,145 @@
+// Heat maps of tensors: a tensor, a kind of access and a layer are chosen; arrows or a pointer walk over cells.
+
+const SIDE = 448;
+
+/** A layer's cells from its runs of equal values. */
+function unfolded(runs) {
+  const cells = [];
+  for (let at = 0; at < runs.length; at += 2) for (let left = runs[at + 1]; left > 0; left -= 1) cells.push(runs[at]);
+  return cells;
+}
+
+/** Parts of a colour of the page, by its name. */
+function shade(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).split(",").map(Number);
+}
+
+function heat(holder, { layers, tensors }) {
+  const canvas = element("canvas", { tabIndex: 0, role: "img" });
+  const pane = canvas.getContext("2d");
+  const about = element("p", { className: "about", ariaLive: "polite" });
+  const facts = element("p", { className: "dim small" });
+  const [above, beside] = [element("div", { className: "axis" }), element("div", { className: "axis upright" })];
+  const [least, most] = [element("span"), element("span")];
+  const ramp = element("canvas", { width: 128, height: 1, className: "ramp" });
+  const scale = element("div", { className: "scale" }, element("i", { className: "none" }), "not accessed", least, ramp, most);
+  const chooser = (label, names) => {
+    const made = element("select", { ariaLabel: label });
+    made.append(...names.map((name, at) => element("option", { value: at, textContent: name })));
+    made.addEventListener("change", () => choose(made));
+    return made;
+  };
+  const which = chooser("tensor", tensors.map(({ name, type }) => plain(type ? `${name} ${type}` : name)));
+  const layer = chooser("what colours are", layers);
+  const kind = chooser("kind of access", []);
+  let [tensor, part, cells, touches, high, isFlat, at] = [null, null, [], [], 0, false, 0];
+
+  function choose(changed) {
+    tensor = tensors[Number(which.value)];
+    if (changed === which) {
+      kind.replaceChildren(...tensor.kinds.map((one, at) => element("option", { value: at, textContent: plain(one.kind) })));
+      at = 0;
+    }
+    part = tensor.kinds[Number(kind.value)];
+    cells = unfolded(part.layers[Number(layer.value)]);
+    touches = unfolded(part.layers[0]);
+    high = cells.reduce((high, value) => Math.max(high, value), 0);
+    isFlat = cells.every((value, place) => !touches[place] || value === high);
+    draw();
+    describe();
+  }
+
+  /** The colour of a share of the highest value. */
+  function colour(share) {
+    const [low, middle, top] = ["--heat-low", "--heat-middle", "--heat-top"].map(shade);
+    const [from, to, way] = share < 0.5 ? [low, middle, share * 2] : [middle, top, share * 2 - 1];
+    return `rgb(${from.map((value, place) => Math.round(value + (to[place] - value) * way)).join(",")})`;
+  }
+
+  function draw() {
+    const steps = Array.from({ length: 129 }, (_, step) => colour(step / 128));
+    const size = Math.max(1, Math.floor((SIDE * 2) / Math.max(tensor.rows, tensor.columns)));
+    canvas.width = tensor.columns * size;
+    canvas.height = tensor.rows * size;
+    cells.forEach((value, place) => {
+      if (!touches[place]) return;
+      pane.fillStyle = steps[isFlat ? 64 : Math.round((value / high) * 128)];
+      pane.fillRect((place % tensor.columns) * size, Math.floor(place / tensor.columns) * size, size, size);
+    });
+    if (document.activeElement === canvas || holder.matches(":hover")) {
+      // Seen on every colour: dark around light.
+      const [left, top] = [(at % tensor.columns) * size, Math.floor(at / tensor.columns) * size];
+      pane.lineWidth = 3;
+      for (const [colour, out] of [["#fff", 0], ["#000", 3]]) {
+        pane.strokeStyle = colour;
+        pane.strokeRect(left - out, top - out, size + 2 * out, size + 2 * out);
+      }
+    }
+    const bar = ramp.getContext("2d");
+    for (let step = 0; step < 128; step += 1) {
+      bar.fillStyle = steps[step];
+      bar.fillRect(step, 0, 1, 1);
+    }
+    const name = layers[Number(layer.value)];
+    ramp.hidden = isFlat;
+    least.textContent = isFlat ? "" : "0";
+    most.textContent = isFlat ? `${measured(high)} ${name} in every accessed cell` : `${measured(high)} ${name}`;
+  }
+
+  /** The indices that a row or column of cells holds. */
+  function range(place, count, extent) {
+    const [from, to] = [Math.ceil((place * extent) / count), Math.ceil(((place + 1) * extent) / count) - 1];
+    return to > from ? `${from.toLocaleString("en-US")} to ${to.toLocaleString("en-US")}` : from.toLocaleString("en-US");
+  }
+
+  /** What a direction is. */
+  function axis(dimension, extent, otherwise) {
+    const count = (extent ?? 1).toLocaleString("en-US");
+    return dimension === null ? `${otherwise}, ${count}` : `dimension ${dimension}, ${count}`;
+  }
+
+  function describe() {
+    const [row, column] = [Math.floor(at / tensor.columns), at % tensor.columns];
+    const where = `row ${range(row, tensor.rows, tensor.rowExtent ?? 1)}, column ${range(column, tensor.columns, tensor.columnExtent ?? 1)}: `;
+    const values = layers.map((name, index) => `${measured(unfolded(part.layers[index])[at] ?? 0)} ${name}`);
+    about.textContent = where + (touches[at] ? values.join(", ") : "not accessed");
+    const accessed = touches.filter((value) => value > 0).length;
+    const words = [`${percent(accessed / touches.length)} of cells accessed`];
+    const holes = part.holes[0];
+    words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples blamed on them` : "no accesses between its elements (holes)");
+    if (part.rate !== null && part.rate < 1) words.push(`blocks estimated from ${percent(part.rate)} of them`);
+    if (tensor.born) words.push(`born at ${plain(tensor.born)}`);
+    facts.textContent = words.join(" · ");
+    above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axis(tensor.columnDimension, tensor.columnExtent, "columns")} →` }));
+    beside.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axis(tensor.rowDimension, tensor.rowExtent, "lines")} →` }));
+    canvas.ariaLabel = `${plain(tensor.name)}, ${plain(part.kind)}, ${layers[Number(layer.value)]}: ${facts.textContent}; arrow keys read cells`;
+  }
+
+  function go(place) {
+    if (place === at || place < 0 || place >= cells.length) return;
+    at = place;
+    draw();
+    describe();
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const find = (part, whole, count) => Math.min(count - 1, Math.max(0, Math.floor((part / whole) * count)));
+    go(find(event.clientY - box.top, box.height, tensor.rows) * tensor.columns + find(event.clientX - box.left, box.width, tensor.columns));
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const column = at % tensor.columns;
+    const steps = { ArrowUp: -tensor.columns, ArrowDown: tensor.columns, ArrowLeft: column > 0 ? -1 : 0, ArrowRight: column + 1 < tensor.columns ? 1 : 0 };
+    if (steps[event.key] === undefined) return;
+    event.preventDefault();
+    go(at + steps[event.key]);
+  });
+  for (const name of ["focus", "blur", "pointerleave"]) canvas.addEventListener(name, () => draw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  const label = (text, select) => element("label", {}, text, select);
+  const tools = element("div", { className: "tools" }, label("tensor", which), label("access", kind), label("colour", layer));
+  holder.append(tools, scale, element("div", { className: "map" }, above, beside, canvas), about, facts);
+  choose(which);
+}
+
+for (const holder of document.querySelectorAll("[data-picture=heat]")) heat(holder, DATA.heat);
