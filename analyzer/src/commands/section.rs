@@ -59,7 +59,9 @@ mod tests {
                 assert!(section.title().starts_with(char::is_uppercase), "{name}");
                 assert!(section.doc().count() > 0, "{name}");
                 // Those of `diff` are put together from pieces, which its tests look at.
-                let is_whole = !section.sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)]).contains('$');
+                let is_whole = !section
+                    .sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)])
+                    .contains('$');
                 assert!(is_whole || package == "diff", "{name}");
             }
         }

@@ -14,7 +14,7 @@ const MOST_CELLS: u64 = 64;
 
 /// A tensor that is drawn.
 #[derive(Clone, Debug, Deserialize)]
-struct Tensor {
+struct Drawn {
     tensor_id: u64,
     tensor: Option<String>,
     r#type: Option<String>,
@@ -25,7 +25,7 @@ struct Tensor {
 
 /// What one kind of access did to a cell, or to holes.
 #[derive(Clone, Debug, Deserialize)]
-struct Cell {
+struct Access {
     tensor_id: u64,
     kind: Option<String>,
     cell_row: Option<u64>,
@@ -44,7 +44,7 @@ struct Cell {
     block_rate: Option<f64>,
 }
 
-impl Cell {
+impl Access {
     /// Its place in the picture; none for holes.
     fn place(&self) -> Option<usize> {
         let (row, column) = (self.cell_row?, self.cell_column?);
@@ -68,19 +68,19 @@ const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed s
 /// The section; none where no access to a costly tensor was recorded.
 pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
     let drawn = asker.ask("page", "drawn", &[("$top", most)]).await?;
-    let tensors: Vec<Tensor> = read(&drawn)?;
+    let tensors: Vec<Drawn> = read(&drawn)?;
     if tensors.is_empty() {
         return Ok(None);
     }
     let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
     let answer = asker.of_tensors("page", "heat", &identities).await?;
-    let cells: Vec<Cell> = read(&answer)?;
+    let cells: Vec<Access> = read(&answer)?;
     if cells.is_empty() {
         return Ok(None);
     }
     let mut block = Block::of("accesses", &answer);
     block.asked(&drawn);
-    let pictures: Vec<(&Tensor, Vec<&[Cell]>)> = tensors
+    let pictures: Vec<(&Drawn, Vec<&[Access]>)> = tensors
         .iter()
         .map(|tensor| {
             let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
@@ -99,9 +99,9 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
 }
 
 /// A tensor's picture as the script reads it.
-fn picture((tensor, kinds): &(&Tensor, Vec<&[Cell]>)) -> Value {
+fn picture((tensor, kinds): &(&Drawn, Vec<&[Access]>)) -> Value {
     let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
-    let (rows, columns) = first.map_or((1, 1), Cell::counts);
+    let (rows, columns) = first.map_or((1, 1), Access::counts);
     json!({
         "name": name(tensor),
         "type": tensor.r#type,
@@ -117,7 +117,7 @@ fn picture((tensor, kinds): &(&Tensor, Vec<&[Cell]>)) -> Value {
 }
 
 /// What one kind of access did: each layer as runs of equal cells, value and length by turns.
-fn kind(cells: &[Cell], count: u64) -> Value {
+fn kind(cells: &[Access], count: u64) -> Value {
     let first = cells.first();
     let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
     let mut holes = [0.0; LAYERS.len()];
@@ -149,19 +149,16 @@ fn runs(layer: &[f64]) -> Vec<Value> {
 
 /// A number as short as it can be drawn and said.
 fn short(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        json!(value as i64)
-    } else {
-        json!((value * 1e4).round() / 1e4)
-    }
+    let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
+    number.map_or(Value::Null, Value::Number)
 }
 
-fn name(tensor: &Tensor) -> &str {
+fn name(tensor: &Drawn) -> &str {
     tensor.tensor.as_deref().unwrap_or("(unnamed)")
 }
 
 /// What is drawn, in numbers: a row for each tensor and kind of access.
-fn summary(html: &mut Html, pictures: &[(&Tensor, Vec<&[Cell]>)]) {
+fn summary(html: &mut Html, pictures: &[(&Drawn, Vec<&[Access]>)]) {
     html.markup("<details class=\"data\" open><summary>Table</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Accesses of tensors\">");
     html.markup("<table><caption>Accesses of tensors</caption>\n<thead><tr><th scope=\"col\">tensor</th>");
     for head in [
@@ -188,7 +185,7 @@ fn summary(html: &mut Html, pictures: &[(&Tensor, Vec<&[Cell]>)]) {
     html.markup("</tbody></table></div></details>\n");
 }
 
-fn row(html: &mut Html, tensor: &Tensor, cells: Option<&[Cell]>) {
+fn row(html: &mut Html, tensor: &Drawn, cells: Option<&[Access]>) {
     html.markup("<tr><th scope=\"row\" class=\"name\"><span class=\"text\">")
         .text(name(tensor))
         .markup("</span>");
@@ -209,9 +206,9 @@ fn row(html: &mut Html, tensor: &Tensor, cells: Option<&[Cell]>) {
 }
 
 /// What one kind of access did, as cells of the table.
-fn numbers(cells: &[Cell]) -> Vec<String> {
-    let sum = |layer: fn(&Cell) -> f64| measured(cells.iter().map(layer).sum());
-    let (rows, columns) = cells.first().map_or((1, 1), Cell::counts);
+fn numbers(cells: &[Access]) -> Vec<String> {
+    let sum = |layer: fn(&Access) -> f64| measured(cells.iter().map(layer).sum());
+    let (rows, columns) = cells.first().map_or((1, 1), Access::counts);
     let accessed = cells.iter().filter(|cell| cell.cell_row.is_some() && cell.touches > 0.0).count();
     let holes: f64 = cells.iter().filter(|cell| cell.cell_row.is_none()).map(|cell| cell.touches).sum();
     vec![
