@@ -11,8 +11,12 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Programs that are not ours: examples that begin with them are shown, not run.
 const FOREIGN: [&str; 2] = ["duckdb", "aws"];
 
-/// What an example is about that has to be there.
-const NEEDS: [&str; 2] = ["https://", "s3://"];
+/// What an example is about that has to be there: servers, Graphviz.
+const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
+
+/// Names that examples use, and what the capture that they run on has of the kind.
+const NAMES: [(&str, &str); 3] =
+    [("--tensor wte.weight", "--tensor aten::t"), ("softmax ", "vectorized_gather "), ("100-199", "0-1")];
 
 #[test]
 fn examples_of_commands_run() {
@@ -34,15 +38,16 @@ fn examples_of_commands_run() {
 /// Why an example fails, if it does.
 fn failure(example: &str) -> Option<String> {
     let place = Place::new();
-    furnish(&place, example);
+    let example = NAMES.iter().fold(format!("{example} "), |text, (said, here)| text.replace(said, here));
+    furnish(&place, &example);
     let path = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
     let old = std::env::var("PATH").unwrap_or_default();
     let ran = Command::new("sh")
-        .args(["-c", example])
+        .args(["-c", &example])
         .current_dir(place.path("."))
         .env("PATH", format!("{}:{old}", path.display()))
         .env("HOME", place.path("."))
-        .env("STALLMAP_CACHE", "off")
+        .env("STALLMAP_CACHE", place.path("cache"))
         .env_remove("STALLMAP_LIBRARY")
         .stdin(Stdio::null())
         .output()
@@ -54,14 +59,13 @@ fn failure(example: &str) -> Option<String> {
 /// Puts there what examples name: captures, a folder of one, a library, a query, a project.
 fn furnish(place: &Place, example: &str) {
     let bundled = |name: &str| Path::new(ROOT).join(format!("testdata/{name}.stallmap"));
-    // The examples look for a kernel of this name.
-    let capture = if example.contains("softmax") { "training_parts" } else { "inference_views" };
-    let is_made = |name: &str| {
-        example.contains(&format!("pack train/ {name}")) || example.contains(&format!("-o {name}"))
-    };
-    let words = example.split([' ', '=']).filter(|word| word.ends_with(".stallmap") && !word.contains('*'));
-    for name in words.filter(|name| !is_made(name)) {
-        drop(fs::copy(bundled(capture), place.path(name)));
+    let words: Vec<&str> = example.split([' ', '=']).filter(|word| !word.is_empty()).collect();
+    let makes = ["pack", "redact"].iter().any(|command| words.get(1) == Some(command));
+    for (at, name) in words.iter().enumerate() {
+        let is_made = at > 0 && words[at - 1] == "-o" || makes && at == 3;
+        if name.ends_with(".stallmap") && !is_made {
+            drop(fs::copy(bundled("inference_views"), place.path(&name.replace('*', "train"))));
+        }
     }
     if example.contains(" train/ ") && !example.contains("unpack") {
         let ran = place.run(&["unpack", bundled("inference_views").to_str().unwrap(), "train"]);

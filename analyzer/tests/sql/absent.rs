@@ -20,7 +20,8 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
     for view in session.library().unwrap().iter().filter(|view| is_asked(&view.package)) {
         queries.push((view.name.clone(), format!("SELECT * FROM {}", view.name)));
     }
-    for package in library::QUERIES.into_iter().filter(|package| is_asked(package)) {
+    // `stallmap diff` fills its queries in; its own tests ask captures that lack something.
+    for package in library::QUERIES.into_iter().filter(|package| is_asked(package) && *package != "diff") {
         for (name, text) in library::queries(package).filter(|(_, text)| !reads_several(text)) {
             let sql = text
                 .replace("$top", "2")
