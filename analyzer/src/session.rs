@@ -41,7 +41,7 @@ use crate::tables::{self};
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
 /// The schema of a capture that was given no name.
-const UNNAMED: &str = "capture";
+pub const UNNAMED: &str = "capture";
 
 /// Open captures, ready to be queried.
 pub struct Session {

@@ -5,7 +5,7 @@ use std::path::Path;
 use stallmap::library::fault::Fault;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
-use stallmap::session::Session;
+use stallmap::session::{Session, UNNAMED};
 use stallmap_schema::capture;
 use stallmap_schema::capture::check::SHOWN;
 
@@ -81,7 +81,7 @@ fn check(capture: &Location) -> Outcome<Vec<String>> {
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library: what is wrong there is not the capture's.
-    match Session::open_with(&[(None, capture.clone())], &cache())
+    match Session::over(vec![(UNNAMED.to_owned(), reader)], &cache())
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {

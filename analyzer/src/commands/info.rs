@@ -4,7 +4,7 @@ use arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use stallmap::session::Session;
 use stallmap_schema::capture::manifest::Manifest;
 
-use super::{arrow_failure, capture_failure, describe, explain};
+use super::{arrow_failure, describe, explain};
 use crate::args::Info;
 use crate::exit::{OK, Outcome};
 use crate::output;
@@ -28,19 +28,20 @@ FROM device ORDER BY device_id, name";
 
 /// Prints what a capture holds, or documents one name.
 pub(super) fn run(args: &Info) -> Outcome {
-    let reader = args.capture.open().map_err(|error| capture_failure(&error))?;
     let session = super::open(&[(None, args.capture.clone())])?;
     let runtime = super::runtime()?;
     let text = match &args.name {
         Some(name) => runtime.block_on(describe::document(&session, name))?,
-        None => runtime.block_on(overview(reader.manifest(), &session))?,
+        None => runtime.block_on(overview(&session))?,
     };
     output::print(&text).map(|()| OK)
 }
 
-async fn overview(manifest: &Manifest, session: &Session) -> Outcome<String> {
+async fn overview(session: &Session) -> Outcome<String> {
     let mut text = Vec::new();
-    part(&mut text, "Capture", &facts(manifest))?;
+    for capture in session.captures() {
+        part(&mut text, "Capture", &facts(capture.reader.manifest()))?;
+    }
     part(&mut text, "Runs", &rows(session, RUNS).await?.transposed())?;
     part(&mut text, "Devices", &rows(session, DEVICES).await?)?;
     part(&mut text, "Tables", &describe::tables(session))?;
