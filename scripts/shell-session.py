@@ -62,8 +62,8 @@ class Session:
         self.prompt(pattern)
 
     def prompt(self, after):
-        """Waits for the prompt behind an answer."""
-        self.expect(after + r"[\s\S]*stallmap> $", "the prompt comes back")
+        """Waits for the prompt behind an answer: on a line of its own, since a line that is drawn anew has one too."""
+        self.expect(after + r"[\s\S]*\nstallmap> $", "the prompt comes back")
 
     def ended(self):
         end = time.monotonic() + PATIENCE_S

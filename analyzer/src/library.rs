@@ -1,7 +1,7 @@
 //! The SQL library: one file a view, embedded when the program is built.
 //!
 //! Adding a view touches no Rust: `sql/<package>/<view>.sql` holds one `CREATE VIEW <view> (columns) AS SELECT ...`,
-//! with a comment above it and above each column. The order in which views are defined follows from what they read.
+//! with a comment above it and above each column. A view is planned when it is asked for, and so is what it reads.
 
 pub mod doc;
 pub mod fault;
@@ -11,14 +11,12 @@ pub mod query;
 pub mod user;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use datafusion::catalog::SchemaProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use futures::executor::block_on;
 
 use crate::error::AnalyzeError;
 
@@ -150,32 +148,11 @@ impl Recipe {
     }
 }
 
-/// Defines every view in a schema; `state` resolves unqualified names to the same schema.
-///
-/// A view is defined after those that it reads, which its own text tells.
-pub(crate) fn register(state: &SessionState, schema: &dyn SchemaProvider) -> Result<(), AnalyzeError> {
-    let wrong = |view: &ViewDoc, reason: String| AnalyzeError::View { view: view.name.clone(), reason };
-    let mut waiting = Vec::new();
-    for view in views()? {
-        let reads = order::reads(state, view).map_err(|error| wrong(view, error.strip_backtrace()))?;
-        waiting.push((view, reads));
-    }
-    let (ordered, circular) = order::ordered(waiting);
-    if let Some((view, reads)) = circular.first() {
-        return Err(wrong(view, format!("it reads itself by way of {reads:?}")));
-    }
-    ordered.into_iter().try_for_each(|view| {
-        define(state, schema, view).map_err(|error| wrong(view, error.strip_backtrace()))
-    })
-}
-
-/// Defines one view whose own reads are defined.
-fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
-    // Tables in memory never make a plan wait.
-    let plan = block_on(state.create_logical_plan(&view.sql))?;
-    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = plan else {
+/// A view's plan; `state` finds what it reads.
+pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<ViewTable, DataFusionError> {
+    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
+    else {
         return Err(DataFusionError::Plan("it is no CREATE VIEW".into()));
     };
-    let table = ViewTable::new(create.input.as_ref().clone(), Some(view.sql.clone()));
-    schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
+    Ok(ViewTable::new(create.input.as_ref().clone(), Some(view.sql.clone())))
 }

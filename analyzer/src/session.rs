@@ -1,12 +1,13 @@
 //! Opens captures and answers SQL: the only place that builds a DataFusion context.
 
 pub mod every;
+mod planned;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -20,6 +21,7 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::every::{EVERY, Every};
+use self::planned::PlannedSchema;
 use crate::code::table::{CodeTable, Kind};
 use crate::code::{Cache, Code};
 use crate::engine::analyses::{self, AnalysisTable};
@@ -114,8 +116,8 @@ impl Session {
         let context = context(&first)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
-        let views = library::views()?.to_vec();
-        let mut session = Self { context, captures: Vec::new(), views, queries: Vec::new() };
+        let views = library::views()?;
+        let mut session = Self { context, captures: Vec::new(), views: views.to_vec(), queries: Vec::new() };
         let mut schemas = Vec::new();
         for (name, reader) in captures {
             check_name(&name)?;
@@ -123,11 +125,10 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = tables::open(&reader)?;
-            let schema = Arc::new(MemorySchemaProvider::new());
+            let schema = PlannedSchema::new(session.state_in(&name), views)?;
             register_tables(schema.as_ref(), &tables)?;
             register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
-            library::register(&session.state_in(&name), schema.as_ref())?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables });
         }

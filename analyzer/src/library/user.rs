@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::config::Dialect;
@@ -20,7 +21,7 @@ use futures::executor::block_on;
 use super::fault::{Fault, Flaw, Rule};
 use super::folder::{self, SqlFile};
 use super::query::SavedQuery;
-use super::{ViewDoc, define, doc, order};
+use super::{ViewDoc, doc, order, planned};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind};
 
@@ -135,6 +136,13 @@ impl UserLibrary {
         let stems = faults.iter().chain(&self.faults).filter_map(|fault| fault.path.file_stem());
         stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
     }
+}
+
+/// Defines one view whose own reads are defined.
+fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
+    // Tables in memory never make a plan wait.
+    let table = block_on(planned(state, view))?;
+    schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }
 
 /// What a file holds, if it keeps the rules that show without a session.
