@@ -24,6 +24,8 @@ mod many;
 mod page;
 #[path = "cli/prepare.rs"]
 mod prepare;
+#[path = "cli/readme.rs"]
+mod readme;
 #[path = "cli/real.rs"]
 mod real;
 #[path = "cli/remote.rs"]
