@@ -1,13 +1,13 @@
 -- Which kernels are bound by latency, and not by bandwidth or arithmetic?
--- Those that spend most of their samples on memory, and yet move far fewer bytes than DRAM can: efficiency is the time at
--- the roof by the time taken. Needs hardware counters.
+-- Those that spend most of their samples on memory, and yet are far from what DRAM can move: percent_of_roof is the
+-- time at the roof by the time taken. Needs hardware counters (`stallmap-record replay`).
 -- Capture: training_parts
 SELECT
-  regexp_replace(regexp_replace(replace(r.kernel, '(anonymous namespace)::', ''), '[<(].*', ''), '^void ', '') AS kernel, r.launch_count,
-  round(r.duration_ns / r.launch_count) AS ns_per_launch, r.bound,
+  n.short_kernel AS kernel, r.launch_count, round(r.duration_ns / r.launch_count) AS ns_per_launch, r.bound,
   round(100.0 * r.efficiency, 1) AS percent_of_roof, round(100.0 * k.memory_share, 1) AS memory_stall_percent
 FROM roofline r
+JOIN kernel_name n ON n.function_id = r.function_id
 JOIN kernel_cost k ON k.function_id = r.function_id
 WHERE r.grain = 'kernel' AND r.efficiency < 0.3 AND k.memory_share > 0.5
 ORDER BY r.duration_ns DESC, kernel
-LIMIT 8
+LIMIT 5

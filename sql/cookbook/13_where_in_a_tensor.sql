@@ -1,0 +1,13 @@
+-- Where in a tensor do accesses go, and where does it cost?
+-- The tensor is drawn as at most 64 by 64 cells; here its rows make four bands. Even bands say that no part of it is
+-- hot: no cache and no other order of rows would help. Put another tensor_id there, from the first question.
+-- Capture: inference_views
+SELECT
+  kind, c.row * 4 / c.row_count AS band,
+  CAST(min(c.row) * c.row_extent / c.row_count AS BIGINT) AS first_row,
+  CAST((max(c.row) + 1) * c.row_extent / c.row_count - 1 AS BIGINT) AS last_row,
+  sum(c.touches) AS touches, sum(c.sectors) AS sectors, round(sum(c.blamed_samples), 1) AS samples
+FROM tensor_cell c
+WHERE c.tensor_id = 1099511627777
+GROUP BY kind, band, c.row_extent, c.row_count
+ORDER BY kind, band
