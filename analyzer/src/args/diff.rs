@@ -48,7 +48,8 @@ pub(crate) struct Diff {
     /// 'tensors.samples > +10% beyond noise'. Several times for several
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) gates: Vec<Gate>,
-    /// Fail where a statement of this file returns a row. Several times for several
+    /// Fail where a statement of this file returns a row, and print the first of them: as the statement sorts them, or the
+    /// largest first. Several times for several
     #[arg(long = "fail-if-rows", value_name = "FILE.sql")]
     pub(crate) row_gates: Vec<PathBuf>,
     /// How to print

@@ -15,7 +15,7 @@ use super::list::ListFormat;
     ("stallmap tree train.stallmap --by module,op -m time,launches", "the model's modules, with their ops"),
     ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel, and who called it"),
     ("stallmap tree train.stallmap -i attention -e layer_norm", "paths through one name and not through another"),
-    ("stallmap tree new.stallmap --diff old.stallmap -m time", "what became slower and faster since"),
+    ("stallmap tree new.stallmap --diff old.stallmap -m time", "what became slower and faster since, and what is noise"),
     ("stallmap tree train.stallmap --format json", "for programs: rows with the numbers of their parents"),
 ]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -64,13 +64,17 @@ pub(crate) struct Tree {
     /// What comes first: the largest of a metric, without a word the first one; or the alphabet's
     #[arg(long, value_enum, value_name = "METRIC|name")]
     pub(crate) sort: Option<TreeSort>,
-    /// Compare with this capture: what each path costs, less what it cost there
+    /// Compare with this capture: what each path costs, less what it cost there, and by how much: low to high holds the
+    /// ratio in 95 of 100 repetitions, ~ marks what chance explains, as in `stallmap diff`
     #[arg(long, value_name = "OTHER.stallmap")]
     pub(crate) diff: Option<Location>,
+    /// With --diff: how much a launch differs from a repetition by chance, where the captures have too few to tell
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
+    pub(crate) spread: f64,
     /// How to print
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
-    /// Print the query whose rows the tree is made of instead of running it
+    /// Print the query whose rows the tree is made of instead of running it; with --diff also the one that compares
     #[arg(long)]
     pub(crate) sql: bool,
 }

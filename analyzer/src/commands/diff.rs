@@ -6,18 +6,21 @@ mod gate;
 mod query;
 mod read;
 mod row;
+mod row_gate;
 mod write;
 
 use arrow::array::RecordBatch;
 use stallmap::location::Location;
 use stallmap::session::Session;
 
+pub(super) use self::read::Columns;
+
 use self::fact::{Decision, Fact};
 use self::query::{Query, Script};
 use self::row::Row;
 use super::answer::{Answer, rows};
 use super::section::{self, Section};
-use super::{open, runtime, split_statements};
+use super::{open, runtime};
 use crate::args::diff::{Diff, DiffMetric, Part};
 use crate::args::gate::Gate;
 use crate::args::{NamedCapture, ReportFormat};
@@ -141,16 +144,7 @@ impl Comparison<'_> {
             failed.extend(gate::failure(gate, &rows, unit));
         }
         for file in &self.args.row_gates {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
-            let mut count = 0;
-            for statement in split_statements(&text) {
-                count +=
-                    rows(&self.session, statement).await?.iter().map(RecordBatch::num_rows).sum::<usize>();
-            }
-            if count > 0 {
-                failed.push(format!("failed: {} returns {count} rows", file.display()));
-            }
+            failed.extend(row_gate::failure(&self.session, file).await?);
         }
         Ok(failed)
     }

@@ -3,14 +3,17 @@
 //! ```text
 //! sql/tree ──> read ──> path (names of the levels asked for) ──> forest ──> prune ──┐
 //!                                                            └─> flat ──────────────┴─> row ──> draw, export
+//! with --diff: sql/diff/tree_launches ──> read, …; row ──> judge: sql/diff/tree_nodes ──> row
 //! ```
 
+mod chance;
 mod cost;
 mod draw;
 mod export;
 mod flat;
 mod forest;
 mod graph;
+mod judge;
 mod path;
 mod prune;
 mod read;
@@ -19,12 +22,14 @@ mod row;
 mod tests;
 
 use stallmap::location::Location;
+use stallmap::session::Session;
 
 pub(super) use self::graph::{GraphNode, graph};
 
-use self::cost::Side;
+use self::cost::{Costs, Side};
 use self::draw::Picture;
 use self::forest::Forest;
+use self::judge::Question;
 use self::path::Launch;
 use self::row::{Choice, Row};
 use super::answer::rows;
@@ -41,9 +46,15 @@ use crate::output::shorten::printable;
 
 /// The query in `sql/tree`.
 const LAUNCHES: &str = "launches";
+/// The queries in `sql/diff`: launches with what chance makes of them, and nodes of two trees.
+const COMPARED: [&str; 2] = ["tree_launches", "tree_nodes"];
+
+/// What is said of differences.
+const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
 
 /// A capture's launches, and how much of it they know.
 struct Asked {
+    session: Session,
     launches: Vec<Launch>,
     known: Known,
 }
@@ -51,27 +62,20 @@ struct Asked {
 /// Prints the tree, or its query.
 pub(super) fn run(args: &Tree) -> Outcome {
     if args.sql {
-        // The capture is opened all the same: a wrong path is not answered with a query.
-        open(&[(None, args.capture.clone())])?;
-        return output::print(&launches_query()?.sql(&[])).map(|()| OK);
+        return show_sql(args);
     }
-    let after = ask(&args.capture)?;
-    let before = args.diff.as_ref().map(ask).transpose()?;
-    say(args, &after.known, before.as_ref().map(|before| &before.known))?;
-    let asked = || [Some(&after), before.as_ref()].into_iter().flatten();
-    let timeless = asked().flat_map(|asked| &asked.launches).filter(|launch| launch.lacks_time).count();
-    if timeless > 0
-        && args.metrics.iter().any(|&metric| matches!(metric, Metric::Time | Metric::TimePerLaunch))
-    {
-        output::note(format_args!(
-            "warning: the time of {timeless} launches is not known, and counts as none"
-        ));
-    }
+    let Asked { session, launches, known } = ask(args, &args.capture)?;
+    let before = args.diff.as_ref().map(|other| ask(args, other)).transpose()?;
+    say(args, &known, before.as_ref().map(|before| &before.known))?;
     let mut sides = Vec::new();
     sides.extend(before.map(|before| (Side::Before, before.launches)));
-    sides.push((Side::After, after.launches));
+    sides.push((Side::After, launches));
+    warn(args, &sides);
     let paths = path::paths(&sides, &args.by, args.frame);
-    let rows = choose(args, &paths);
+    let mut rows = choose(args, &paths, &choice(args));
+    if args.diff.is_some() {
+        compare(args, &session, &paths, &mut rows)?;
+    }
     match args.format.for_programs() {
         Some(format) => {
             let batch = export::batch(&rows, &paths.steps, &args.metrics, args.diff.is_some());
@@ -82,28 +86,80 @@ pub(super) fn run(args: &Tree) -> Outcome {
     Ok(OK)
 }
 
-fn ask(capture: &Location) -> Outcome<Asked> {
+fn show_sql(args: &Tree) -> Outcome {
+    // The capture is opened all the same: a wrong path is not answered with a query.
+    open(&[(None, args.capture.clone())])?;
+    if args.diff.is_none() {
+        return output::print(&launches_query()?.sql(&[])).map(|()| OK);
+    }
+    let queries: Vec<String> =
+        COMPARED.into_iter().map(|name| Ok(compared(name)?.sql(&[]))).collect::<Outcome<_>>()?;
+    output::print(&queries.join("\n")).map(|()| OK)
+}
+
+fn ask(args: &Tree, capture: &Location) -> Outcome<Asked> {
     let session = {
         let _progress = Progress::start(format!("opening {}", capture.display()));
         open(&[(None, capture.clone())])?
     };
     let _progress = Progress::start(format!("asking {} for call paths", capture.display()));
+    let query = if args.diff.is_some() { compared(COMPARED[0])? } else { launches_query()? };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
-    let rows = runtime.block_on(rows(&session, &launches_query()?.sql(&[])))?;
-    Ok(Asked { launches: read::launches(&rows)?, known })
+    let rows = runtime.block_on(rows(&session, &query.sql(&[])))?;
+    Ok(Asked { launches: read::launches(&rows)?, session, known })
 }
 
 /// The query whose rows trees are made of.
 pub(super) fn launches_query() -> Outcome<Section> {
-    let found = section::sections("tree", &[LAUNCHES]).into_iter().next();
-    found.ok_or_else(|| Failure::message(QUERY, format!("sql/tree/{LAUNCHES}.sql is missing")))
+    query("tree", LAUNCHES)
+}
+
+/// A query of those that compare.
+fn compared(name: &str) -> Outcome<Section> {
+    query("diff", name)
+}
+
+fn query(folder: &str, name: &str) -> Outcome<Section> {
+    let found = section::sections(folder, &[name]).into_iter().next();
+    found.ok_or_else(|| Failure::message(QUERY, format!("sql/{folder}/{name}.sql is missing")))
+}
+
+/// Times that are not known.
+fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
+    let launches = sides.iter().flat_map(|(_, launches)| launches);
+    let timeless = launches.filter(|launch| launch.lacks_time).count();
+    let has_time = args.metrics.iter().any(|metric| matches!(metric, Metric::Time | Metric::TimePerLaunch));
+    if timeless > 0 && has_time {
+        output::note(format_args!(
+            "warning: the time of {timeless} launches is not known, and counts as none"
+        ));
+    }
+}
+
+/// Says of each row how it differs, among all that there are, shown or not.
+fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
+    let whole = Choice { include: None, exclude: None, threshold: 0.0, depth: usize::MAX, ..choice(args) };
+    let all = choose(args, paths, &whole);
+    let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
+    let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
+    let _progress = Progress::start("comparing call paths");
+    runtime()?.block_on(judge::judge(session, &compared(COMPARED[1])?.sql(&[]), rows, question))
 }
 
 /// The rows that the options choose.
-fn choose(args: &Tree, paths: &path::Paths) -> Vec<Row> {
+fn choose(args: &Tree, paths: &path::Paths, choice: &Choice<'_>) -> Vec<Row> {
+    if args.flat {
+        flat::rows(paths, choice)
+    } else {
+        prune::rows(&Forest::of(paths, args.bottom_up), &paths.steps, choice)
+    }
+}
+
+/// What the options ask for.
+fn choice(args: &Tree) -> Choice<'_> {
     let metric = args.metrics.first().copied().unwrap_or(Metric::Samples);
-    let choice = Choice {
+    Choice {
         include: args.include.as_ref(),
         exclude: args.exclude.as_ref(),
         threshold: args.threshold,
@@ -111,11 +167,6 @@ fn choose(args: &Tree, paths: &path::Paths) -> Vec<Row> {
         metric,
         sort: args.sort.unwrap_or(TreeSort::Metric(metric)),
         is_diff: args.diff.is_some(),
-    };
-    if args.flat {
-        flat::rows(paths, &choice)
-    } else {
-        prune::rows(&Forest::of(paths, args.bottom_up), &paths.steps, &choice)
     }
 }
 
@@ -155,7 +206,8 @@ fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
     };
     let change = if args.diff.is_some() { ", and how that changed" } else { "" };
     let heading = canvas.paint.text(Role::Heading, &format!("{title} by {levels}{change}"));
-    let doc = canvas.paint.text(Role::Dim, doc);
+    let noise = if args.diff.is_some() { NOISE } else { "" };
+    let doc = canvas.paint.text(Role::Dim, &format!("{doc}{noise}"));
     let picture = Picture {
         steps,
         metrics: &args.metrics,

@@ -48,6 +48,19 @@ pub(crate) fn exact(number: f64) -> String {
     }
 }
 
+/// A ratio of two numbers: by how much the second is more or less.
+pub(crate) fn ratio(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    let sign = if percent > 0.0 { "+" } else { "" };
+    match ratio {
+        _ if ratio.is_infinite() => "∞".to_owned(),
+        _ if ratio >= 10.0 => format!("× {}", measured(ratio)),
+        // Sums are made in any order: their last digits are no change.
+        _ if percent.abs() < 1e-7 => "0 %".to_owned(),
+        _ => format!("{sign}{percent:.1} %"),
+    }
+}
+
 /// A share of one as percent; what rounds to nothing or to everything, and is not, says so.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;

@@ -47,7 +47,6 @@ pub(crate) struct Paint(bool);
 
 impl Paint {
     /// Never coloured.
-    #[cfg(test)]
     pub(crate) const PLAIN: Self = Self(false);
 
     /// Coloured on a terminal that can, unless `NO_COLOR` is set (<https://no-color.org>).

@@ -3,7 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use arrow::array::RecordBatch;
 use serde_json::{Map, Value};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::table::TableDef;
+use stallmap_schema::tables::run::Device;
 
 use crate::command::{Place, Ran};
 
@@ -195,9 +201,56 @@ fn gates_of_ones_own_fail_where_they_return_rows() {
     assert_eq!(gate("new.sql").code, Some(0));
     let failed = gate("all.sql");
     assert_eq!(failed.code, Some(6));
-    assert!(failed.stderr.contains("failed: all.sql returns 6 rows"), "{}", failed.stderr);
+    failed.check("diff_row_gate");
+    place.file("sorted.sql", "SELECT kernel, samples FROM b.kernel_cost ORDER BY samples LIMIT 1");
+    gate("sorted.sql").check("diff_row_gate_sorted");
     gate("wrong.sql").expect_error(4);
     gate("missing.sql").expect_error(5);
+}
+
+/// A capture as if another GPU had made it.
+struct OtherGpu;
+
+impl Rewrite for OtherGpu {
+    fn fate(&self, table: &str) -> Fate {
+        if table == "device" { Fate::Changed } else { Fate::Copied }
+    }
+
+    fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        change_rows(batch, |device: &mut Device| {
+            "NVIDIA A100-SXM4-80GB".clone_into(&mut device.name);
+            (device.compute_major, device.compute_minor) = (8, 0);
+            device.multiprocessor_count = 108;
+        })
+    }
+
+    fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some(bytes))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn samples_of_other_gpus_are_refused_and_launches_are_not() {
+    let place = place();
+    let reader = CaptureReader::open(&place.path(AGAIN)).unwrap();
+    rewrite(&reader, &place.path("other.stallmap"), Form::File, &mut OtherGpu).unwrap();
+    let diff = |more: &[&str]| {
+        place.run(&[&["diff", A, "other.stallmap", "--by", "kernels", "-n", "1"], more].concat())
+    };
+    let refused = diff(&[]);
+    assert_eq!(refused.code, Some(7));
+    refused.check("diff_of_other_gpus");
+    diff(&["--format", "json"]).expect_error(7);
+    diff(&["--fail-if", "samples > +5%"]).expect_error(7);
+    diff(&["-m", "launches"]).expect_ok();
+    diff(&["-m", "time"]).check("diff_time_of_other_gpus");
+    diff(&["--force"]).expect_ok();
+    let tree = place.run(&["tree", A, "--diff", "other.stallmap", "-d", "1"]);
+    assert!(tree.stderr.contains("warning: different GPUs: NVIDIA A100-SXM4-80GB before"), "{}", tree.stderr);
 }
 
 #[test]

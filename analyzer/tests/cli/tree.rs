@@ -26,6 +26,41 @@ macro_rules! snapshot {
 
 const VIEWS: &str = "inference_views.stallmap";
 const STEP: &str = "transformer_step.stallmap";
+const AGAIN: &str = "inference_views_again.stallmap";
+const CONTIGUOUS: &str = "inference_views_contiguous.stallmap";
+
+/// Three recordings of one program, one of them with its view made contiguous.
+fn pair() -> Place {
+    let place = place("inference_views");
+    for name in [AGAIN, CONTIGUOUS] {
+        fs::copy(Path::new(TESTDATA).join(name), place.path(name)).unwrap();
+    }
+    place
+}
+
+macro_rules! snapshot_of_pair {
+    ($name:ident, $arguments:expr) => {
+        #[test]
+        fn $name() {
+            pair().run(&$arguments).check(stringify!($name));
+        }
+    };
+}
+
+snapshot_of_pair!(
+    tree_of_a_view_made_contiguous,
+    ["tree", CONTIGUOUS, "--diff", AGAIN, "-f", "file_function", "-m", "samples,launches"]
+);
+snapshot_of_pair!(
+    tree_of_a_program_again,
+    ["tree", VIEWS, "--diff", AGAIN, "-f", "file_function", "-m", "time,memory_share"]
+);
+snapshot_of_pair!(
+    tree_diff_csv,
+    ["tree", CONTIGUOUS, "--diff", AGAIN, "--by", "op,kernel", "--format", "csv", "--spread", "2%"]
+);
+snapshot_of_pair!(tree_diff_sql, ["tree", VIEWS, "--diff", AGAIN, "--sql"]);
+snapshot_of_pair!(tree_spread_of_one, ["tree", VIEWS, "--spread", "2%"]);
 
 snapshot!(help_tree, "inference_views", ["tree", "--help"]);
 snapshot!(help_top, "inference_views", ["top", "--help"]);
@@ -202,4 +237,83 @@ fn a_capture_does_not_differ_from_itself() {
         assert!(changes.filter_map(|(_, change)| change.as_f64()).all(|change| change == 0.0), "{row:?}");
         assert!(!row.contains_key("status") || row["status"].is_null(), "{row:?}");
     }
+}
+
+/// The ratio and its interval by name, of what is there once under its name.
+fn intervals(
+    rows: Vec<serde_json::Map<String, serde_json::Value>>,
+    name: &str,
+    columns: [&str; 3],
+) -> Intervals {
+    let mut found: Intervals = Intervals::new();
+    for row in rows {
+        let numbers = columns.map(|column| row[column].as_f64());
+        found.entry(row[name].as_str().unwrap_or_default().to_owned()).or_default().push(numbers);
+    }
+    found.retain(|_, numbers| numbers.len() == 1);
+    found
+}
+
+type Intervals = std::collections::BTreeMap<String, Vec<[Option<f64>; 3]>>;
+
+#[test]
+fn intervals_of_a_tree_are_those_of_the_comparison() {
+    let place = pair();
+    fs::copy(Path::new(TESTDATA).join(STEP), place.path(STEP)).unwrap();
+    for (before, after, least) in [(AGAIN, CONTIGUOUS, 2), (AGAIN, VIEWS, 3), (STEP, STEP, 30)] {
+        // Plans take most of the time.
+        let metrics = if after == STEP { &["time"][..] } else { &["samples", "time"] };
+        for &metric in metrics {
+            let listed = ["--flat", "--by", "kernel", "--format", "json", "-m", metric];
+            let tree = place.run(&[&["tree", after, "--diff", before], &listed[..]].concat());
+            let name = if metric == "time" { "time_ns" } else { metric };
+            let columns = ["", "_low", "_high"].map(|end| format!("{name}_ratio{end}"));
+            let tree = intervals(rows(&tree), "name", columns.each_ref().map(String::as_str));
+            let listed = ["--by", "kernels", "--all", "--format", "json", "-m", metric];
+            let diff = place.run(&[&["diff", before, after], &listed[..]].concat());
+            let found: serde_json::Value = serde_json::from_str(&diff.expect_ok().stdout).unwrap();
+            let sections = found["sections"].as_array().unwrap();
+            let kernels = sections.iter().find(|section| section["name"] == "kernels").unwrap();
+            let kernels = serde_json::from_value(kernels["rows"].clone()).unwrap();
+            let diff = intervals(kernels, "what", ["ratio", "ratio_low", "ratio_high"]);
+            let both = diff.iter().filter_map(|(name, numbers)| Some((name, numbers, tree.get(name)?)));
+            let mut compared = 0;
+            for (name, expected, found) in both.filter(|(_, numbers, _)| numbers[0][0].is_some()) {
+                for (found, expected) in found[0].iter().zip(&expected[0]) {
+                    check(found.unwrap(), expected.unwrap(), name);
+                }
+                compared += 1;
+            }
+            assert!(compared >= least, "{before}, {after}: {compared} kernels");
+        }
+    }
+}
+
+#[test]
+fn changes_of_all_rows_are_the_change_of_the_whole() {
+    let place = pair();
+    for filter in [&["-d", "3"][..], &["--flat", "--by", "op"], &["-e", "add", "--bottom-up"]] {
+        let arguments = [&["tree", CONTIGUOUS, "--diff", AGAIN, "--format", "json"], filter].concat();
+        let ran = place.run(&arguments);
+        let change = rows(&ran)[0]["samples_change"].as_f64().unwrap();
+        check(sum(&ran, "self_samples_change"), change, &filter.join(" "));
+        check(change, -1_461.0, "the whole");
+    }
+}
+
+#[test]
+fn chance_is_marked_whatever_is_shown() {
+    let place = pair();
+    let verdicts = |arguments: &[&str]| -> Vec<[String; 3]> {
+        let ran = place.run(&[&["tree", "--format", "json", "-f", "file_function"], arguments].concat());
+        let shown = rows(&ran).into_iter().filter(|row| row["kind"] != "hidden");
+        shown.map(|row| ["depth", "name", "samples_verdict"].map(|column| row[column].to_string())).collect()
+    };
+    assert!(verdicts(&[VIEWS, "--diff", AGAIN]).iter().all(|[.., verdict]| verdict == "\"~\""));
+    let mut all = verdicts(&[CONTIGUOUS, "--diff", AGAIN]);
+    let has = |wanted: &str| all.iter().any(|[.., verdict]| verdict == wanted);
+    assert!(has("\"less\"") && has("\"~\""), "{all:?}");
+    let some = verdicts(&[CONTIGUOUS, "--diff", AGAIN, "-d", "5"]);
+    all.retain(|[depth, ..]| depth.parse::<usize>().unwrap() <= 5);
+    assert_eq!(some, all);
 }

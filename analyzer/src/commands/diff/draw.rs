@@ -186,16 +186,7 @@ fn by(row: &Row) -> String {
     match (&row.status, row.ratio) {
         (Some(status), _) => status.clone(),
         (None, None) => "-".into(),
-        (None, Some(ratio)) if ratio >= 10.0 => format!("× {}", number::measured(ratio)),
-        (None, Some(ratio)) => {
-            let share = ratio - 1.0;
-            let sign = if share > 0.0 { "+" } else { "" };
-            if share.abs() < 5e-4 && row.change == 0.0 {
-                "0 %".into()
-            } else {
-                format!("{sign}{:.1} %", share * 100.0)
-            }
-        }
+        (None, Some(ratio)) => number::ratio(ratio),
     }
 }
 

@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::args::gate::{Gate, Limit};
 
 /// Rows that are told of a failed condition.
-const TOLD: usize = 5;
+pub(super) const TOLD: usize = 5;
 
 /// Why a condition holds; none where it does not. Rows are all of the part, or the total's.
 pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DataType, Float64Type, UInt64Type};
 
 use super::row::Row;
 use crate::commands::arrow_failure;
@@ -10,19 +10,26 @@ use crate::exit::{Failure, Outcome, QUERY};
 
 /// The columns of a batch by name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Columns<'a>(&'a RecordBatch);
+pub(in crate::commands) struct Columns<'a>(&'a RecordBatch);
 
 impl<'a> Columns<'a> {
-    pub(super) const fn of(batch: &'a RecordBatch) -> Self {
+    pub(in crate::commands) const fn of(batch: &'a RecordBatch) -> Self {
         Self(batch)
     }
 
-    pub(super) fn texts(self, name: &str) -> Outcome<Vec<Option<String>>> {
+    pub(in crate::commands) fn texts(self, name: &str) -> Outcome<Vec<Option<String>>> {
         let array = self.column(name, &DataType::LargeUtf8)?;
         Ok(array.as_string::<i64>().iter().map(|text| text.map(str::to_owned)).collect())
     }
 
-    pub(super) fn numbers(self, name: &str) -> Outcome<Vec<Option<f64>>> {
+    /// Numbers of things.
+    pub(in crate::commands) fn integers(self, name: &str) -> Outcome<Vec<Option<usize>>> {
+        let array = self.column(name, &DataType::UInt64)?;
+        let integer = |number: u64| usize::try_from(number).ok();
+        Ok(array.as_primitive::<UInt64Type>().iter().map(|number| number.and_then(integer)).collect())
+    }
+
+    pub(in crate::commands) fn numbers(self, name: &str) -> Outcome<Vec<Option<f64>>> {
         let array = self.column(name, &DataType::Float64)?;
         Ok(array.as_primitive::<Float64Type>().iter().collect())
     }

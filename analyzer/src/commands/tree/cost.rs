@@ -1,5 +1,6 @@
 //! What a path costs: sums that add up, and ratios that are made anew of sums wherever one is asked for.
 
+use super::chance::Chances;
 use crate::args::tree::Metric;
 
 /// A sum over launches.
@@ -13,6 +14,8 @@ pub(super) struct Cost {
     pub(super) time_ns: f64,
     /// Launches.
     pub(super) launches: f64,
+    /// What chance makes of samples and time; nothing where nobody compares.
+    pub(super) chances: Chances,
 }
 
 /// A sum in each of two captures; where there is one, it is the second.
@@ -40,6 +43,7 @@ impl Cost {
         self.memory_samples += other.memory_samples;
         self.time_ns += other.time_ns;
         self.launches += other.launches;
+        self.chances.add(&other.chances);
     }
 
     /// The metric; a ratio without a whole is none.
@@ -52,6 +56,15 @@ impl Cost {
             Metric::Launches => Some(self.launches),
             Metric::MemoryShare => ratio(self.memory_samples, self.samples),
             Metric::TimePerLaunch => ratio(self.time_ns, self.launches),
+        }
+    }
+
+    /// What the metric's sum is divided by.
+    pub(super) fn exposure(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::MemoryShare => self.samples,
+            Metric::TimePerLaunch => self.launches,
+            _ => 1.0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::cost::{Cost, Costs, is_sum};
 use super::path::Step;
-use super::row::{Link, Row, What, Why};
+use super::row::{Change, Link, Row, What, Why};
 use crate::args::tree::Metric;
 use crate::output::number;
 use crate::output::paint::Role;
@@ -103,8 +103,14 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
                 cells(&|row| value(row.total.before.value(metric), metric)),
             ));
             columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
-            let change = column("change".into(), cells(&|row| change(&row.total, metric)));
+            let change = column("change".into(), cells(&|row| change(row, place, metric)));
             columns.push(Column { role: change_role, ..change });
+            columns.push(column("by".into(), cells(&|row| by(row, place, |change| change.ratio))));
+            // Launches are counted exactly; and names need room.
+            if place == 0 && metric != Metric::Launches {
+                columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
+                columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
+            }
             continue;
         }
         columns.push(column(name.into(), cells(&|row| value(row.total.after.value(metric), metric))));
@@ -147,10 +153,18 @@ fn value(value: Option<f64>, metric: Metric) -> String {
     }
 }
 
-fn change(costs: &Costs, metric: Metric) -> String {
-    let Some(change) = costs.change(metric) else { return "-".into() };
-    let sign = if change > 0.0 { "+" } else { "" };
-    format!("{sign}{}", value(Some(change), metric))
+/// The change of a metric, marked where chance explains it.
+fn change(row: &Row, place: usize, metric: Metric) -> String {
+    let Some(change) = row.total.change(metric) else { return "-".into() };
+    let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(Change::is_noise);
+    let (mark, sign) = (if is_noise { "~ " } else { "" }, if change > 0.0 { "+" } else { "" });
+    format!("{mark}{sign}{}", value(Some(change), metric))
+}
+
+/// A ratio of a row's change; what is new or gone has no other side.
+fn by(row: &Row, place: usize, of: fn(&Change) -> Option<f64>) -> String {
+    let change = row.changes.get(place).filter(|_| status(&row.total).is_none());
+    change.and_then(of).map_or_else(|| "-".into(), number::ratio)
 }
 
 fn change_role(cell: &str) -> Role {

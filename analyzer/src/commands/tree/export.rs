@@ -9,7 +9,7 @@ use clap::ValueEnum as _;
 use super::cost::{Cost, Costs};
 use super::draw::status;
 use super::path::Step;
-use super::row::{Row, What};
+use super::row::{Change, Row, What};
 use crate::args::tree::Metric;
 
 /// The rows as a batch. Of one metric, `self_` columns add up to the whole over all rows, the hidden ones too.
@@ -37,7 +37,7 @@ pub(super) fn batch(
         let status = rows.iter().map(|row| status(&row.total)).collect::<StringArray>();
         columns.push(("status".into(), Arc::new(status)));
     }
-    for &metric in metrics {
+    for (place, &metric) in metrics.iter().enumerate() {
         let mut add = |name: String, of: &dyn Fn(&Row) -> Option<f64>| {
             columns.push((name, Arc::new(rows.iter().map(of).collect::<Float64Array>())));
         };
@@ -48,6 +48,17 @@ pub(super) fn batch(
             add(format!("{name}_change"), &|row| row.total.change(metric));
             let change = |own: &Costs| own.change(metric);
             add(format!("self_{name}_change"), &|row| change(&row.own));
+            let judged =
+                |of: fn(&Change) -> Option<f64>| move |row: &Row| row.changes.get(place).and_then(of);
+            add(format!("{name}_ratio"), &judged(|change| change.ratio));
+            add(format!("{name}_ratio_low"), &judged(|change| change.ratio_low));
+            add(format!("{name}_ratio_high"), &judged(|change| change.ratio_high));
+            add(format!("{name}_p"), &judged(|change| change.p));
+            add(format!("{name}_before_variance"), &judged(|change| change.before_variance));
+            add(format!("{name}_after_variance"), &judged(|change| change.after_variance));
+            let verdict = |row: &Row| row.changes.get(place).and_then(|change| change.verdict.clone());
+            let verdicts = rows.iter().map(verdict).collect::<StringArray>();
+            columns.push((format!("{name}_verdict"), Arc::new(verdicts)));
         } else {
             add(name.to_owned(), &|row| value(&row.total.after));
             add(format!("self_{name}"), &|row| value(&row.own.after));

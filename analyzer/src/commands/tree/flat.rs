@@ -64,6 +64,7 @@ pub(super) fn rows(paths: &Paths, choice: &Choice<'_>) -> Vec<Row> {
         what,
         own,
         total,
+        changes: Vec::new(),
     };
     let first = row(None, 0, What::All, own, all);
     let shown =

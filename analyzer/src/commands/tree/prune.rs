@@ -60,6 +60,7 @@ pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<
             what,
             own,
             total,
+            changes: Vec::new(),
         };
         match task.what {
             Shown::Hidden(why, count, costs) => rows.push(row(What::Hidden(why, count), costs, costs)),

@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type};
 
+use super::chance::{Chance, Chances};
 use super::cost::Cost;
 use super::path::Launch;
 use crate::commands::arrow_failure;
@@ -20,6 +21,7 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
         let kernel = texts(batch, "kernel")?;
         let (samples, memory) = (numbers(batch, "samples")?, numbers(batch, "memory_samples")?);
         let (time, timed) = (numbers(batch, "estimated_ns")?, texts(batch, "estimated_ns")?);
+        let chances = chances(batch)?;
         for row in 0..batch.num_rows() {
             let text = |column: &LargeStringArray| column.is_valid(row).then(|| column.value(row).to_owned());
             launches.push(Launch {
@@ -38,6 +40,7 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
                     memory_samples: memory[row],
                     time_ns: time[row],
                     launches: 1.0,
+                    chances: chances.get(row).copied().unwrap_or_default(),
                 },
                 lacks_time: samples[row] > 0.0 && timed.is_null(row),
             });
@@ -46,11 +49,36 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
     Ok(launches)
 }
 
+/// What chance makes of each row's numbers; nothing where the query does not say it.
+fn chances(batch: &RecordBatch) -> Outcome<Vec<Chances>> {
+    if batch.column_by_name("samples_variance").is_none() {
+        return Ok(Vec::new());
+    }
+    let of = |name: &str, value: &str| -> Outcome<Vec<Chance>> {
+        let values = numbers(batch, value)?;
+        let variances = numbers(batch, &format!("{name}_variance"))?;
+        let freedoms = numbers(batch, &format!("{name}_freedom"))?;
+        let pearsons = numbers(batch, &format!("{name}_pearson"))?;
+        let rows = values.into_iter().zip(variances).zip(freedoms.into_iter().zip(pearsons));
+        let chance = |((value, variance), (freedom, pearson)): ((f64, f64), (f64, f64))| Chance {
+            variance,
+            // What is exact does not differ from itself.
+            squares: if variance > 0.0 { value * value } else { 0.0 },
+            freedom,
+            pearson,
+        };
+        Ok(rows.map(chance).collect())
+    };
+    let (samples, memory) = (of("samples", "samples")?, of("memory", "memory_samples")?);
+    let rows = samples.into_iter().zip(memory).zip(of("time", "estimated_ns")?);
+    Ok(rows.map(|((samples, memory), time)| Chances { samples, memory, time }).collect())
+}
+
 /// A column as a type, whatever its encoding.
 fn column(batch: &RecordBatch, name: &str, data_type: &DataType) -> Outcome<ArrayRef> {
     let found = batch.column_by_name(name);
     let found = found
-        .ok_or_else(|| Failure::message(QUERY, format!("sql/tree/launches.sql has no column `{name}`")))?;
+        .ok_or_else(|| Failure::message(QUERY, format!("the query of launches has no column `{name}`")))?;
     cast(found, data_type).map_err(arrow_failure)
 }
 

@@ -79,6 +79,34 @@ pub(super) struct Row {
     pub(super) own: Costs,
     /// Launches whose path comes through here.
     pub(super) total: Costs,
+    /// How the total differs between two captures, by each metric asked for; nothing where there is one capture.
+    pub(super) changes: Vec<Change>,
+}
+
+/// How a number differs between two captures, and whether by more than chance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Change {
+    /// more, less, or ~ where chance explains it.
+    pub(super) verdict: Option<String>,
+    /// How often chance alone makes so large a difference.
+    pub(super) p: Option<f64>,
+    /// The second in terms of the first.
+    pub(super) ratio: Option<f64>,
+    /// The lower end of its interval.
+    pub(super) ratio_low: Option<f64>,
+    /// The upper end.
+    pub(super) ratio_high: Option<f64>,
+    /// The variance of the first's sum, as far as it is known.
+    pub(super) before_variance: Option<f64>,
+    /// Of the second's.
+    pub(super) after_variance: Option<f64>,
+}
+
+impl Change {
+    /// Whether chance explains it.
+    pub(super) fn is_noise(&self) -> bool {
+        self.verdict.as_deref() == Some("~")
+    }
 }
 
 impl What {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use regex::Regex;
 
+use super::chance::Chances;
 use super::cost::{Cost, Costs, Side};
 use super::draw::{Picture, draw};
 use super::forest::Forest;
@@ -39,6 +40,7 @@ fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> Launch {
             memory_samples: (samples / 2.0).floor(),
             time_ns: samples * 3.0,
             launches: 1.0,
+            chances: Chances::default(),
         },
         ..Launch::default()
     }
@@ -255,20 +257,20 @@ fn what_is_new_and_what_is_gone_is_part_of_the_change() {
     after.push(launch(&["t.py:9 main", "t.py:4 g"], &["aten::sub"], "sub", 10));
     let paths = between(step(), after);
     let rows = tree(&paths, false, &Choice { is_diff: true, threshold: 0.1, ..EVERYTHING });
-    let expected = "samples before  after  change  path
-──────────────  ─────  ──────  ────
-           100     65     -35  all launches
-           100     65     -35  t.py:9 main
-            80     50     -30  ├─ t.py:3 f
-            60     30     -30  │  ├─ aten::mm
-            60     30     -30  │  │  gemm
-            20     20       0  │  └─ (1 below the threshold)
-            15     10      -5  ├─ t.py:4 g
-            15      0     -15  │  ├─ aten::add  [gone]
-            15      0     -15  │  │  add  [gone]
-             0     10     +10  │  └─ aten::sub  [new]
-             0     10     +10  │     sub  [new]
-             5      5       0  └─ (1 below the threshold)
+    let expected = "samples before  after  change  by  low  high  path
+──────────────  ─────  ──────  ──  ───  ────  ────
+           100     65     -35   -    -     -  all launches
+           100     65     -35   -    -     -  t.py:9 main
+            80     50     -30   -    -     -  ├─ t.py:3 f
+            60     30     -30   -    -     -  │  ├─ aten::mm
+            60     30     -30   -    -     -  │  │  gemm
+            20     20       0   -    -     -  │  └─ (1 below the threshold)
+            15     10      -5   -    -     -  ├─ t.py:4 g
+            15      0     -15   -    -     -  │  ├─ aten::add  [gone]
+            15      0     -15   -    -     -  │  │  add  [gone]
+             0     10     +10   -    -     -  │  └─ aten::sub  [new]
+             0     10     +10   -    -     -  │     sub  [new]
+             5      5       0   -    -     -  └─ (1 below the threshold)
 ";
     check_picture(&paths, &rows, true, expected);
 }

@@ -1,0 +1,47 @@
+-- Launches of two trees
+-- One launch of one capture with the calls that led to it, what it cost, and what chance makes of that. A variance is
+-- that of a Poisson count; launches of one kernel with one grid from one Python stack repeat each other, and how far each
+-- is from their mean (Pearson's statistic, freedom its part of the degrees) says how much more they differ.
+WITH cost AS (
+  SELECT
+    l.kernel_id,
+    l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash,
+    coalesce(sum(s.samples), 0.0) AS samples,
+    coalesce(sum(s.samples * k.scale), 0.0) AS samples_variance,
+    coalesce(sum(s.memory_samples), 0.0) AS memory,
+    coalesce(sum(s.memory_samples * k.scale), 0.0) AS memory_variance,
+    coalesce(sum(s.estimated_ns), 0.0) AS time,
+    coalesce(sum(s.estimated_ns * k.scale * t.sample_ns), 0.0) AS time_variance
+  FROM launch l
+  LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
+  LEFT JOIN cost_run k ON k.kernel_id = s.kernel_id AND k.run_id = s.run_id
+  LEFT JOIN cost_time t ON t.kernel_id = s.kernel_id AND t.run_id = s.run_id
+  GROUP BY
+    l.kernel_id, l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash
+), repeated AS (
+  SELECT
+    *,
+    CAST(count(*) OVER repeats AS DOUBLE) AS launches,
+    avg(samples) OVER repeats AS samples_mean, avg(samples_variance) OVER repeats AS samples_expected,
+    avg(memory) OVER repeats AS memory_mean, avg(memory_variance) OVER repeats AS memory_expected,
+    avg(time) OVER repeats AS time_mean, avg(time_variance) OVER repeats AS time_expected
+  FROM cost
+  WINDOW repeats AS (
+    PARTITION BY function_id, grid_x, grid_y, grid_z, block_x, block_y, block_z, pystates_hash
+  )
+)
+SELECT
+  p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, p.ops, p.kernel,
+  p.samples, p.memory_samples, p.estimated_ns,
+  r.samples_variance, r.memory_variance, r.time_variance,
+  CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
+  CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END
+    AS samples_pearson,
+  CASE WHEN r.memory_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS memory_freedom,
+  CASE WHEN r.memory_expected > 0 THEN power(r.memory - r.memory_mean, 2) / r.memory_expected ELSE 0.0 END
+    AS memory_pearson,
+  CASE WHEN r.time_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS time_freedom,
+  CASE WHEN r.time_expected > 0 THEN power(r.time - r.time_mean, 2) / r.time_expected ELSE 0.0 END AS time_pearson
+FROM call_path_cost p
+JOIN repeated r ON r.kernel_id = p.kernel_id
+ORDER BY p.kernel_id
