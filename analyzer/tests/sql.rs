@@ -79,7 +79,10 @@ async fn answer(session: &Session, sql: &str) -> Result<Vec<String>, String> {
         let columns: Vec<_> =
             batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
         for row in 0..batch.num_rows() {
-            let cells: Vec<String> = columns.iter().map(|column| column.value(row).to_string()).collect();
+            // A zero's sign says only in which order things were added up.
+            let text = |text: String| if text == "-0.0" { "0.0".to_owned() } else { text };
+            let cells: Vec<String> =
+                columns.iter().map(|column| text(column.value(row).to_string())).collect();
             rows.push(cells.join(" | ").replace('\n', "\\n").trim_end().to_owned());
         }
     }

@@ -41,6 +41,8 @@ WITH found AS (
   UNION ALL
   SELECT *, 'finding_backward' FROM finding_backward
   UNION ALL
+  SELECT *, 'finding_bank_conflict' FROM finding_bank_conflict
+  UNION ALL
   SELECT *, 'finding_code' FROM finding_code
   UNION ALL
   SELECT *, 'finding_copy' FROM finding_copy
@@ -54,6 +56,8 @@ WITH found AS (
   SELECT *, 'finding_memory' FROM finding_memory
   UNION ALL
   SELECT *, 'finding_occupancy' FROM finding_occupancy
+  UNION ALL
+  SELECT *, 'finding_redundant_load' FROM finding_redundant_load
   UNION ALL
   SELECT *, 'finding_stall' FROM finding_stall
 ), shared AS (

@@ -1,8 +1,8 @@
--- Copies by one op at one line that need not be: redundant_copy (of a contiguous tensor to one of the same type),
--- layout_copy (of a view that is not contiguous), repeated_cast (one tensor is cast more than once).
+-- Copies by one op at one line that need not be: redundant_copy (of a contiguous tensor to one of the same type and
+-- strides), layout_copy (to other strides), repeated_cast (one tensor is cast more than once).
 --
 -- Without the copy its kernels are not there: a fix saves at most all their samples; of repeated casts, all but the
--- first.
+-- first. The driver copies equal layouts without a kernel: such copies cost no samples, and bytes tell.
 CREATE VIEW finding_copy (
   -- The kind: a word.
   finding,
@@ -31,7 +31,8 @@ CREATE VIEW finding_copy (
 ) AS
 WITH copied AS (
   SELECT
-    o.op_id, o.name AS op, a.tensor_id, a.dtype AS from_type, b.dtype AS to_type, a.is_contiguous,
+    o.op_id, o.name AS op, a.tensor_id, a.dtype AS from_type, b.dtype AS to_type,
+    a.sizes = b.sizes AND a.strides = b.strides AS is_equal,
     row_number() OVER (PARTITION BY o.op_id ORDER BY t.position, u.position) AS place
   FROM op o
   JOIN op_tensor t ON t.op_id = o.op_id AND t.direction = 'in'
@@ -39,31 +40,44 @@ WITH copied AS (
   JOIN op_tensor u ON u.op_id = o.op_id AND u.direction <> 'in'
   JOIN tensor b ON b.tensor_id = u.tensor_id
   WHERE regexp_like(o.name, '^aten::(clone|contiguous|_to_copy|copy_)[.]')
-), launched AS (
+), moved AS (
   SELECT
-    c.op_id, c.op, c.tensor_id, c.from_type, c.to_type, c.is_contiguous, l.kernel,
-    coalesce(l.forward_line || ' (grad)', l.line) AS line, s.samples, s.estimated_ns,
-    row_number() OVER (PARTITION BY c.tensor_id, c.to_type ORDER BY l.ordinal) AS nth,
-    count(*) OVER (PARTITION BY c.tensor_id, c.to_type) AS times
-  FROM copied c
-  JOIN launch_context l ON l.op_id = c.op_id
+    l.op_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.ordinal, s.samples, s.estimated_ns,
+    CAST(NULL AS BIGINT UNSIGNED) AS size_bytes
+  FROM launch_context l
   JOIN (SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) s
     ON s.kernel_id = l.kernel_id
+  UNION ALL
+  SELECT m.op_id, NULL, coalesce(q.line || ' (grad)', p.line), m.ordinal, 0.0, NULL, m.size_bytes
+  FROM memcpy m
+  JOIN op o ON o.op_id = m.op_id
+  LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
+  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+  WHERE m.kind = 'device_to_device'
+), done AS (
+  SELECT
+    c.*, m.kernel, m.line, m.samples, m.estimated_ns, m.size_bytes,
+    row_number() OVER (PARTITION BY c.tensor_id, c.to_type ORDER BY m.ordinal) AS nth,
+    count(*) OVER (PARTITION BY c.tensor_id, c.to_type) AS times
+  FROM copied c
+  JOIN moved m ON m.op_id = c.op_id
   WHERE c.place = 1
 ), kind AS (
   SELECT
     *,
     CASE
-      WHEN from_type = to_type AND is_contiguous THEN 'redundant_copy'
+      WHEN from_type = to_type AND is_equal THEN 'redundant_copy'
       WHEN from_type = to_type THEN 'layout_copy'
       WHEN times > 1 THEN 'repeated_cast'
     END AS finding
-  FROM launched
+  FROM done
 ), summed AS (
   SELECT
     finding, op, line, from_type, to_type, count(DISTINCT op_id) AS copies,
-    first_value(kernel ORDER BY samples DESC, op_id) AS kernel,
-    first_value(tensor_id ORDER BY samples DESC, op_id) AS tensor_id,
+    first_value(kernel ORDER BY samples DESC, size_bytes DESC, op_id) AS kernel,
+    first_value(tensor_id ORDER BY samples DESC, size_bytes DESC, op_id) AS tensor_id,
+    sum(size_bytes) AS size_bytes,
     sum(samples) AS samples,
     sum(CASE WHEN finding = 'repeated_cast' AND nth = 1 THEN 0.0 ELSE samples END) AS saving_samples,
     sum(estimated_ns) AS estimated_ns
@@ -75,10 +89,11 @@ SELECT
   s.finding,
   s.op || coalesce(' at ' || s.line, ''),
   s.op || coalesce(' at ' || s.line, '') || CASE s.finding
-    WHEN 'redundant_copy' THEN ' copies contiguous tensors without a change of type, '
-    WHEN 'layout_copy' THEN ' copies views that are not contiguous, to make them so, '
+    WHEN 'redundant_copy' THEN ' copies tensors without a change of type or layout, '
+    WHEN 'layout_copy' THEN ' copies tensors to another layout, '
     ELSE ' casts the same tensor from ' || s.from_type || ' to ' || s.to_type || ' again, ' END
-    || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END || '; the costliest copy is of `'
+    || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END
+    || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '; the costliest copy is of `'
     || coalesce(c.name, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
   CASE s.finding
     WHEN 'redundant_copy' THEN 'Leave the copy out where nobody writes to one of the two.'
@@ -86,8 +101,11 @@ SELECT
       || 'attention and channels_last models need no such copies.'
     ELSE 'Cast it once and keep the result, or keep it in ' || s.to_type || '.' END,
   s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
-  'SELECT kernel_id, kernel, op, line, forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING '
-    || '(kernel_id) WHERE op = ''' || replace(s.op, '''', '''''') || ''' AND coalesce(forward_line || '' (grad)'', line) '
-    || coalesce('= ''' || replace(s.line, '''', '''''') || '''', 'IS NULL') || ' ORDER BY samples DESC'
+  CASE WHEN s.kernel IS NULL THEN 'SELECT * FROM copy_size WHERE op = ''' ELSE 'SELECT kernel_id, kernel, op, line, '
+    || 'forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING (kernel_id) WHERE op = ''' END
+    || replace(s.op, '''', '''''')
+    || CASE WHEN s.kernel IS NULL THEN ''' AND line ' ELSE ''' AND coalesce(forward_line || '' (grad)'', line) ' END
+    || coalesce('= ''' || replace(s.line, '''', '''''') || '''', 'IS NULL')
+    || CASE WHEN s.kernel IS NULL THEN ' ORDER BY total_bytes DESC' ELSE ' ORDER BY samples DESC' END
 FROM summed s
 LEFT JOIN target_context c ON c.target = 'tensor' AND c.object_id = s.tensor_id

@@ -1,8 +1,9 @@
--- One way in which storages hold memory in vain, by `life_pattern`, over all storages of a device: unused_memory (nothing
--- uses them), late_free and idle_memory (they are allocated when most memory is, and are not needed any more, or for a
--- while), dead_write (what is written to them is overwritten unread).
+-- One way in which storages, or the driver's allocations in a program without a framework, hold memory in vain, by
+-- `life_pattern`, over all of a device: unused_memory (nothing uses them), late_free and idle_memory (they are allocated
+-- when most memory is, and are not needed any more, or for a while), dead_write (what is written to them is overwritten
+-- unread).
 --
--- Memory costs no samples, so that samples are 0 here: bytes tell. Storages of a megabyte or more count, each once; what
+-- Memory costs no samples, so that samples are 0 here: bytes tell. Objects of a megabyte or more count, each once; what
 -- is kept for fewer than 16 launches is not kept long.
 CREATE VIEW finding_memory (
   -- The kind: a word.
@@ -34,34 +35,35 @@ WITH held AS (
   SELECT
     CASE pattern WHEN 'unused' THEN 'unused_memory' WHEN 'late free' THEN 'late_free' WHEN 'idle' THEN 'idle_memory'
       ELSE 'dead_write' END AS finding,
-    device_id, storage_id, max(object) AS object, max(type) AS type, max(op) AS op, max(born_at) AS born_at,
+    device_id, storage_id, allocation_id, max(object) AS object, max(type) AS type, max(op) AS op, max(born_at) AS born_at,
     max(size_bytes) AS size_bytes, max(launches) AS launches
   FROM life_pattern
   WHERE size_bytes >= 1048576
     AND (pattern IN ('unused', 'dead write') OR pattern IN ('late free', 'idle') AND is_live_at_peak AND launches >= 16)
-  GROUP BY pattern, device_id, storage_id
+  GROUP BY pattern, device_id, storage_id, allocation_id
 ), summed AS (
   SELECT
-    finding, device_id, count(*) AS storages, CAST(sum(size_bytes) AS DOUBLE) AS size_bytes,
-    first_value(object ORDER BY size_bytes DESC, storage_id) AS object,
-    first_value(type ORDER BY size_bytes DESC, storage_id) AS type,
-    first_value(op ORDER BY size_bytes DESC, storage_id) AS op,
-    first_value(born_at ORDER BY size_bytes DESC, storage_id) AS born_at,
-    first_value(launches ORDER BY size_bytes DESC, storage_id) AS launches
+    finding, device_id, count(*) AS objects, CASE WHEN count(storage_id) > 0 THEN 'storage' ELSE 'allocation' END AS noun,
+    CAST(sum(size_bytes) AS DOUBLE) AS size_bytes,
+    first_value(object ORDER BY size_bytes DESC, storage_id, allocation_id) AS object,
+    first_value(type ORDER BY size_bytes DESC, storage_id, allocation_id) AS type,
+    first_value(op ORDER BY size_bytes DESC, storage_id, allocation_id) AS op,
+    first_value(born_at ORDER BY size_bytes DESC, storage_id, allocation_id) AS born_at,
+    first_value(launches ORDER BY size_bytes DESC, storage_id, allocation_id) AS launches
   FROM held
   GROUP BY finding, device_id
 )
 SELECT
   finding,
-  CAST(storages AS VARCHAR) || CASE storages WHEN 1 THEN ' storage' ELSE ' storages' END || ' of GPU '
+  CAST(objects AS VARCHAR) || ' ' || noun || CASE objects WHEN 1 THEN '' ELSE 's' END || ' of GPU '
     || CAST(device_id AS VARCHAR),
-  CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(storages AS VARCHAR)
-    || CASE storages WHEN 1 THEN ' storage' ELSE ' storages' END || CASE finding
+  CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(objects AS VARCHAR) || ' ' || noun
+    || CASE objects WHEN 1 THEN '' ELSE 's' END || CASE finding
       WHEN 'unused_memory' THEN ' are allocated and never used'
       WHEN 'late_free' THEN ' are kept after their last use, while most memory is in use'
       WHEN 'idle_memory' THEN ' lie idle between two uses, while most memory is in use'
       ELSE ' are written and then overwritten unread' END
-    || '; the largest is `' || coalesce(object, 'a storage') || '`' || coalesce(' (' || type || ')', '')
+    || '; the largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
     || coalesce(', born at ' || born_at, '')
     || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
     END || '.',
@@ -73,7 +75,7 @@ SELECT
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS estimated_ns,
-  'SELECT pattern, storage_id, object, type, size_bytes, op, born_at, ordinal, launches FROM life_pattern WHERE pattern = '''
+  'SELECT pattern, storage_id, allocation_id, object, type, size_bytes, op, born_at, ordinal, launches FROM life_pattern WHERE pattern = '''
     || CASE finding WHEN 'unused_memory' THEN 'unused' WHEN 'late_free' THEN 'late free' WHEN 'idle_memory' THEN 'idle'
       ELSE 'dead write' END || ''' ORDER BY size_bytes DESC'
 FROM summed

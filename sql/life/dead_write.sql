@@ -1,10 +1,12 @@
--- One write of a storage that was overwritten before anything read it.
+-- One write of an object that was overwritten before anything read it.
 --
--- Two uses of a storage that follow each other only write, and the second covers what the first wrote: by the addresses
+-- Two uses of an object that follow each other only write, and the second covers what the first wrote: by the addresses
 -- of copies and fills; for launches, by the tensor that they wrote, and as many bytes as it has. Launches whose accesses
 -- are not recorded may have read, so that nothing is said of writes before them.
 CREATE VIEW dead_write (
-  -- The storage.
+  -- The object, as in `memory_object`.
+  object_id,
+  -- The storage; null for an allocation of the driver.
   storage_id,
   -- The launch that wrote in vain; null for a copy or a fill.
   kernel_id,
@@ -34,7 +36,7 @@ WITH written AS (
   LEFT JOIN tensor t ON t.tensor_id = u.written_tensor_id
 ), followed AS (
   SELECT
-    storage_id, kernel_id, ordinal, direction, evidence, op_id, address, bytes,
+    object_id, storage_id, kernel_id, ordinal, direction, evidence, op_id, address, bytes,
     lead(kernel_id) OVER turn AS next_kernel_id,
     lead(ordinal) OVER turn AS next_ordinal,
     lead(direction) OVER turn AS next_direction,
@@ -43,10 +45,10 @@ WITH written AS (
     lead(address) OVER turn AS next_address,
     lead(bytes) OVER turn AS next_bytes
   FROM written
-  WINDOW turn AS (PARTITION BY storage_id ORDER BY ordinal, end_ordinal, called_ns)
+  WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
 )
 SELECT
-  storage_id, kernel_id, ordinal, evidence, op_id, bytes, next_kernel_id, next_ordinal, next_op_id,
+  object_id, storage_id, kernel_id, ordinal, evidence, op_id, bytes, next_kernel_id, next_ordinal, next_op_id,
   evidence <> 'accesses' AND next_evidence <> 'accesses'
 FROM followed
 WHERE direction = 'write' AND next_direction = 'write'

@@ -1,4 +1,4 @@
--- One storage that held memory longer than it was needed, or whose memory was written in vain.
+-- One object, as in `memory_object`, that held memory longer than it was needed, or was written in vain.
 --
 -- | pattern | what it says |
 -- |---|---|
@@ -17,8 +17,10 @@
 CREATE VIEW life_pattern (
   -- The pattern.
   pattern,
-  -- The storage.
+  -- The storage; null for an allocation of the driver.
   storage_id,
+  -- The allocation of the driver; null for a storage.
+  allocation_id,
   -- Its name.
   object,
   -- Element type and shape of its first tensor.
@@ -41,17 +43,17 @@ CREATE VIEW life_pattern (
   is_live_at_peak,
   -- How the uses are known: accesses, op (arguments of ops, which need not be used), both; null where there are none.
   evidence,
-  -- The storage whose memory it could have used; null for other patterns.
-  other_storage_id
+  -- The storage or allocation whose memory it could have used; null for other patterns.
+  other_object_id
 ) AS
 WITH life AS (
   SELECT
-    l.*, r.exit_code IS NOT NULL AS is_whole,
+    l.*, coalesce(l.storage_id, l.allocation_id) AS object_id, r.exit_code IS NOT NULL AS is_whole,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS born, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
   FROM object_life l
-  JOIN storage s ON s.storage_id = l.storage_id
+  JOIN memory_object s ON s.object_id = coalesce(l.storage_id, l.allocation_id)
   LEFT JOIN run r ON r.run_id = s.run_id
 ), named AS (
   SELECT
@@ -73,48 +75,48 @@ WITH life AS (
       ELSE ended - born
     END AS launches,
     CASE p.pattern
-      WHEN 'early allocation' THEN origin = 'allocator' AND first_use > born
+      WHEN 'early allocation' THEN origin <> 'tensor' AND first_use > born
       WHEN 'idle' THEN idle_launches > 0
       WHEN 'late free' THEN free_ordinal IS NOT NULL AND ended > last_use
       WHEN 'never freed' THEN free_ordinal IS NULL AND is_whole
       WHEN 'recording ended' THEN free_ordinal IS NULL AND NOT is_whole
       WHEN 'unused' THEN use_count = 0 AND copy_count = 0
       WHEN 'only copied' THEN use_count = 0 AND copy_count > 0
-      WHEN 'born before recording' THEN origin <> 'allocator'
+      WHEN 'born before recording' THEN origin = 'tensor'
     END AS is_so
   FROM life l
   CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
     ('only copied'), ('born before recording')) AS p (pattern)
 ), reusable AS (
   SELECT
-    b.storage_id,
-    first_value(a.storage_id ORDER BY a.size_bytes, a.storage_id) AS other_storage_id
+    b.object_id,
+    first_value(a.object_id ORDER BY a.size_bytes, a.object_id) AS other_object_id
   FROM life b
-  JOIN life a ON a.device_id = b.device_id AND a.storage_id <> b.storage_id AND a.size_bytes >= b.size_bytes
+  JOIN life a ON a.device_id = b.device_id AND a.object_id <> b.object_id AND a.size_bytes >= b.size_bytes
     AND a.last_use <= b.first_use AND a.born <= b.born AND a.ended > b.born
-  WHERE b.origin = 'allocator'
-  GROUP BY b.storage_id
+  WHERE b.origin <> 'tensor'
+  GROUP BY b.object_id
 ), shown AS (
   SELECT
-    pattern, storage_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches, is_live_at_peak, evidence,
-    CAST(NULL AS BIGINT UNSIGNED) AS other_storage_id
+    pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
+    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id
   FROM named
   WHERE is_so
   UNION ALL
   SELECT
-    'reusable allocation', l.storage_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at, l.born,
-    l.ended - l.born, l.is_live_at_peak, l.evidence, CAST(r.other_storage_id AS BIGINT UNSIGNED)
+    'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
+    l.born, l.ended - l.born, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
   FROM reusable r
-  JOIN life l ON l.storage_id = r.storage_id
+  JOIN life l ON l.object_id = r.object_id
   UNION ALL
   SELECT
-    'dead write', l.storage_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
+    'dead write', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
     CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
     CAST(NULL AS BIGINT UNSIGNED)
   FROM dead_write w
-  JOIN life l ON l.storage_id = w.storage_id
+  JOIN life l ON l.object_id = w.object_id
 )
 SELECT
-  pattern, storage_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_storage_id
+  pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
+  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id
 FROM shown

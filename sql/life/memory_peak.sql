@@ -1,6 +1,6 @@
 -- When most memory of a device was in use, and how little would have done.
 --
--- `object_life.is_live_at_peak` says what was allocated then. Memory is that of the framework's allocator.
+-- `object_life.is_live_at_peak` says what was allocated then. Memory is that of `memory_in_use`.
 CREATE VIEW memory_peak (
   -- CUDA's device ordinal.
   device_id,
@@ -14,7 +14,7 @@ CREATE VIEW memory_peak (
   line,
   -- Bytes in use.
   live_bytes,
-  -- Storages in use.
+  -- Objects in use.
   object_count,
   -- Bytes of those that were used before and will be used again, or are used by this launch.
   needed_bytes,

@@ -1,9 +1,11 @@
--- One storage: when it was allocated, used and freed, in ordinals of launches.
+-- One object, as in `memory_object`: when it was allocated, used and freed, in ordinals of launches.
 --
 -- An ordinal names the first launch that follows an event, so that what happens at one ordinal lies between two launches.
 CREATE VIEW object_life (
-  -- The storage.
+  -- The storage; null for an allocation of the driver.
   storage_id,
+  -- The allocation of the driver; null for a storage.
+  allocation_id,
   -- Its name: that of its first named tensor, else of the tensor that was in it first, else what allocated it.
   object,
   -- Element type and shape of that tensor; bytes where there is none.
@@ -16,7 +18,7 @@ CREATE VIEW object_life (
   op,
   -- The line of that op; in backward, the line whose gradient it computes.
   born_at,
-  -- allocator (its allocation was seen) or tensor (it was there before, or is foreign: its birth is not known).
+  -- allocator (its allocation was seen), tensor (it was there before, or is foreign: its birth is not known), driver.
   origin,
   -- First launch that can use it.
   alloc_ordinal,
@@ -45,12 +47,12 @@ CREATE VIEW object_life (
 ) AS
 WITH timed AS (
   SELECT
-    storage_id, kernel_id, ordinal, end_ordinal, evidence,
-    lag(end_ordinal) OVER (PARTITION BY storage_id ORDER BY ordinal, end_ordinal, called_ns) AS idle_ordinal
+    object_id, kernel_id, ordinal, end_ordinal, evidence,
+    lag(end_ordinal) OVER (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns) AS idle_ordinal
   FROM object_use
 ), used AS (
   SELECT
-    storage_id,
+    object_id,
     min(ordinal) AS first_use_ordinal,
     max(end_ordinal) AS last_use_ordinal,
     count(kernel_id) AS use_count,
@@ -62,7 +64,7 @@ WITH timed AS (
     min(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS evidence,
     max(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS other_evidence
   FROM timed
-  GROUP BY storage_id
+  GROUP BY object_id
 ), tensors AS (
   SELECT
     storage_id, count(*) AS tensor_count,
@@ -75,17 +77,18 @@ WITH timed AS (
   SELECT coalesce(max(ordinal) + 1, 0) AS ordinal FROM launch
 )
 SELECT
-  s.storage_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
+  s.storage_id, s.allocation_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
   coalesce(q.line || ' (grad)', m.born_at), s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
   s.free_ordinal, e.ordinal, coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
   coalesce(n.tensor_count, 0),
   coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false)
-FROM storage s
-LEFT JOIN used u ON u.storage_id = s.storage_id
+FROM memory_object s
+LEFT JOIN used u ON u.object_id = s.object_id
 LEFT JOIN tensors n ON n.storage_id = s.storage_id
 LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = n.tensor_id
-LEFT JOIN target_context m ON m.target = 'storage' AND m.object_id = s.storage_id
+LEFT JOIN target_context m
+  ON m.target = CASE WHEN s.storage_id IS NULL THEN 'outside any tensor' ELSE 'storage' END AND m.object_id = s.object_id
 LEFT JOIN op o ON o.op_id = s.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
 LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash

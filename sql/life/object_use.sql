@@ -1,9 +1,11 @@
--- One use of one storage: by a launch, or by a copy or a fill between launches.
+-- One use of one object, as in `memory_object`: by a launch, or by a copy or a fill between launches.
 --
 -- Of launches whose accesses are recorded, by what they accessed, or by what their tensor maps cover; of the others, by
--- the tensors of their op. Copies and fills belong to the storage that lies at their address at that time.
+-- the tensors of their op. Copies and fills belong to the object that lies at their address at that time.
 CREATE VIEW object_use (
-  -- The storage.
+  -- The object.
+  object_id,
+  -- The storage; null for an allocation of the driver.
   storage_id,
   -- The launch; null for copies and fills.
   kernel_id,
@@ -33,31 +35,34 @@ WITH known AS (
   WHERE recorded AND request_count IS NOT NULL AND coalesce(lost_request_count, 0) = 0
 ), accessed AS (
   SELECT
-    kernel_id, storage_id,
+    -- What lies in an allocation and in no storage of it is no object where the program has storages.
+    kernel_id, coalesce(storage_id, allocation_id) AS object_id, storage_id IS NULL AS is_allocation,
     bool_or(kind IN ('read', 'atomic', 'prefetch')) AS is_read,
     bool_or(kind IN ('write', 'atomic')) AS is_written,
     min(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS first_written,
     max(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS last_written,
     sum(CASE WHEN kind IN ('write', 'atomic') THEN unique_bytes ELSE 0 END) AS written_bytes
   FROM pc_tensor
-  WHERE storage_id IS NOT NULL
-  GROUP BY kernel_id, storage_id
+  WHERE storage_id IS NOT NULL OR allocation_id IS NOT NULL
+  GROUP BY kernel_id, coalesce(storage_id, allocation_id), storage_id IS NULL
 ), mapped AS (
-  SELECT DISTINCT kernel_id, storage_id FROM tensor_map_tensor WHERE storage_id IS NOT NULL
+  SELECT DISTINCT kernel_id, coalesce(storage_id, allocation_id) AS object_id, storage_id IS NULL AS is_allocation
+  FROM tensor_map_tensor
+  WHERE storage_id IS NOT NULL OR allocation_id IS NOT NULL
 ), launched AS (
   SELECT
-    kernel_id, storage_id, CAST(NULL AS BOOLEAN) AS is_read, CAST(NULL AS BOOLEAN) AS is_written,
+    kernel_id, object_id, is_allocation, CAST(NULL AS BOOLEAN) AS is_read, CAST(NULL AS BOOLEAN) AS is_written,
     'tensor maps' AS evidence,
     CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, CAST(NULL AS BIGINT UNSIGNED) AS written_bytes
   FROM mapped
   UNION ALL
   SELECT
-    kernel_id, storage_id, is_read, is_written, 'accesses',
+    kernel_id, object_id, is_allocation, is_read, is_written, 'accesses',
     CASE WHEN first_written = last_written THEN CAST(first_written AS BIGINT UNSIGNED) END,
     CAST(written_bytes AS BIGINT UNSIGNED)
   FROM accessed
   UNION ALL
-  SELECT DISTINCT l.kernel_id, t.storage_id, CAST(NULL AS BOOLEAN), CAST(NULL AS BOOLEAN), 'op',
+  SELECT DISTINCT l.kernel_id, t.storage_id, false, CAST(NULL AS BOOLEAN), CAST(NULL AS BOOLEAN), 'op',
     CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BIGINT UNSIGNED)
   FROM launch l
   LEFT ANTI JOIN known k ON k.kernel_id = l.kernel_id
@@ -65,7 +70,7 @@ WITH known AS (
   JOIN tensor t ON t.tensor_id = d.tensor_id
 ), used AS (
   SELECT
-    kernel_id, storage_id,
+    kernel_id, object_id, is_allocation,
     bool_or(is_read) AS is_read,
     bool_or(is_written) AS is_written,
     -- What is mapped and accessed too was read or written in more ways than were seen.
@@ -74,7 +79,7 @@ WITH known AS (
     max(tensor_id) AS tensor_id,
     max(written_bytes) AS written_bytes
   FROM launched
-  GROUP BY kernel_id, storage_id
+  GROUP BY kernel_id, object_id, is_allocation
 ), moved AS (
   SELECT run_id, source AS address, 'read' AS direction, 'copy' AS evidence, size_bytes, ordinal, begin_ns, op_id FROM memcpy
   UNION ALL
@@ -83,18 +88,19 @@ WITH known AS (
   SELECT run_id, address, 'write', 'fill', size_bytes, ordinal, begin_ns, op_id FROM memset
 )
 SELECT
-  u.storage_id, u.kernel_id, l.ordinal, l.ordinal + 1,
+  s.object_id, s.storage_id, u.kernel_id, l.ordinal, l.ordinal + 1,
   CASE WHEN u.is_unknown THEN 'unknown' WHEN u.is_read AND u.is_written THEN 'both' WHEN u.is_written THEN 'write'
     ELSE 'read' END,
   u.evidence, u.tensor_id, u.written_bytes, CAST(NULL AS BIGINT UNSIGNED) AS address,
   l.op_id, CAST(NULL AS BIGINT) AS called_ns
 FROM used u
 JOIN launch l ON l.kernel_id = u.kernel_id
+JOIN memory_object s ON s.object_id = u.object_id AND (s.storage_id IS NULL) = u.is_allocation
 UNION ALL
 SELECT
-  s.storage_id, CAST(NULL AS BIGINT UNSIGNED) AS kernel_id, m.ordinal, m.ordinal AS end_ordinal, m.direction, m.evidence,
-  CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, m.size_bytes,
+  s.object_id, s.storage_id, CAST(NULL AS BIGINT UNSIGNED) AS kernel_id, m.ordinal, m.ordinal AS end_ordinal,
+  m.direction, m.evidence, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, m.size_bytes,
   CASE WHEN m.direction = 'write' THEN m.address END, m.op_id, m.begin_ns
 FROM moved m
-JOIN storage s ON s.run_id = m.run_id AND m.address >= s.address AND m.address < s.address + s.size_bytes
+JOIN memory_object s ON s.run_id = m.run_id AND m.address >= s.address AND m.address < s.address + s.size_bytes
   AND m.begin_ns >= s.alloc_ns AND (s.free_ns IS NULL OR m.begin_ns < s.free_ns)

@@ -14,7 +14,9 @@ WITH width AS (
   )
   GROUP BY device_id, ordinal
 ), alive AS (
-  SELECT 'tensors' AS memory, device_id, CAST(ordinal AS BIGINT) AS ordinal, live_bytes, object_count FROM memory_in_use
+  SELECT 'tensors' AS memory, device_id, CAST(ordinal AS BIGINT) AS ordinal, live_bytes, object_count
+  FROM memory_in_use
+  WHERE (SELECT count(*) FROM storage) > 0
   UNION ALL
   SELECT
     'allocations', device_id, CAST(ordinal AS BIGINT),

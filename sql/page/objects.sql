@@ -1,23 +1,17 @@
 -- Lives of the largest objects
 -- From the first launch that can use an object to the first that cannot any more, and within it from its first use to its
 -- last. patterns: what its life shows, as in `life_pattern`. The others are one row. Where the program has a framework
--- that manages memory, these are its storages, else what the driver gave, of which no uses are known.
+-- that manages memory, these are its storages, else what the driver gave.
 WITH pattern AS (
-  SELECT storage_id, string_agg(DISTINCT pattern, ', ' ORDER BY pattern) AS patterns
+  SELECT coalesce(storage_id, allocation_id) AS object_id, string_agg(DISTINCT pattern, ', ' ORDER BY pattern) AS patterns
   FROM life_pattern
-  GROUP BY storage_id
+  GROUP BY coalesce(storage_id, allocation_id)
 ), object AS (
   SELECT
     l.object, l.type, l.born_at, l.device_id, l.size_bytes, l.alloc_ordinal, l.first_use_ordinal, l.last_use_ordinal,
     l.free_ordinal, l.use_count, l.is_live_at_peak, p.patterns
   FROM object_life l
-  LEFT JOIN pattern p ON p.storage_id = l.storage_id
-  UNION ALL
-  SELECT
-    'allocation ' || CAST(allocation_id % 1099511627776 AS VARCHAR), NULL, NULL, device_id, size_bytes, alloc_ordinal, NULL,
-    NULL, free_ordinal, NULL, NULL, NULL
-  FROM device_allocation
-  WHERE (SELECT count(*) FROM storage) = 0
+  LEFT JOIN pattern p ON p.object_id = coalesce(l.storage_id, l.allocation_id)
 ), placed AS (
   SELECT
     *, least($top + 1, row_number() OVER (ORDER BY size_bytes DESC, alloc_ordinal, object, device_id, free_ordinal)) AS place

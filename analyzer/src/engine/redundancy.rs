@@ -4,6 +4,8 @@
 //! and no request of the launch has stored to the byte since; atomics are stores. Lanes of one request load at once, so
 //! none of them makes another redundant.
 
+use std::ops::{Range, RangeInclusive};
+
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
@@ -17,26 +19,34 @@ use super::request::SECTOR_BYTES;
 
 /// Lane accesses that are kept of a launch; beyond, those of a sample of the sectors are.
 const MOST_ACCESSES: usize = 1 << 23;
-/// Pieces of accesses that are kept.
-const MOST_PIECES: usize = 1 << 25;
-/// Pieces that are worked on before others may run.
-const PIECES_AT_A_TIME: usize = 1 << 16;
-/// The largest piece of memory that is looked at as one.
-const LARGEST_PIECE: u64 = 16;
+/// Accesses, each once for every sector that it touches, that are kept.
+const MOST_TOUCHES: usize = 1 << 25;
+/// Those that are worked on before others may run.
+const TOUCHES_AT_A_TIME: usize = 1 << 16;
+/// First loads that are remembered of pieces that are done with, before they are forgotten.
+const MOST_DONE: usize = 1 << 12;
 /// Thread, warp, block, grid.
 const SCOPES: usize = 4;
 
-/// One lane's access.
+/// One warp request.
 #[derive(Clone, Copy, Debug)]
-struct Access {
+struct Request {
     sequence: u64,
-    address: u64,
     block: u64,
     instruction: u32,
     warp: u16,
-    lane: u8,
     bytes: u8,
     is_store: bool,
+    /// The positions of its lanes.
+    begin: u32,
+    end: u32,
+}
+
+/// One lane of a request.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    address: u64,
+    lane: u8,
 }
 
 /// One instruction, with all its loads, in the sample or not.
@@ -54,29 +64,74 @@ struct Seen {
     redundant: [u64; SCOPES],
 }
 
-/// Collects the accesses of a launch, then looks at them byte by byte, or in the largest pieces that never part.
+/// Collects the accesses of a launch, then looks at them sector by sector: byte by byte, or in the largest pieces of the
+/// sector that never part.
 pub(super) struct Redundancy {
     most_accesses: usize,
     kernel_id: u64,
-    /// By the numbers in accesses.
+    /// By the numbers in requests.
     instructions: Vec<Instruction>,
-    accesses: Vec<Access>,
+    requests: Vec<Request>,
+    lanes: Vec<Lane>,
     sampler: Sampler,
     running: Option<Pass>,
     ready: Ready<LoadRedundancy>,
 }
 
-/// The walk over the pieces of a launch's accesses.
+/// The walk over the sectors that a launch's requests touch.
 struct Pass {
-    /// A piece of memory and the position of an access that covers it, by piece, then in the order of requests.
-    pieces: Vec<(u64, u32)>,
+    /// By sector, then in the order of requests.
+    touches: Vec<Touch>,
     next: usize,
-    /// Of each access, one bit a scope where a piece of it was not loaded before.
+    /// Of each lane, one bit a scope where a piece of what it accesses was not loaded before.
     fresh: Vec<u8>,
-    /// Of the piece at hand, since the last store to it: the first request that loaded it in each scope.
-    loaded: HashMap<(u64, u32), u64>,
-    in_grid: Option<u64>,
+    sector: Sector,
+    loaded: Loaded,
 }
+
+/// Lanes of one request that follow each other and touch one sector.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    sector: u64,
+    request: u32,
+    begin: u32,
+    end: u32,
+}
+
+/// The sector at hand.
+#[derive(Default)]
+struct Sector {
+    number: u64,
+    /// The largest piece of it that every lane covers wholly or not at all.
+    piece_bytes: u64,
+    pieces: [Piece; SECTOR_BYTES as usize],
+    /// The lives of pieces that have begun.
+    begun: u64,
+}
+
+/// A piece of the sector.
+#[derive(Clone, Copy, Default)]
+struct Piece {
+    /// The life that it leads since the last store to it: no two lives have one number.
+    life: u64,
+    /// The first load of its life.
+    first: Option<Load>,
+    /// Whether others have followed that are not the same thread's: most pieces are loaded by one thread, and need not be
+    /// looked up.
+    is_shared: bool,
+}
+
+/// Who loads, and in which request.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    sequence: u64,
+    block: u64,
+    warp: u16,
+    lane: u8,
+}
+
+/// The first request that loaded a piece, by the piece's life, the block, and who that was in each scope.
+type Loaded = HashMap<(u64, u64, u32), u64>;
 
 impl Redundancy {
     pub(super) fn new() -> Self {
@@ -89,7 +144,8 @@ impl Redundancy {
             most_accesses,
             kernel_id: 0,
             instructions: Vec::new(),
-            accesses: Vec::new(),
+            requests: Vec::new(),
+            lanes: Vec::new(),
             sampler: Sampler::default(),
             running: None,
             ready: Ready::default(),
@@ -107,46 +163,59 @@ impl Redundancy {
         &mut self.instructions[last]
     }
 
+    /// Keeps half of the sectors.
     fn halve(&mut self) {
         self.sampler.halve();
         let sampler = self.sampler;
-        self.accesses.retain(|access| sampler.keeps(access.address / SECTOR_BYTES));
-    }
-
-    /// The largest piece of memory that every access covers wholly or not at all.
-    fn piece_bytes(&self) -> u64 {
-        let bits = self
-            .accesses
-            .iter()
-            .fold(LARGEST_PIECE, |bits, access| bits | access.address | u64::from(access.bytes));
-        1 << bits.trailing_zeros()
+        let mut kept = Vec::with_capacity(self.lanes.len() / 2);
+        for request in &mut self.requests {
+            let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
+            request.begin = position(kept.len());
+            kept.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
+            request.end = position(kept.len());
+        }
+        self.requests.retain(|request| !request.lanes().is_empty());
+        self.lanes = kept;
     }
 
     fn start(&mut self) -> Pass {
-        let size = self.piece_bytes();
-        let count = |access: &Access| u64::from(access.bytes) / size;
-        while self.accesses.iter().map(count).sum::<u64>() > MOST_PIECES as u64 {
+        self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
+        let mut touches = self.touches();
+        while touches.len() > MOST_TOUCHES {
             self.halve();
+            touches = self.touches();
         }
-        self.accesses
-            .sort_unstable_by_key(|access| (access.sequence, access.block, access.warp, access.lane));
-        let mut pieces = Vec::new();
-        for (access, place) in self.accesses.iter().zip(0..) {
-            let first = access.address / size;
-            pieces.extend((first..first.saturating_add(count(access))).map(|piece| (piece, place)));
+        touches.sort_unstable_by_key(|touch| (touch.sector, touch.request, touch.begin));
+        let fresh = vec![0; self.lanes.len()];
+        Pass { touches, next: 0, fresh, sector: Sector::default(), loaded: Loaded::new() }
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        let mut touches: Vec<Touch> = Vec::new();
+        for (request, number) in self.requests.iter().zip(0..) {
+            let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
+            for (lane, place) in lanes.iter().zip(request.begin..) {
+                for sector in lane.sectors(request) {
+                    let next = Touch { sector, request: number, begin: place, end: place + 1 };
+                    match touches.last_mut() {
+                        Some(last) if last.precedes(next) => last.end = next.end,
+                        _ => touches.push(next),
+                    }
+                }
+            }
         }
-        pieces.sort_unstable();
-        let fresh = vec![0; self.accesses.len()];
-        Pass { pieces, next: 0, fresh, loaded: HashMap::new(), in_grid: None }
+        touches
     }
 
     fn push(&mut self, pass: &Pass) {
         let mut seen = vec![Seen::default(); self.instructions.len()];
-        for (access, fresh) in self.accesses.iter().zip(&pass.fresh).filter(|(access, _)| !access.is_store) {
-            let Some(seen) = seen.get_mut(access.instruction as usize) else { continue };
-            seen.loads += 1;
-            for (scope, count) in seen.redundant.iter_mut().enumerate() {
-                *count += u64::from(fresh >> scope & 1 == 0);
+        for request in self.requests.iter().filter(|request| !request.is_store) {
+            let Some(seen) = seen.get_mut(request.instruction as usize) else { continue };
+            for fresh in pass.fresh.get(request.lanes()).unwrap_or_default() {
+                seen.loads += 1;
+                for (scope, count) in seen.redundant.iter_mut().enumerate() {
+                    *count += u64::from(fresh >> scope & 1 == 0);
+                }
             }
         }
         for (instruction, seen) in self.instructions.iter().zip(seen).filter(|(one, _)| one.loads > 0) {
@@ -172,53 +241,152 @@ impl Redundancy {
     }
 }
 
+/// The position of a lane: no more are kept than have one.
+fn position(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl Request {
+    fn lanes(&self) -> Range<usize> {
+        self.begin as usize..self.end as usize
+    }
+}
+
+impl Lane {
+    /// The sectors that it touches.
+    fn sectors(self, request: &Request) -> RangeInclusive<u64> {
+        let last = self.address.saturating_add(u64::from(request.bytes).saturating_sub(1));
+        self.address / SECTOR_BYTES..=last / SECTOR_BYTES
+    }
+
+    /// The bytes of a sector that it covers, counted from the sector's begin.
+    fn within(self, request: &Request, sector: u64) -> Range<u64> {
+        let first = sector * SECTOR_BYTES;
+        let end = self.address.saturating_add(u64::from(request.bytes)).saturating_sub(first);
+        self.address.saturating_sub(first)..end.min(SECTOR_BYTES)
+    }
+}
+
+impl Touch {
+    fn lanes(self) -> Range<usize> {
+        self.begin as usize..self.end as usize
+    }
+
+    /// Whether another is of the same sector and request, and follows.
+    fn precedes(self, next: Self) -> bool {
+        (self.sector, self.request, self.end) == (next.sector, next.request, next.begin)
+    }
+}
+
 impl Pass {
-    /// Walks on for a while; whether pieces are left.
-    fn walk(&mut self, accesses: &[Access]) -> bool {
-        for _ in 0..PIECES_AT_A_TIME {
-            let Some(&(piece, place)) = self.pieces.get(self.next) else { return false };
-            if self
-                .next
-                .checked_sub(1)
-                .and_then(|before| self.pieces.get(before))
-                .is_none_or(|b| b.0 != piece)
-            {
-                self.forget();
+    /// Walks on for a while; whether something is left.
+    fn walk(&mut self, requests: &[Request], lanes: &[Lane]) -> bool {
+        for _ in 0..TOUCHES_AT_A_TIME {
+            let Some(&touch) = self.touches.get(self.next) else { return false };
+            if self.next == 0 || touch.sector != self.sector.number {
+                self.enter(touch.sector, requests, lanes);
             }
             self.next += 1;
-            let Some(access) = accesses.get(place as usize) else { continue };
-            if access.is_store {
-                self.forget();
-            } else {
-                let fresh = self.load(access);
-                if let Some(known) = self.fresh.get_mut(place as usize) {
-                    *known |= fresh;
-                }
+            let Some(request) = requests.get(touch.request as usize) else { continue };
+            let touching = lanes.get(touch.lanes()).unwrap_or_default();
+            let fresh = self.fresh.get_mut(touch.lanes()).unwrap_or_default();
+            for (lane, fresh) in touching.iter().zip(fresh) {
+                *fresh |= self.sector.access(request, *lane, &mut self.loaded);
             }
         }
         true
     }
 
-    fn forget(&mut self) {
-        if self.loaded.capacity() > 1 << 12 {
-            self.loaded = HashMap::new();
+    fn enter(&mut self, sector: u64, requests: &[Request], lanes: &[Lane]) {
+        let rest = self.touches.get(self.next..).unwrap_or_default().iter();
+        let bounds = rest.take_while(|touch| touch.sector == sector).flat_map(|touch| {
+            let request = requests.get(touch.request as usize);
+            let lanes = lanes.get(touch.lanes()).unwrap_or_default();
+            lanes.iter().filter_map(move |lane| Some(lane.within(request?, sector)))
+        });
+        self.sector.enter(sector, bounds);
+        if self.loaded.len() > MOST_DONE {
+            self.loaded = Loaded::with_capacity(2 * MOST_DONE);
         }
-        self.loaded.clear();
-        self.in_grid = None;
+    }
+}
+
+impl Sector {
+    /// Goes on to a sector, of which these bytes are covered.
+    fn enter(&mut self, number: u64, bounds: impl Iterator<Item = Range<u64>>) {
+        self.number = number;
+        let bits = bounds.fold(SECTOR_BYTES, |bits, bytes| bits | bytes.start | bytes.end);
+        self.piece_bytes = 1 << bits.trailing_zeros();
+        let count = usize::try_from(SECTOR_BYTES / self.piece_bytes).unwrap_or(0);
+        (0..count).for_each(|piece| self.begin(piece));
     }
 
-    /// Loads the piece at hand; one bit for each scope that had not loaded it before.
-    fn load(&mut self, access: &Access) -> u8 {
-        let Access { sequence, block, .. } = *access;
-        let warp = 1 + u32::from(access.warp);
-        let thread = warp << 5 | u32::from(access.lane) | 1 << 31;
+    /// What was loaded of a piece is of no use any more.
+    fn begin(&mut self, piece: usize) {
+        self.begun += 1;
+        self.pieces[piece] = Piece { life: self.begun, first: None, is_shared: false };
+    }
+
+    /// Meets the next lane; of a load, one bit for each scope that had not loaded a piece of it before.
+    fn access(&mut self, request: &Request, lane: Lane, loaded: &mut Loaded) -> u8 {
+        let &Request { sequence, block, warp, .. } = request;
+        let load = Load { sequence, block, warp, lane: lane.lane };
         let mut fresh = 0;
-        for (scope, key) in [thread, warp, 0].into_iter().enumerate() {
-            let first = *self.loaded.entry((block, key)).or_insert(sequence);
-            fresh |= u8::from(first >= sequence) << scope;
+        for piece in self.covered(lane.within(request, self.number)) {
+            if request.is_store {
+                self.begin(piece);
+            } else {
+                fresh |= self.pieces[piece].load(load, loaded);
+            }
         }
-        let first = *self.in_grid.get_or_insert(sequence);
-        fresh | u8::from(first >= sequence) << 3
+        fresh
+    }
+
+    /// The pieces that bytes of it cover.
+    fn covered(&self, bytes: Range<u64>) -> Range<usize> {
+        // No more than a sector has bytes.
+        let piece = |byte: u64| usize::try_from(byte / self.piece_bytes).unwrap_or(0);
+        piece(bytes.start)..piece(bytes.end)
+    }
+}
+
+impl Piece {
+    /// Loads it; one bit for each scope that had not loaded it before in this life.
+    fn load(&mut self, load: Load, loaded: &mut Loaded) -> u8 {
+        let Some(first) = self.first else {
+            self.first = Some(load);
+            return (1 << SCOPES) - 1;
+        };
+        if first.thread() == load.thread() && first.sequence < load.sequence {
+            return 0;
+        }
+        if !self.is_shared {
+            self.is_shared = true;
+            first.enter(self.life, loaded);
+        }
+        let is_first = first.sequence >= load.sequence;
+        load.enter(self.life, loaded) | u8::from(is_first) << (SCOPES - 1)
+    }
+}
+
+impl Load {
+    fn thread(self) -> (u64, u16, u8) {
+        (self.block, self.warp, self.lane)
+    }
+
+    /// Notes it for its thread, warp and block; one bit for each that had not loaded the piece in an earlier request.
+    fn enter(self, life: u64, loaded: &mut Loaded) -> u8 {
+        let warp = 1 + u32::from(self.warp);
+        let thread = warp << 5 | u32::from(self.lane) | 1 << 31;
+        let mut fresh = 0;
+        for (scope, who) in [thread, warp, 0].into_iter().enumerate() {
+            if *loaded.entry((life, self.block, who)).or_insert(self.sequence) < self.sequence {
+                // Those around it have loaded it too.
+                break;
+            }
+            fresh |= 1 << scope;
+        }
+        fresh
     }
 }
 
@@ -246,18 +414,22 @@ impl Analysis for Redundancy {
                 instruction.load_bytes += lanes * request.access_bytes;
             }
             let sampler = self.sampler;
+            let begin = position(self.lanes.len());
             let kept = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
-            self.accesses.extend(kept.map(|(lane, address)| Access {
+            self.lanes.extend(
+                kept.map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
+            );
+            self.requests.push(Request {
                 sequence: places.sequence[row],
-                address,
                 block: places.block[row],
-                instruction: u32::try_from(self.instructions.len() - 1).unwrap_or(u32::MAX),
+                instruction: position(self.instructions.len() - 1),
                 warp: places.warp[row],
-                lane: u8::try_from(lane).unwrap_or(u8::MAX),
                 bytes: u8::try_from(request.access_bytes).unwrap_or(u8::MAX),
                 is_store,
-            }));
-            while self.accesses.len() > self.most_accesses {
+                begin,
+                end: position(self.lanes.len()),
+            });
+            while self.lanes.len() > self.most_accesses {
                 self.halve();
             }
         }
@@ -270,11 +442,12 @@ impl Analysis for Redundancy {
 
     fn work(&mut self) -> bool {
         let Some(mut pass) = self.running.take() else { return false };
-        if pass.walk(&self.accesses) {
+        if pass.walk(&self.requests, &self.lanes) {
             self.running = Some(pass);
         } else {
             self.push(&pass);
-            self.accesses.clear();
+            self.requests.clear();
+            self.lanes.clear();
             self.instructions.clear();
             self.sampler = Sampler::default();
         }

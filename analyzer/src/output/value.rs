@@ -59,9 +59,10 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
     match array.data_type() {
         data_type if data_type.is_floating() || look == Look::Report && is_decimal(data_type) => {
             let array = cast(array, &DataType::Float64)?;
-            let render = |value| match look {
-                Look::Exact => number::exact(value),
-                Look::Report => quantity.measured(value),
+            // A zero's sign says only in which order things were added up: to add zero takes it away.
+            let render = |value: f64| match look {
+                Look::Exact => number::exact(value + 0.0),
+                Look::Report => quantity.measured(value + 0.0),
             };
             Ok(array.as_primitive::<Float64Type>().iter().map(|value| text(value, look, render)).collect())
         }
@@ -192,6 +193,7 @@ mod tests {
             &["1234567", "NULL"],
         );
         check("x", Arc::new(Float64Array::from(vec![0.1 + 0.2])), Look::Exact, &["0.3"]);
+        check("x", Arc::new(Float64Array::from(vec![-0.0])), Look::Exact, &["0"]);
     }
 
     #[test]

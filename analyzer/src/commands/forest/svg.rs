@@ -272,7 +272,8 @@ fn symbols(svg: &mut String, y: f64) {
 
 /// What is shown, and what is not, as parts of all samples.
 fn shares(picture: &Picture) -> String {
-    let shown: f64 = picture.nodes.iter().map(|node| node.samples).sum();
+    // The sum of nothing is a negative zero.
+    let shown = 0.0 + picture.nodes.iter().map(|node| node.samples).sum::<f64>();
     let (tensors, hidden) =
         picture.hidden_views.iter().fold(picture.hidden, |sum, views| (sum.0 + views.0, sum.1 + views.1));
     let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();

@@ -1,0 +1,65 @@
+-- What one kernel, launched at one line by one op, waits for because lanes of its warps meet in the banks of shared
+-- memory: bank_conflict.
+--
+-- By `bank_conflict`: an instruction whose requests take twice as many wavefronts as they must, or more. A fix saves at
+-- most the part of wavefronts that is beyond the fewest, of the samples that wait for the instruction (the time waited is
+-- taken to grow with wavefronts). Writes make nobody wait for a result: conflicts of theirs cost, and show here only by
+-- the loads behind them.
+CREATE VIEW finding_bank_conflict (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  line,
+  -- The innermost op around the launches.
+  op,
+  -- No tensor: null.
+  tensor_id,
+  -- Samples that it costs.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH conflicting AS (
+  SELECT
+    kernel_id, function_id, pc, CAST(sum(wavefronts) AS DOUBLE) AS wavefronts, CAST(sum(passes) AS DOUBLE) AS passes
+  FROM bank_conflict
+  GROUP BY kernel_id, function_id, pc
+  HAVING sum(wavefronts) >= 2 * sum(passes)
+), waited AS (
+  SELECT kernel_id, kernel_function_id, function_id, pc, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns
+  FROM access_cost
+  WHERE memory_space = 'shared'
+  GROUP BY kernel_id, kernel_function_id, function_id, pc
+), summed AS (
+  SELECT
+    w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
+    sum(w.samples) AS samples, sum(w.samples * (1 - c.passes / c.wavefronts)) AS saving_samples,
+    sum(w.estimated_ns) AS estimated_ns, sum(c.wavefronts) / sum(c.passes) AS degree
+  FROM waited w
+  JOIN conflicting c ON c.kernel_id = w.kernel_id AND c.function_id = w.function_id AND c.pc = w.pc
+  JOIN launch_context l ON l.kernel_id = w.kernel_id
+  GROUP BY w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line)
+)
+SELECT
+  'bank_conflict', 'shared memory in ' || n.short_kernel,
+  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory whose banks its lanes meet in: '
+    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts where one would do.',
+  'Let the lanes of a warp access different banks: pad the rows of the tile by a word, or swizzle its columns.',
+  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
+    || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '
+    || CAST(s.kernel_function_id AS VARCHAR) || ' AND b.degree >= 2 ORDER BY b.conflicts DESC'
+FROM summed s
+LEFT JOIN kernel_name n ON n.function_id = s.kernel_function_id

@@ -1,0 +1,74 @@
+-- What one kernel, launched at one line by one op, waits for though it has loaded it before: redundant_load, of one
+-- tensor (equal tensors are one), or one allocation outside tensors.
+--
+-- By `redundant_load`: the narrowest of thread, warp and block that has loaded half or more of what an instruction loads,
+-- with no store to it since. What other blocks have loaded is no fault: there is no nearer place to keep it. A fix saves
+-- at most the redundant part of the samples that wait for the instruction: less, where its loads already hit L1.
+CREATE VIEW finding_redundant_load (
+  -- The kind: a word.
+  finding,
+  -- What it is about.
+  subject,
+  -- What is inefficient, and where.
+  sentence,
+  -- What to change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  line,
+  -- The innermost op around the launches.
+  op,
+  -- The tensor; of equal ones, the one that cost most.
+  tensor_id,
+  -- Samples that it costs.
+  samples,
+  -- Samples that a fix saves at most.
+  saving_samples,
+  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  estimated_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH again AS (
+  SELECT
+    kernel_id, function_id, pc,
+    first_value(scope ORDER BY place) AS scope, first_value(redundant_share ORDER BY place) AS redundant_share
+  FROM (
+    SELECT *, CASE scope WHEN 'thread' THEN 1 WHEN 'warp' THEN 2 ELSE 3 END AS place
+    FROM redundant_load
+    WHERE scope <> 'grid' AND redundant_share >= 0.5
+  )
+  GROUP BY kernel_id, function_id, pc
+), summed AS (
+  SELECT
+    a.kernel_function_id, g.scope, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, c.name, c.type,
+    first_value(a.object_id ORDER BY a.samples DESC, a.object_id) AS object_id,
+    first_value(a.tensor_id ORDER BY a.samples DESC, a.object_id) AS tensor_id,
+    sum(a.samples) AS samples, sum(a.samples * g.redundant_share) AS saving_samples,
+    sum(a.estimated_ns) AS estimated_ns
+  FROM access_cost a
+  JOIN again g ON g.kernel_id = a.kernel_id AND g.function_id = a.function_id AND g.pc = a.pc
+  JOIN launch_context l ON l.kernel_id = a.kernel_id
+  LEFT JOIN target_context c ON c.target = a.target AND c.object_id = a.object_id
+  WHERE a.memory_kind = 'read' AND a.object_id IS NOT NULL AND (a.memory_space IS DISTINCT FROM 'shared')
+  GROUP BY a.kernel_function_id, g.scope, l.op, coalesce(l.forward_line || ' (grad)', l.line), c.name, c.type
+)
+SELECT
+  'redundant_load', coalesce(s.name, 'global memory') || ' in ' || n.short_kernel,
+  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for '
+    || coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'global memory') || ', of which the same '
+    || s.scope || ' has loaded ' || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR)
+    || ' % before.',
+  CASE s.scope
+    WHEN 'thread' THEN 'Keep it in a register: load it before the loop, and let the compiler know that nothing writes it '
+      || '(const, __restrict__).'
+    WHEN 'warp' THEN 'Let one lane load it and hand it on (__shfl_sync), or keep it in shared memory.'
+    ELSE 'Load it into shared memory once for the block.'
+  END,
+  n.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  'SELECT r.* FROM redundant_load r JOIN launch l ON l.kernel_id = r.kernel_id WHERE l.function_id = '
+    || CAST(s.kernel_function_id AS VARCHAR) || ' AND r.scope = ''' || s.scope
+    || ''' AND r.redundant_share >= 0.5 ORDER BY r.redundant_loads DESC'
+FROM summed s
+LEFT JOIN kernel_name n ON n.function_id = s.kernel_function_id
