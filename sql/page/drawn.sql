@@ -1,17 +1,25 @@
 -- Tensors whose accesses are drawn
--- Those that warps waited for most. Equal tensors are one: of them, the one that was waited for most is drawn.
-WITH alike AS (
+-- Those that warps waited for most, then those that were accessed most. Equal tensors are one: of them, the one that was
+-- waited for most is drawn. accesses: by lanes, in the launches whose accesses were recorded.
+WITH cost AS (
+  SELECT object_id, samples FROM object_cost WHERE target = 'tensor'
+), touched AS (
+  SELECT tensor_id, sum(lane_count) AS accesses FROM pc_tensor WHERE target = 'tensor' GROUP BY tensor_id
+), alike AS (
   SELECT
-    object, type, op, born_at,
-    first_value(object_id ORDER BY samples DESC, object_id) AS tensor_id,
-    max(samples) AS samples,
+    n.name, n.type, n.op, n.born_at,
+    first_value(n.object_id ORDER BY coalesce(c.samples, 0.0) DESC, coalesce(t.accesses, 0) DESC, n.object_id)
+      AS tensor_id,
     count(*) AS equal_tensors,
-    sum(samples) AS equal_samples
-  FROM object_cost
-  WHERE target = 'tensor'
-  GROUP BY object, type, op, born_at
+    sum(coalesce(c.samples, 0.0)) AS samples,
+    sum(coalesce(t.accesses, 0)) AS accesses
+  FROM target_context n
+  LEFT JOIN cost c ON c.object_id = n.object_id
+  LEFT JOIN touched t ON t.tensor_id = n.object_id
+  WHERE n.target = 'tensor' AND (c.object_id IS NOT NULL OR t.tensor_id IS NOT NULL)
+  GROUP BY n.name, n.type, n.op, n.born_at
 )
-SELECT tensor_id, object AS tensor, type, op, born_at, samples, equal_tensors, equal_samples
+SELECT tensor_id AS drawn_tensor_id, name AS tensor, type, op, born_at, equal_tensors, samples, accesses
 FROM alike
-ORDER BY equal_samples DESC, tensor_id
+ORDER BY samples DESC, accesses DESC, drawn_tensor_id
 LIMIT $top

@@ -51,9 +51,8 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
             assert_eq!(ran.code, Some(0), "{id}: {query}\n{}", ran.stderr);
             rows.push(ran.stdout.lines().count());
         }
-        // Tables in the order of their queries; code has none of its own, the forest makes one of several, and that of
-        // accesses sums cells up.
-        if !["code", "forest", "accesses"].contains(&id) {
+        // Tables in the order of their queries; code has none of its own, and the forest makes one of several.
+        if !["code", "forest"].contains(&id) {
             let shown: Vec<usize> =
                 between(section, "<tbody>", "</tbody>").map(|body| body.matches("<tr").count()).collect();
             assert!(
@@ -108,8 +107,7 @@ fn nothing_that_a_capture_holds_becomes_markup() {
         assert!(!page.contains(wrong), "{wrong:?}");
     }
     assert!(page.contains("&lt;img src=x onerror=alert(2)&gt;"));
-    let data = between(&page, "id=\"data\"", "</script>").next().unwrap().split_once('>').unwrap().1;
-    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let data = data(&page);
     let names = data["paths"].as_array().unwrap().iter().map(|node| node[2].as_str().unwrap());
     assert!(names.into_iter().any(|name| name.contains("</script><script>")));
 }
@@ -120,8 +118,7 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
     many::write(&place.path("many.stallmap"), 10_000, str::to_owned).unwrap();
     let page = page(&place, "many.stallmap");
     check_whole(&page);
-    let data = between(&page, "id=\"data\"", "</script>").next().unwrap().split_once('>').unwrap().1;
-    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let data = data(&page);
     let nodes = data["paths"].as_array().unwrap();
     assert!(nodes.len() <= 4_000, "{}", nodes.len());
     let samples = |node: &serde_json::Value| node[3][0].as_f64().unwrap();
@@ -144,4 +141,42 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
 fn a_page_that_cannot_be_written_is_an_error() {
     let ran = Place::new().run(&["report", "tiny.stallmap", "--html", "missing/page.html"]);
     ran.expect_error(5);
+}
+
+/// What the page's script draws from.
+fn data(page: &str) -> serde_json::Value {
+    let data = between(page, "id=\"data\"", "</script>").next().unwrap().split_once('>').unwrap().1;
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn what_was_accessed_is_drawn_where_nothing_was_sampled() {
+    let place = Place::new();
+    let packed = place.run(&["pack", "tiny.stallmap", "unsampled.stallmap", "--without", "samples"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let data = data(&page(&place, "unsampled.stallmap"));
+    let kinds = data["heat"]["tensors"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.flat_map(|tensor| tensor["kinds"].as_array().unwrap()).collect();
+    assert!(!kinds.is_empty());
+    for kind in kinds {
+        // Runs of equal values: value and length by turns.
+        let sum = |layer: usize| -> f64 {
+            let runs: Vec<f64> =
+                kind["layers"][layer].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
+            runs.chunks(2).map(|run| run[0] * run[1]).sum()
+        };
+        assert!(sum(0) > 0.0, "{kind}");
+        assert!(sum(4).abs() < f64::EPSILON, "blamed samples: {kind}");
+        assert!(kind["share"].as_f64().unwrap() > 0.0, "{kind}");
+    }
+}
+
+#[test]
+fn a_page_without_tensors_says_why_nothing_is_drawn() {
+    let place = Place::new();
+    many::write(&place.path("bare.stallmap"), 20, str::to_owned).unwrap();
+    let page = page(&place, "bare.stallmap");
+    let (_, section) = *sections(&page).iter().find(|(id, _)| *id == "accesses").unwrap();
+    assert!(section.contains("`launch_cell`") && section.contains("FROM target_context"), "{section}");
+    assert!(!section.contains("<table"), "{section}");
 }

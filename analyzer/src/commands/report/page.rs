@@ -55,7 +55,7 @@ pub(super) async fn page(args: &Report, session: &Session, program: String) -> O
 async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask("page", "stalls", &[("$top", STALL_BARS)]).await?;
-    let kernels = asker.ask("page", "kernels", &top).await?;
+    let kernels = asker.ask("report", "kernels", &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
     let mut anchors = stalls::anchors(&stalls)?;
     anchors.extend(parts.iter().map(|(function, _)| stalls::code_anchor(*function)));

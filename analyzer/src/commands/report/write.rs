@@ -12,6 +12,9 @@ use crate::output::table::{Canvas, Table};
 use crate::output::value::Look;
 use crate::output::{self, written};
 
+/// Columns that programs and the page tell rows by; people have names.
+const IDENTITIES: &[&str] = &["function_id"];
+
 /// Writes the report for people.
 pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
     let canvas = output::page();
@@ -20,7 +23,7 @@ pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: 
             written(writeln!(out))?;
         }
         written(heading(out, canvas, subject, answer))?;
-        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?.without(IDENTITIES);
         let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;

@@ -139,7 +139,7 @@ impl Page<'_> {
 
     fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         self.heading(html, "Hottest places");
-        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest places\"><table>\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest places\"><table aria-label=\"Hottest places\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
             let share = self.listing.share(group.samples);
             html.markup("<tr><td><svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share);

@@ -61,10 +61,14 @@ function heat(holder, { layers, tensors }) {
     const size = Math.max(1, Math.floor((SIDE * 2) / Math.max(tensor.rows, tensor.columns)));
     canvas.width = tensor.columns * size;
     canvas.height = tensor.rows * size;
+    pane.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--rest");
+    pane.fillRect(0, 0, canvas.width, canvas.height);
     cells.forEach((value, place) => {
+      const box = [(place % tensor.columns) * size, Math.floor(place / tensor.columns) * size, size, size];
+      if (isBeyond(place)) pane.clearRect(...box);
       if (!touches[place]) return;
       pane.fillStyle = steps[isFlat ? 64 : Math.round((value / high) * 128)];
-      pane.fillRect((place % tensor.columns) * size, Math.floor(place / tensor.columns) * size, size, size);
+      pane.fillRect(...box);
     });
     if (document.activeElement === canvas || holder.matches(":hover")) {
       // Seen on every colour: dark around light.
@@ -86,10 +90,42 @@ function heat(holder, { layers, tensors }) {
     most.textContent = isFlat ? `${measured(high)} ${name} in every accessed cell` : `${measured(high)} ${name}`;
   }
 
-  /** The indices that a row or column of cells holds. */
+  /** The first and the last index that a row or column of cells holds. */
   function range(place, count, extent) {
-    const [from, to] = [Math.ceil((place * extent) / count), Math.ceil(((place + 1) * extent) / count) - 1];
-    return to > from ? `${from.toLocaleString("en-US")} to ${to.toLocaleString("en-US")}` : from.toLocaleString("en-US");
+    return [Math.ceil((place * extent) / count), Math.ceil(((place + 1) * extent) / count) - 1];
+  }
+
+  function between([first, last]) {
+    const [from, to] = [first, last].map((index) => index.toLocaleString("en-US"));
+    return last > first ? `${from} to ${to}` : from;
+  }
+
+  /** The rows and columns of elements that a cell holds. */
+  function ranges(place) {
+    const [row, column] = [Math.floor(place / tensor.columns), place % tensor.columns];
+    return [range(row, tensor.rows, tensor.rowExtent ?? 1), range(column, tensor.columns, tensor.columnExtent ?? 1)];
+  }
+
+  /** Whether a cell lies behind the last element of a dimension that is written line after line. */
+  function isBeyond(place) {
+    if (tensor.foldedExtent === null) return false;
+    const [[line], [first]] = ranges(place);
+    return line * tensor.columnExtent + first >= tensor.foldedExtent;
+  }
+
+  /** Where a cell is, by the indices of its elements. */
+  function where(place) {
+    const [rows, columns] = ranges(place);
+    const [extent, length] = [tensor.foldedExtent, tensor.columnExtent];
+    if (extent === null) return `row ${between(rows)}, column ${between(columns)}`;
+    const first = rows[0] * length + columns[0];
+    if (isBeyond(place)) return "behind the last element";
+    // The last line may end before these columns begin.
+    const line = rows[1] * length + columns[0] < extent ? rows[1] : rows[1] - 1;
+    const last = Math.min(extent - 1, line * length + columns[1]);
+    const runs = line - rows[0] + 1;
+    const words = `element ${between([first, last])}`;
+    return runs > 1 ? `${words}, ${columns[1] - columns[0] + 1} in each of ${runs} lines of ${length.toLocaleString("en-US")}` : words;
   }
 
   /** What a direction is. */
@@ -98,20 +134,25 @@ function heat(holder, { layers, tensors }) {
     return dimension === null ? `${otherwise}, ${count}` : `dimension ${dimension}, ${count}`;
   }
 
+  /** What columns and rows are. */
+  function axes() {
+    const { columnDimension, columnExtent, rowDimension, rowExtent, rows, foldedExtent } = tensor;
+    if (foldedExtent === null || rows === 1) return [axis(columnDimension, columnExtent, "columns"), axis(rowDimension, rowExtent, "lines")];
+    return [axis(null, columnExtent, "elements of a line"), `${axis(columnDimension, foldedExtent)}, in lines`];
+  }
+
   function describe() {
-    const [row, column] = [Math.floor(at / tensor.columns), at % tensor.columns];
-    const where = `row ${range(row, tensor.rows, tensor.rowExtent ?? 1)}, column ${range(column, tensor.columns, tensor.columnExtent ?? 1)}: `;
     const values = layers.map((name, index) => `${measured(unfolded(part.layers[index])[at] ?? 0)} ${name}`);
-    about.textContent = where + (touches[at] ? values.join(", ") : "not accessed");
-    const accessed = touches.filter((value) => value > 0).length;
-    const words = [`${percent(accessed / touches.length)} of cells accessed`];
+    const what = touches[at] ? values.join(", ") : "not accessed";
+    about.textContent = isBeyond(at) ? where(at) : `${where(at)}: ${what}`;
+    const words = part.share === null ? [] : [`${percent(part.share)} of cells accessed`];
     const holes = part.holes[0];
     words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples blamed on them` : "no accesses between its elements (holes)");
     if (part.rate !== null && part.rate < 1) words.push(`blocks estimated from ${percent(part.rate)} of them`);
     if (tensor.born) words.push(`born at ${plain(tensor.born)}`);
     facts.textContent = words.join(" · ");
-    above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axis(tensor.columnDimension, tensor.columnExtent, "columns")} →` }));
-    beside.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axis(tensor.rowDimension, tensor.rowExtent, "lines")} →` }));
+    above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[0]} →` }));
+    beside.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));
     canvas.ariaLabel = `${plain(tensor.name)}, ${plain(part.kind)}, ${layers[Number(layer.value)]}: ${facts.textContent}; arrow keys read cells`;
   }
 
@@ -135,7 +176,7 @@ function heat(holder, { layers, tensors }) {
     go(at + steps[event.key]);
   });
   for (const name of ["focus", "blur", "pointerleave"]) canvas.addEventListener(name, () => draw());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", draw);
   const label = (text, select) => element("label", {}, text, select);
   const tools = element("div", { className: "tools" }, label("tensor", which), label("access", kind), label("colour", layer));
   holder.append(tools, scale, element("div", { className: "map" }, above, beside, canvas), about, facts);

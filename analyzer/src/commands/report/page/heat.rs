@@ -1,13 +1,14 @@
-//! Heat maps of the costliest tensors: where they were accessed, drawn by the page's script.
+//! Heat maps of the costliest tensors, else of those accessed most: where they were accessed, drawn by the page's script.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ask::{Asker, read};
 use super::block::Block;
+use super::table::{Anchors, Layout, table};
+use crate::commands::answer::Answer;
 use crate::exit::Outcome;
 use crate::output::html::Html;
-use crate::output::number::{grouped, measured, percent};
 
 /// Cells along a picture at most, as `tensor_cell` promises.
 const MOST_CELLS: u64 = 64;
@@ -15,12 +16,22 @@ const MOST_CELLS: u64 = 64;
 /// A tensor that is drawn.
 #[derive(Clone, Debug, Deserialize)]
 struct Drawn {
+    #[serde(rename = "drawn_tensor_id")]
     tensor_id: u64,
-    tensor: Option<String>,
+    #[serde(rename = "tensor")]
+    name: Option<String>,
     r#type: Option<String>,
     born_at: Option<String>,
-    samples: f64,
-    equal_tensors: u64,
+}
+
+/// What the picture of a tensor and a kind of access sums up to.
+#[derive(Clone, Debug, Deserialize)]
+struct Sum {
+    #[serde(rename = "drawn_tensor_id")]
+    tensor_id: u64,
+    #[serde(rename = "access")]
+    kind: Option<String>,
+    accessed_cells_share: Option<f64>,
 }
 
 /// What one kind of access did to a cell, or to holes.
@@ -36,6 +47,8 @@ struct Access {
     column_dimension: Option<u64>,
     row_extent: Option<u64>,
     column_extent: Option<u64>,
+    /// Elements of a single dimension that is written line after line.
+    folded_extent: Option<i64>,
     touches: f64,
     requests: f64,
     blocks: f64,
@@ -65,59 +78,103 @@ impl Access {
 /// What can be drawn.
 const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed samples"];
 
-/// The section; none where no access to a costly tensor was recorded.
+/// What a capture says instead that has no tensors: their cells are all that is drawn.
+const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `launch_cell`), and no access to one was \
+    recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
+
+/// The section; none where no access was recorded at all.
 pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
     let drawn = asker.ask("page", "drawn", &[("$top", most)]).await?;
     let tensors: Vec<Drawn> = read(&drawn)?;
     if tensors.is_empty() {
-        return Ok(None);
+        return Ok(Some(none(&drawn)));
     }
     let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
-    let answer = asker.of_tensors("page", "heat", &identities).await?;
-    let cells: Vec<Access> = read(&answer)?;
-    if cells.is_empty() {
-        return Ok(None);
+    let accessed = asker.of_tensors("page", "accessed", &identities).await?;
+    let heat = asker.of_tensors("page", "heat", &identities).await?;
+    let cells: Vec<Access> = read(&heat)?;
+    let mut block = Block::of("accesses", &heat);
+    block.queries.clear();
+    for answer in [&drawn, &accessed, &heat] {
+        block.asked(answer);
     }
-    let mut block = Block::of("accesses", &answer);
-    block.asked(&drawn);
-    let pictures: Vec<(&Drawn, Vec<&[Access]>)> = tensors
-        .iter()
-        .map(|tensor| {
-            let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
-            (
-                tensor,
-                kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect(),
-            )
-        })
-        .collect();
-    block.body.markup("<div class=\"heat\" data-picture=\"heat\"></div>\n");
-    summary(&mut block.body, &pictures);
-    let drawn = pictures.iter().filter(|(_, kinds)| !kinds.is_empty());
-    block.data =
-        Some(("heat", json!({ "layers": LAYERS, "tensors": drawn.map(picture).collect::<Vec<_>>() })));
+    let sums: Vec<Sum> = read(&accessed)?;
+    let pictures: Vec<Value> =
+        tensors.iter().filter_map(|tensor| picture(tensor, &of(tensor, &cells), &sums)).collect();
+    if pictures.is_empty() {
+        block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
+    } else {
+        block.body.markup("<div class=\"heat\" data-picture=\"heat\"></div>\n");
+        block.body.markup(
+            "<noscript><p class=\"doc\">The pictures need JavaScript; their sums are below.</p></noscript>\n",
+        );
+        block.data = Some(("heat", json!({ "layers": LAYERS, "tensors": pictures })));
+    }
+    tables(&mut block.body, &drawn, &accessed)?;
     Ok(Some(block))
 }
 
-/// A tensor's picture as the script reads it.
-fn picture((tensor, kinds): &(&Drawn, Vec<&[Access]>)) -> Value {
+/// The section where there is nothing to draw.
+fn none(drawn: &Answer) -> Block {
+    let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
+    "Accesses of tensors".clone_into(&mut block.title);
+    block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
+    block
+}
+
+/// What was drawn, and its sums.
+fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
+    let layout = |answer: &Answer| Layout {
+        caption: answer.section.title(),
+        name: "tensor",
+        below: &[("type", ""), ("born_at", "born at")],
+        hidden: &["drawn_tensor_id", "op"],
+        ..Layout::default()
+    };
+    html.markup("<details class=\"data\" open><summary>Tables</summary>\n");
+    for answer in [drawn, accessed] {
+        html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
+        html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n");
+        html.piece(&table(&answer.rows, &layout(answer), &Anchors::new())?);
+    }
+    html.markup("</details>\n");
+    Ok(())
+}
+
+/// A tensor's cells, by kind of access.
+fn of<'a>(tensor: &Drawn, cells: &'a [Access]) -> Vec<&'a [Access]> {
+    let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
+    kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
+}
+
+/// A tensor's picture as the script reads it; none where nothing of it was accessed.
+fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
     let (rows, columns) = first.map_or((1, 1), Access::counts);
-    json!({
-        "name": name(tensor),
-        "type": tensor.r#type,
-        "born": tensor.born_at,
-        "rows": rows,
-        "columns": columns,
-        "rowDimension": first.and_then(|cell| cell.row_dimension),
-        "columnDimension": first.and_then(|cell| cell.column_dimension),
-        "rowExtent": first.and_then(|cell| cell.row_extent),
-        "columnExtent": first.and_then(|cell| cell.column_extent),
-        "kinds": kinds.iter().map(|cells| kind(cells, rows * columns)).collect::<Vec<_>>(),
+    let share = |cells: &[Access]| {
+        let kind = cells.first().and_then(|cell| cell.kind.as_ref());
+        let sum = sums.iter().find(|sum| sum.tensor_id == tensor.tensor_id && sum.kind.as_ref() == kind);
+        sum.and_then(|sum| sum.accessed_cells_share)
+    };
+    (!kinds.is_empty()).then(|| {
+        json!({
+            "name": tensor.name.as_deref().unwrap_or("(unnamed)"),
+            "type": tensor.r#type,
+            "born": tensor.born_at,
+            "rows": rows,
+            "columns": columns,
+            "rowDimension": first.and_then(|cell| cell.row_dimension),
+            "columnDimension": first.and_then(|cell| cell.column_dimension),
+            "rowExtent": first.and_then(|cell| cell.row_extent),
+            "columnExtent": first.and_then(|cell| cell.column_extent),
+            "foldedExtent": first.and_then(|cell| cell.folded_extent),
+            "kinds": kinds.iter().map(|cells| kind(cells, rows * columns, share(cells))).collect::<Vec<_>>(),
+        })
     })
 }
 
 /// What one kind of access did: each layer as runs of equal cells, value and length by turns.
-fn kind(cells: &[Access], count: u64) -> Value {
+fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
     let first = cells.first();
     let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
     let mut holes = [0.0; LAYERS.len()];
@@ -135,6 +192,7 @@ fn kind(cells: &[Access], count: u64) -> Value {
     }
     json!({
         "kind": first.and_then(|cell| cell.kind.as_deref()).unwrap_or("unknown"),
+        "share": share,
         "rate": first.and_then(|cell| cell.block_rate),
         "holes": holes.map(short),
         "layers": layers.iter().map(|layer| runs(layer)).collect::<Vec<_>>(),
@@ -151,75 +209,6 @@ fn runs(layer: &[f64]) -> Vec<Value> {
 fn short(value: f64) -> Value {
     let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
     number.map_or(Value::Null, Value::Number)
-}
-
-fn name(tensor: &Drawn) -> &str {
-    tensor.tensor.as_deref().unwrap_or("(unnamed)")
-}
-
-/// What is drawn, in numbers: a row for each tensor and kind of access.
-fn summary(html: &mut Html, pictures: &[(&Drawn, Vec<&[Access]>)]) {
-    html.markup("<details class=\"data\" open><summary>Table</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Accesses of tensors\">");
-    html.markup("<table><caption>Accesses of tensors</caption>\n<thead><tr><th scope=\"col\">tensor</th>");
-    for head in [
-        "samples",
-        "access",
-        "cells accessed",
-        "touches",
-        "requests",
-        "sectors",
-        "blamed samples",
-        "touches of holes",
-    ] {
-        html.markup("<th scope=\"col\" class=\"n\">").text(head).markup("</th>");
-    }
-    html.markup("</tr></thead>\n<tbody>\n");
-    for (tensor, kinds) in pictures {
-        if kinds.is_empty() {
-            row(html, tensor, None);
-        }
-        for cells in kinds {
-            row(html, tensor, Some(cells));
-        }
-    }
-    html.markup("</tbody></table></div></details>\n");
-}
-
-fn row(html: &mut Html, tensor: &Drawn, cells: Option<&[Access]>) {
-    html.markup("<tr><th scope=\"row\" class=\"name\"><span class=\"text\">")
-        .text(name(tensor))
-        .markup("</span>");
-    let facts = [tensor.r#type.as_deref(), tensor.born_at.as_deref()];
-    html.markup("<span class=\"below\">").text(&facts.into_iter().flatten().collect::<Vec<_>>().join(" · "));
-    html.markup("</span>");
-    if tensor.equal_tensors > 1 {
-        let others = grouped((tensor.equal_tensors - 1).into());
-        html.markup("<span class=\"below\">").text(&format!("{others} more like it")).markup("</span>");
-    }
-    html.markup("</th>");
-    let mut values = vec![measured(tensor.samples)];
-    values.extend(cells.map_or_else(|| vec!["none recorded".to_owned()], numbers));
-    for value in values {
-        html.markup("<td class=\"n\">").text(&value).markup("</td>");
-    }
-    html.markup("</tr>\n");
-}
-
-/// What one kind of access did, as cells of the table.
-fn numbers(cells: &[Access]) -> Vec<String> {
-    let sum = |layer: fn(&Access) -> f64| measured(cells.iter().map(layer).sum());
-    let (rows, columns) = cells.first().map_or((1, 1), Access::counts);
-    let accessed = cells.iter().filter(|cell| cell.cell_row.is_some() && cell.touches > 0.0).count();
-    let holes: f64 = cells.iter().filter(|cell| cell.cell_row.is_none()).map(|cell| cell.touches).sum();
-    vec![
-        cells.first().and_then(|cell| cell.kind.clone()).unwrap_or_default(),
-        percent(accessed as f64 / (rows * columns) as f64),
-        sum(|cell| cell.touches),
-        sum(|cell| cell.requests),
-        sum(|cell| cell.sectors),
-        sum(|cell| cell.blamed_samples),
-        measured(holes),
-    ]
 }
 
 #[cfg(test)]

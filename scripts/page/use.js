@@ -1,0 +1,65 @@
+// What one can do with a page: a list of complaints.
+(async () => {
+  const wrong = [];
+  const expect = (is, what) => is || wrong.push(what);
+  const type = (input, text) => { input.value = text; input.dispatchEvent(new Event("input")); };
+  const icicle = document.querySelector(".icicle");
+  if (icicle) {
+    const nodes = () => [...icicle.querySelectorAll(".node")];
+    const before = nodes().length;
+    expect(before > 1, "no call paths are drawn");
+    const leaf = nodes().at(-1);
+    const name = leaf.title.split("\n")[0];
+    type(icicle.querySelector("input"), name);
+    const marked = nodes().filter((node) => node.classList.contains("found"));
+    expect(marked.length > 0 && marked.every((node) => node.title.toLowerCase().includes(name.toLowerCase())), "search marks others");
+    expect(/[1-9]\d* names, /.test(icicle.querySelector("output").textContent), "search does not count");
+    type(icicle.querySelector("input"), "");
+    expect(!icicle.querySelector(".found"), "an empty search marks something");
+    const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    nodes()[0].focus();
+    press("ArrowDown");
+    const child = document.activeElement.title;
+    press("Enter");
+    expect(document.activeElement.title === child && document.activeElement.style.width === "100%", "Enter does not zoom");
+    press("Escape");
+    expect(nodes().length === before, "Escape does not go back");
+    expect(icicle.querySelector(".about code")?.textContent.includes("FROM call_path_cost"), "a node without its SQL");
+  }
+  for (const table of document.querySelectorAll("table.long")) {
+    const column = [...table.tHead.rows[0].cells].findIndex((cell) => cell.classList.contains("n"));
+    const values = () => [...table.tBodies[0].rows].filter((row) => row.className !== "rest")
+      .map((row) => row.cells[column].dataset.v).filter((value) => value !== "").map(Number);
+    const button = table.tHead.rows[0].cells[column].querySelector("button");
+    button.click();
+    expect(values().every((value, at, all) => at === 0 || value <= all[at - 1]), "descending order is none");
+    button.click();
+    expect(values().every((value, at, all) => at === 0 || value >= all[at - 1]), "ascending order is none");
+    const input = table.parentElement.previousElementSibling?.querySelector("input");
+    if (input) {
+      type(input, "no row has this text");
+      expect([...table.tBodies[0].rows].every((row) => row.hidden), "a filter keeps what does not match");
+      type(input, "");
+      expect([...table.tBodies[0].rows].every((row) => !row.hidden), "an empty filter hides something");
+    }
+  }
+  for (const select of document.querySelectorAll(".heat select")) {
+    for (const option of [...select.options]) {
+      select.value = option.value;
+      select.dispatchEvent(new Event("change"));
+      const map = select.closest(".heat");
+      expect(map.querySelector("canvas, svg"), "no heat map is drawn");
+      if (select.ariaLabel !== "tensor") continue;
+      const drawn = DATA.heat.tensors[Number(select.value)];
+      const said = map.querySelector(".about").textContent;
+      expect(/^(row|element) 0( to [\d,]+)?[,:]/.test(said) && said.startsWith("element") === (drawn.foldedExtent !== null), `a cell is called ${said}`);
+    }
+  }
+  const kernel = document.querySelector("a[href^='#code-']");
+  if (kernel) {
+    location.hash = kernel.getAttribute("href");
+    await new Promise((done) => setTimeout(done, 50));
+    expect(document.getElementById(location.hash.slice(1)).open, "a link does not open what it leads into");
+  }
+  return wrong;
+})()

@@ -1,0 +1,39 @@
+-- Accesses of the drawn tensors
+-- The sums of each picture, by kind of access. accessed cells: their part of the cells that hold elements. blamed samples:
+-- those that warps waited for these accesses. touches of holes: bytes between elements that requests access beside them;
+-- the other numbers are of both. A tensor without access has none recorded.
+WITH drawn AS (
+  SELECT
+    tensor_id, kind, max(row_dimension) AS row_dimension, max(column_dimension) AS column_dimension,
+    CAST(max(row_count) AS BIGINT) AS row_count, CAST(max(column_count) AS BIGINT) AS column_count,
+    CAST(max(row_extent) AS BIGINT) AS row_extent, CAST(max(column_extent) AS BIGINT) AS column_extent,
+    count(row) AS cells,
+    sum(touches) AS touches,
+    sum(requests) AS requests,
+    sum(sectors) AS sectors,
+    sum(blamed_samples) AS blamed_samples,
+    sum(CASE WHEN row IS NULL THEN touches ELSE 0 END) AS touches_of_holes
+  FROM tensor_cell
+  WHERE tensor_id IN ($tensors)
+  GROUP BY tensor_id, kind
+), sized AS (
+  SELECT
+    d.*,
+    -- A single dimension may end before the last line does: cells beyond its end hold nothing.
+    row_count * column_count - CASE
+      WHEN row_dimension IS NULL AND ((row_count - 1) * row_extent + row_count - 1) / row_count = row_extent - 1
+        THEN coalesce(
+          column_count - 1 - (t.sizes[d.column_dimension + 1] - 1) % column_extent * column_count / column_extent, 0)
+      ELSE 0
+    END AS cell_count
+  FROM drawn d
+  JOIN tensor t ON t.tensor_id = d.tensor_id
+)
+SELECT
+  n.object_id AS drawn_tensor_id, n.name AS tensor, n.type, n.born_at, s.kind AS access,
+  CAST(s.cells AS DOUBLE) / nullif(s.cell_count, 0) AS accessed_cells_share,
+  s.touches, s.requests, s.sectors, s.blamed_samples, s.touches_of_holes
+FROM target_context n
+LEFT JOIN sized s ON s.tensor_id = n.object_id
+WHERE n.target = 'tensor' AND n.object_id IN ($tensors)
+ORDER BY array_position(make_array($tensors), CAST(n.object_id AS BIGINT)), access
