@@ -25,6 +25,9 @@ const MOST_TOUCHES: usize = 1 << 25;
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// First loads that are remembered of pieces that are done with, before they are forgotten.
 const MOST_DONE: usize = 1 << 12;
+/// The pieces of a sector, where each is a byte.
+const MOST_PIECES: usize = 32;
+const _: () = assert!(MOST_PIECES as u64 == SECTOR_BYTES);
 /// Thread, warp, block, grid.
 const SCOPES: usize = 4;
 
@@ -104,7 +107,7 @@ struct Sector {
     number: u64,
     /// The largest piece of it that every lane covers wholly or not at all.
     piece_bytes: u64,
-    pieces: [Piece; SECTOR_BYTES as usize],
+    pieces: [Piece; MOST_PIECES],
     /// The lives of pieces that have begun.
     begun: u64,
 }

@@ -77,10 +77,10 @@ fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
     let canvas = Canvas { width: canvas.width.map(|width| width.saturating_sub(2)), ..canvas };
     let mut table = Vec::new();
     written(Table::of(&first, Look::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
-    let mut text: String =
-        String::from_utf8_lossy(&table).lines().map(|line| format!("  {line}\n")).collect();
+    let table = String::from_utf8_lossy(&table);
+    let mut lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
     if count > TOLD {
-        text += &format!("  and {} more\n", count - TOLD);
+        lines.push(format!("  and {} more", count - TOLD));
     }
-    Ok(text)
+    Ok(lines.join("\n") + "\n")
 }

@@ -9,7 +9,7 @@ use super::row::{Choice, Link, Row, WHYS, What, Why};
 use crate::args::tree::{Metric, TreeSort};
 
 /// What is left to print.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Task {
     what: Shown,
     parent: Option<usize>,
@@ -21,10 +21,10 @@ struct Task {
 }
 
 /// What a task prints.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Shown {
     Node(usize),
-    Hidden(Why, usize, Costs),
+    Hidden(Why, usize, Box<Costs>),
 }
 
 /// What is known of every node before any is printed.
@@ -63,7 +63,7 @@ pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<
             changes: Vec::new(),
         };
         match task.what {
-            Shown::Hidden(why, count, costs) => rows.push(row(What::Hidden(why, count), costs, costs)),
+            Shown::Hidden(why, count, costs) => rows.push(row(What::Hidden(why, count), *costs, *costs)),
             Shown::Node(at) => {
                 let node = &forest.nodes()[at];
                 let what = node.step.map_or(What::All, What::Step);
@@ -121,7 +121,7 @@ impl<'a> Pruner<'a> {
         }
         shown.sort_by(|&a, &b| self.order(a, b));
         let hidden = hidden.into_iter().filter(|(_, count, _)| *count > 0);
-        let hidden = hidden.map(|(why, count, costs)| Shown::Hidden(why, count, costs));
+        let hidden = hidden.map(|(why, count, costs)| Shown::Hidden(why, count, Box::new(costs)));
         let below: Vec<Shown> = shown.into_iter().map(Shown::Node).chain(hidden).collect();
         let (last, is_chain) = (below.len().saturating_sub(1), below.len() == 1 && node.own.is_empty());
         let guides = above.guides + usize::from(above.link != Link::Chain);
