@@ -53,6 +53,17 @@
       const drawn = DATA.heat.tensors[Number(select.value)];
       const said = map.querySelector(".about").textContent;
       expect(/^(row|element) 0( to [\d,]+)?[,:]/.test(said) && said.startsWith("element") === (drawn.foldedExtent !== null), `a cell is called ${said}`);
+      if (drawn.foldedExtent === null) continue;
+      const press = (key) => map.querySelector(".map canvas").dispatchEvent(new KeyboardEvent("keydown", { key }));
+      const about = () => map.querySelector(".about").textContent;
+      for (let row = 1; row < drawn.rows; row += 1) press("ArrowDown");
+      let last = about();
+      for (let column = 1; column < drawn.columns; column += 1) {
+        press("ArrowRight");
+        if (!about().startsWith("behind")) last = about();
+      }
+      const end = last.match(/^element (?:[\d,]+ to )?([\d,]+)/)?.[1].replaceAll(",", "");
+      expect(Number(end) === drawn.foldedExtent - 1, `the last of ${drawn.foldedExtent} elements is called ${last}`);
     }
   }
   const kernel = document.querySelector("a[href^='#code-']");
