@@ -57,13 +57,14 @@
       const press = (key) => map.querySelector(".map canvas").dispatchEvent(new KeyboardEvent("keydown", { key }));
       const about = () => map.querySelector(".about").textContent;
       for (let row = 1; row < drawn.rows; row += 1) press("ArrowDown");
-      let last = about();
+      // The last row of cells has the last line, which ends in one of them.
+      const end = () => Number(about().match(/^element (?:[\d,]+ to )?([\d,]+)/)?.[1].replaceAll(",", "") ?? -1);
+      let last = end();
       for (let column = 1; column < drawn.columns; column += 1) {
         press("ArrowRight");
-        if (!about().startsWith("behind")) last = about();
+        last = Math.max(last, end());
       }
-      const end = last.match(/^element (?:[\d,]+ to )?([\d,]+)/)?.[1].replaceAll(",", "");
-      expect(Number(end) === drawn.foldedExtent - 1, `the last of ${drawn.foldedExtent} elements is called ${last}`);
+      expect(last === drawn.foldedExtent - 1, `the last of ${drawn.foldedExtent} elements is called ${last}`);
     }
   }
   const kernel = document.querySelector("a[href^='#code-']");

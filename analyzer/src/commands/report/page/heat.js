@@ -122,10 +122,10 @@ function heat(holder, { layers, tensors }) {
     if (isBeyond(place)) return "behind the last element";
     // The last line may end before these columns begin.
     const line = rows[1] * length + columns[0] < extent ? rows[1] : rows[1] - 1;
-    const last = Math.min(extent - 1, line * length + columns[1]);
-    const runs = line - rows[0] + 1;
-    const words = `element ${between([first, last])}`;
-    return runs > 1 ? `${words}, ${columns[1] - columns[0] + 1} in each of ${runs} lines of ${length.toLocaleString("en-US")}` : words;
+    const [end, runs] = [line * length + columns[1], line - rows[0] + 1];
+    const words = `element ${between([first, Math.min(extent - 1, end)])}`;
+    const count = `${end < extent ? "" : "up to "}${columns[1] - columns[0] + 1}`;
+    return runs > 1 ? `${words}, ${count} in each of ${runs} lines of ${length.toLocaleString("en-US")}` : words;
   }
 
   /** What a direction is. */
