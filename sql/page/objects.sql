@@ -1,7 +1,8 @@
--- Lives of the largest objects
+-- Lives of objects
 -- From the first launch that can use an object to the first that cannot any more, and within it from its first use to its
--- last. patterns: what its life shows, as in `life_pattern`. The others are one row. Where the program has a framework
--- that manages memory, these are its storages, else what the driver gave.
+-- last: first those that are allocated when most memory is, the largest before others; what follows is one row. patterns:
+-- what its life shows, as in `life_pattern`. Where the program has a framework that manages memory, these are its
+-- storages, else what the driver gave.
 WITH pattern AS (
   SELECT coalesce(storage_id, allocation_id) AS object_id, string_agg(DISTINCT pattern, ', ' ORDER BY pattern) AS patterns
   FROM life_pattern
@@ -14,11 +15,14 @@ WITH pattern AS (
   LEFT JOIN pattern p ON p.object_id = coalesce(l.storage_id, l.allocation_id)
 ), placed AS (
   SELECT
-    *, least($top + 1, row_number() OVER (ORDER BY size_bytes DESC, alloc_ordinal, object, device_id, free_ordinal)) AS place
+    *, least($top + 1, row_number() OVER (
+      ORDER BY is_live_at_peak DESC, size_bytes DESC, alloc_ordinal, object, device_id, free_ordinal
+    )) AS place
   FROM object
 )
 SELECT
-  CASE WHEN place <= $top THEN max(object) ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS object,
+  CASE WHEN place <= $top THEN max(object) ELSE '(' || CAST(count(*) AS VARCHAR)
+    || CASE count(*) WHEN 1 THEN ' other)' ELSE ' others)' END END AS object,
   CASE WHEN place <= $top THEN max(type) END AS type,
   CASE WHEN place <= $top THEN max(born_at) END AS born_at,
   sum(size_bytes) AS size_bytes,

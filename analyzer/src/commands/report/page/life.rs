@@ -63,7 +63,7 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
     lives(html, &read::<Object>(objects)?, objects);
     html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for (answer, name, caption) in
-        [(memory, "memory", "Bytes in use"), (objects, "object", "Lives of the largest objects")]
+        [(memory, "memory", "Bytes in use"), (objects, "object", "Lives of objects")]
     {
         let layout = Layout { caption, name, ..Layout::default() };
         html.piece(&table(&answer.rows, &layout, &Anchors::new())?);
