@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
 
 
@@ -32,7 +32,7 @@ class Session:
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 160, 0, 0))
 
     def type(self, text):
-        """Types; what came before is forgotten."""
+        """Types; what came before is forgotten. What is typed before the prompt is there may be lost."""
         self.seen = b""
         os.write(self.terminal, text.encode())
 
@@ -100,6 +100,7 @@ def statements(shell):
     shell.ask("CREATE VIEW of_mine AS SELECT 5 AS five;", r";", "a view is made")
     shell.type("SELECT * FROM of_m\t;\r")
     shell.expect(r"of_mine;[\s\S]*five", "a view of the session is completed")
+    shell.prompt("five")
 
 
 def cancelling(shell):
@@ -112,6 +113,7 @@ def cancelling(shell):
     shell.expect(r"stallmap> $", "Ctrl-C at the prompt does nothing")
     shell.type("\x03")
     shell.expect(r"Ctrl-D or \.quit leaves", "a second one says what leaves")
+    shell.prompt("leaves")
 
 
 def paging(shell, pager):

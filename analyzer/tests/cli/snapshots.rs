@@ -212,7 +212,11 @@ fn the_shell_runs_examples_and_files() {
     );
     let ran = place.run_with_input(&["sql", "tiny.stallmap"], ".examples\n.examples 16\n");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stdout.contains("how_sure") && ran.stdout.contains("with a producer"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("first_launches") && ran.stdout.contains("add     1x1x1 64x1x1"),
+        "{}",
+        ran.stdout
+    );
     let ran = place.run_with_input(&["sql", "tiny.stallmap"], ".read mine.sql\n");
     ran.expect_error(2);
     assert!(ran.stdout.starts_with("one\n1\n") && ran.stderr.contains("too many files"), "{}", ran.stderr);
