@@ -9,15 +9,16 @@ mod folder;
 mod order;
 pub mod query;
 pub mod user;
+pub(crate) mod view;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use datafusion::catalog::view::ViewTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 
+use self::view::View;
 use crate::error::AnalyzeError;
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -148,11 +149,11 @@ impl Recipe {
     }
 }
 
-/// A view's plan; `state` finds what it reads.
-pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<ViewTable, DataFusionError> {
+/// A view as a table; `state` finds what it reads.
+pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View, DataFusionError> {
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
     else {
         return Err(DataFusionError::Plan("it is no CREATE VIEW".into()));
     };
-    Ok(ViewTable::new(create.input.as_ref().clone(), Some(view.sql.clone())))
+    Ok(View::new(create.input.as_ref().clone(), &view.sql))
 }

@@ -34,6 +34,7 @@ use crate::guard::GuardScans;
 use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
+use crate::library::view::expanded;
 use crate::library::{self, ViewDoc};
 use crate::location::Location;
 use crate::tables::captured::{CapturedTable, Presence, STORE};
@@ -175,7 +176,7 @@ impl Session {
 
     /// Plans one statement. What writes files or reads others than the captures is refused.
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = self.context.state().create_logical_plan(sql).await?;
+        let plan = expanded(self.context.state().create_logical_plan(sql).await?)?;
         check_read_only(&plan)?;
         self.keep_what_is_read_twice(&plan).await?;
         Ok(self.context.execute_logical_plan(plan).await?)
@@ -183,7 +184,8 @@ impl Session {
 
     /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
     pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        Ok(self.context.sql(sql).await?)
+        let plan = expanded(self.context.state().create_logical_plan(sql).await?)?;
+        Ok(self.context.execute_logical_plan(plan).await?)
     }
 
     /// Where a statement reads what accesses touch more than once, that is computed once, and kept for the next.
