@@ -176,7 +176,7 @@ impl Session {
 
     /// Plans one statement. What writes files or reads others than the captures is refused.
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = expanded(self.context.state().create_logical_plan(sql).await?)?;
+        let plan = self.plan(sql).await?;
         check_read_only(&plan)?;
         self.keep_what_is_read_twice(&plan).await?;
         Ok(self.context.execute_logical_plan(plan).await?)
@@ -184,8 +184,13 @@ impl Session {
 
     /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
     pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = expanded(self.context.state().create_logical_plan(sql).await?)?;
+        let plan = self.plan(sql).await?;
         Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    /// One statement's plan, with those of the views that it reads.
+    async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
+        Ok(expanded(self.context.state().create_logical_plan(sql).await?)?)
     }
 
     /// Where a statement reads what accesses touch more than once, that is computed once, and kept for the next.
