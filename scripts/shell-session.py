@@ -78,7 +78,7 @@ class Session:
 def completion(shell):
     shell.type("SELECT launch_count FROM kernel_cos\t")
     shell.expect(r"kernel_cost", "a view is completed")
-    shell.ask(" LIMIT 1;", r"1 row, planning .*, execution ", "what was completed is run, and timed")
+    shell.ask(" LIMIT 1;", r"1 row, preparing .*, execution ", "what was completed is run, and timed")
     shell.type("SELECT dur\t")
     shell.expect(r"SELECT dur", "a column without its table is left alone")
     shell.type("\x15SELECT gri FROM launch" + "\x1b[D" * len(" FROM launch") + "\t")

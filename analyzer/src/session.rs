@@ -1,5 +1,6 @@
 //! Opens captures and answers SQL: the only place that builds a DataFusion context.
 
+mod again;
 pub mod every;
 mod planned;
 
@@ -7,19 +8,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use futures::TryStreamExt as _;
 use object_store::memory::InMemory;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
+use self::again::read_again;
 use self::every::{EVERY, Every};
 use self::planned::PlannedSchema;
 use crate::code::table::{CodeTable, Kind};
@@ -34,7 +36,7 @@ use crate::guard::GuardScans;
 use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
-use crate::library::view::expanded;
+use crate::library::view::{Put, View, expanded};
 use crate::library::{self, ViewDoc};
 use crate::location::Location;
 use crate::tables::captured::{CapturedTable, Presence, STORE};
@@ -45,6 +47,8 @@ use crate::tables::{self};
 const CATALOG: &str = "stallmap";
 /// The schema of a capture that was given no name.
 pub const UNNAMED: &str = "capture";
+/// A view with more rows is computed wherever it is read: memory is for those that many read, and they are short.
+const MOST_KEPT_ROWS: usize = 500_000;
 
 /// Open captures, ready to be queried.
 pub struct Session {
@@ -176,46 +180,50 @@ impl Session {
 
     /// Plans one statement. What writes files or reads others than the captures is refused.
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = self.plan(sql).await?;
+        let plan = self.context.state().create_logical_plan(sql).await?;
         check_read_only(&plan)?;
-        self.keep_what_is_read_twice(&plan).await?;
-        Ok(self.context.execute_logical_plan(plan).await?)
+        self.frame(plan).await
     }
 
     /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
     pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = self.plan(sql).await?;
-        Ok(self.context.execute_logical_plan(plan).await?)
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        self.frame(plan).await
     }
 
     /// One statement's plan, with those of the views that it reads.
-    async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
-        Ok(expanded(self.context.state().create_logical_plan(sql).await?)?)
+    pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
+        Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
     }
 
-    /// Where a statement reads what accesses touch more than once, that is computed once, and kept for the next.
-    async fn keep_what_is_read_twice(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
-        let mut readers: Vec<Arc<Engine>> = Vec::new();
-        plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node
-                && let Ok(provider) = source_as_provider(&scan.source)
-                && let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper)
-            {
-                readers.push(Arc::clone(engine));
-            }
-            // To explain a plan is not to run it.
-            Ok(if matches!(node, LogicalPlan::Explain(_)) {
-                TreeNodeRecursion::Stop
-            } else {
-                TreeNodeRecursion::Continue
-            })
-        })?;
-        for (place, engine) in readers.iter().enumerate() {
-            if readers[..place].iter().any(|earlier| Arc::ptr_eq(earlier, engine)) {
+    /// A plan, ready to run; what it reads more than once is kept for it and for those that follow.
+    async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
+        for provider in read_again(&plan)? {
+            if let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
                 engine.keep_parts(&self.context).await?;
+            } else if let Some(view) = provider.downcast_ref::<View>() {
+                view.keep(async || self.rows(view.plan().clone()).await).await?;
             }
         }
-        Ok(())
+        let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
+        // The views of a new view are put in when that is read: they may be kept by then.
+        let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
+        Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    /// All rows of a plan that reads views; none where they are too many to be kept.
+    async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Vec<RecordBatch>>> {
+        let frame = self.context.execute_logical_plan(expanded(plan, Put::Rows)?).await?;
+        let mut stream = frame.execute_stream().await?;
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while let Some(batch) = stream.try_next().await? {
+            rows += batch.num_rows();
+            if rows > MOST_KEPT_ROWS {
+                return Ok(None);
+            }
+            batches.push(batch);
+        }
+        Ok(Some(batches))
     }
 
     /// The engine's context, for completion, settings and metrics.

@@ -234,7 +234,7 @@ fn greet(shell: &Shell) {
 
 fn timing(done: &Statement) -> String {
     let lasted = |duration: Duration| nanoseconds(duration.as_nanos() as f64);
-    let times = format!("planning {}, execution {}", lasted(done.planning), lasted(done.execution));
+    let times = format!("preparing {}, execution {}", lasted(done.preparing), lasted(done.execution));
     match done.rows {
         Some(1) => format!("1 row, {times}"),
         Some(rows) => format!("{} rows, {times}", grouped(rows as i128)),

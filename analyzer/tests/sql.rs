@@ -155,7 +155,7 @@ fn every_view_is_documented_and_tested() {
     let folder = tempfile::tempdir().unwrap();
     let session = open("tiny", folder.path());
     for view in session.library().unwrap() {
-        let planned = block_on(session.sql(&format!("SELECT * FROM {}", view.name))).unwrap();
+        let planned = block_on(session.plan(&format!("SELECT * FROM {}", view.name))).unwrap();
         let planned: Vec<&str> =
             planned.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let documented: Vec<&str> = view.columns.iter().map(|column| column.name.as_str()).collect();

@@ -10,7 +10,11 @@ CREATE VIEW python_stack (
   -- The whole stack, innermost frame first, one frame a line.
   stack,
   -- Frames.
-  frame_count
+  frame_count,
+  -- They, outermost first, each as file:line function.
+  frames,
+  -- Those of them in the user's own code; null where none is.
+  user_frames
 ) AS
 WITH frame AS (
   SELECT
@@ -24,11 +28,14 @@ WITH frame AS (
   SELECT
     pystates_hash,
     coalesce(min(CASE WHEN NOT is_foreign THEN depth END), min(depth)) AS depth,
-    string_agg(line, chr(10) ORDER BY depth) AS stack,
-    count(*) AS frame_count
+    count(*) AS frame_count,
+    array_agg(line ORDER BY depth DESC) AS frames,
+    array_agg(line ORDER BY depth DESC) FILTER (WHERE NOT is_foreign) AS user_frames
   FROM frame
   GROUP BY pystates_hash
 )
-SELECT place.pystates_hash, frame.line, place.stack, place.frame_count
+SELECT
+  place.pystates_hash, frame.line, array_to_string(array_reverse(place.frames), chr(10)), place.frame_count,
+  place.frames, place.user_frames
 FROM place
 JOIN frame ON frame.pystates_hash = place.pystates_hash AND frame.depth = place.depth

@@ -44,23 +44,6 @@ WITH RECURSIVE enclosing AS (
   SELECT launch_op_id, array_agg(name ORDER BY height DESC) AS ops
   FROM enclosing
   GROUP BY launch_op_id
-), frame AS (
-  SELECT
-    s.pystates_hash, s.depth,
-    f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function AS name,
-    -- As in `python_stack`.
-    regexp_like(f.original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|^<') AS is_foreign
-  FROM python_state s
-  JOIN python_frame f ON f.frame_id = s.frame_id
-), stack AS (
-  SELECT pystates_hash, array_agg(name ORDER BY depth DESC) AS frames
-  FROM frame
-  GROUP BY pystates_hash
-), user_stack AS (
-  SELECT pystates_hash, array_agg(name ORDER BY depth DESC) AS frames
-  FROM frame
-  WHERE NOT is_foreign
-  GROUP BY pystates_hash
 ), cost AS (
   SELECT
     kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
@@ -70,8 +53,8 @@ WITH RECURSIVE enclosing AS (
 SELECT
   l.kernel_id,
   s.frames,
-  coalesce(u.frames, s.frames),
-  coalesce(v.frames, q.frames),
+  coalesce(s.user_frames, s.frames),
+  coalesce(q.user_frames, q.frames),
   coalesce(l.module_path, g.module_path),
   l.phase, l.step,
   p.ops,
@@ -82,9 +65,7 @@ SELECT
 FROM launch_context l
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN stack s ON s.pystates_hash = l.pystates_hash
-LEFT JOIN user_stack u ON u.pystates_hash = l.pystates_hash
-LEFT JOIN stack q ON q.pystates_hash = g.pystates_hash
-LEFT JOIN user_stack v ON v.pystates_hash = g.pystates_hash
+LEFT JOIN python_stack s ON s.pystates_hash = l.pystates_hash
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
 LEFT JOIN op_path p ON p.launch_op_id = l.op_id
 LEFT JOIN cost c ON c.kernel_id = l.kernel_id

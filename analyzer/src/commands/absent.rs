@@ -91,15 +91,15 @@ const PARTS: &[Part] = &[
 ];
 
 /// Says on standard error why a statement without rows has none, where the capture is the reason.
-pub(super) fn note(session: &Session, plan: &LogicalPlan) {
-    if let Some(why) = why(session, plan) {
+pub(super) async fn note(session: &Session, sql: &str) {
+    if let Some(why) = why(session, sql).await {
         output::note(format_args!("note: no rows: {why}"));
     }
 }
 
-/// The most important thing that a plan reads and its capture lacks.
-pub(super) fn why(session: &Session, plan: &LogicalPlan) -> Option<String> {
-    let read = read(plan);
+/// The most important thing that a statement reads and its capture lacks.
+pub(super) async fn why(session: &Session, sql: &str) -> Option<String> {
+    let read = read(&session.plan(sql).await.ok()?);
     let tables = session.tables();
     let lacks = |capture: &str, name: &str| {
         tables.iter().any(|table| {

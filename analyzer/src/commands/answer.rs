@@ -48,16 +48,10 @@ pub(super) async fn answers(
         let sql = section.sql(parameters);
         let rows = rows(session, &sql).await?;
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
-        let absence = if is_empty { why_empty(session, &sql).await } else { None };
+        let absence = if is_empty { absent::why(session, &sql).await } else { None };
         answers.push(Answer { section, sql, rows, absence });
     }
     Ok(answers)
-}
-
-/// Why a query without rows has none, where the capture is the reason.
-pub(super) async fn why_empty(session: &Session, sql: &str) -> Option<String> {
-    let frame = session.sql(sql).await.ok()?;
-    absent::why(session, frame.logical_plan())
 }
 
 /// The line that stands for rows where there are none.

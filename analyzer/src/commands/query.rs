@@ -24,8 +24,8 @@ use crate::output::rows::{self, Sink, Style, WriteError};
 pub(crate) struct Statement {
     /// Rows of the result; none where it has no columns, such as CREATE VIEW.
     pub(crate) rows: Option<usize>,
-    /// From text to the plan.
-    pub(crate) planning: Duration,
+    /// From text to the plan; views that are read twice have run by then.
+    pub(crate) preparing: Duration,
     /// From the plan to the last row.
     pub(crate) execution: Duration,
 }
@@ -52,9 +52,8 @@ pub(crate) async fn run_statement(
     let started = Instant::now();
     let fail = |error| explain_in(error, session, sql);
     let frame = session.sql(sql).await.map_err(fail)?;
-    let plan = frame.logical_plan().clone();
     let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
-    let planned = Instant::now();
+    let prepared = Instant::now();
     let schema = stream.schema();
     let output = Output::new(target);
     let wrong = |error| output.failure(error);
@@ -75,7 +74,7 @@ pub(crate) async fn run_statement(
         writer.iter_mut().try_for_each(|writer| writer.write(&batch)).map_err(wrong)?;
     }
     voice.end();
-    let done = |rows| Statement { rows, planning: planned - started, execution: planned.elapsed() };
+    let done = |rows| Statement { rows, preparing: prepared - started, execution: prepared.elapsed() };
     let Some(writer) = writer else {
         if rows > 0 {
             output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
@@ -86,7 +85,7 @@ pub(crate) async fn run_statement(
     writer.finish().map_err(wrong)?;
     output.keep()?;
     if rows == 0 {
-        absent::note(session, &plan);
+        absent::note(session, sql).await;
     }
     Ok(statement)
 }

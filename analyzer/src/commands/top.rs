@@ -4,10 +4,10 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
-use super::answer::{nothing, rows, why_empty};
+use super::answer::{nothing, rows};
 use super::known::known;
 use super::section::{self, Section};
-use super::{arrow_failure, open, runtime};
+use super::{absent, arrow_failure, open, runtime};
 use crate::args::RowFormat;
 use crate::args::top::{Ranked, Top, TopSort};
 use crate::exit::{Failure, OK, Outcome, QUERY, USAGE};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Top) -> Outcome {
     };
     known.say(&args.capture, args.format)?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
-    let absence = if is_empty { runtime.block_on(why_empty(&session, &sql)) } else { None };
+    let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
     match args.format.for_programs() {
         Some(format) => write_rows(&rows, format)?,
         None => show(args, section, &rows, absence.as_deref())?,

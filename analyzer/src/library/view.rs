@@ -1,35 +1,86 @@
 //! A view as a table: a leaf of the plans that read it, until a whole statement is planned.
 //!
 //! DataFusion puts a view's plan where its name stands, and walks all of it again for every SELECT above it. Our views
-//! stand on each other many layers deep: so they are leaves while SQL is read, and put in at once at the end.
+//! stand on each other many layers deep: so they are leaves while SQL is read, and put in at once at the end: as their
+//! plans, or where a session has kept a view's rows, as those.
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::{MemTable, Session, TableProvider};
 use datafusion::common::tree_node::Transformed;
-use datafusion::datasource::{TableType, source_as_provider};
+use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan,
 };
 use datafusion::physical_plan::ExecutionPlan;
+use tokio::sync::OnceCell;
 
-/// A view whose plan is put in by [`expanded`].
+/// A view whose plan or rows are put in by [`expanded`].
 #[derive(Debug)]
-pub(crate) struct View(ViewTable);
+pub(crate) struct View {
+    table: ViewTable,
+    /// Its rows, if they are kept; none, if they were found to be too many.
+    rows: OnceCell<Option<Arc<MemTable>>>,
+}
+
+/// What stands for views in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// Their rows, where they are kept, otherwise their plans.
+    Rows,
+    /// Their plans: for what asks which tables are read.
+    Plans,
+}
 
 impl View {
     pub(super) fn new(plan: LogicalPlan, sql: &str) -> Self {
-        Self(ViewTable::new(plan, Some(sql.to_owned())))
+        Self { table: ViewTable::new(plan, Some(sql.to_owned())), rows: OnceCell::new() }
+    }
+
+    /// What it reads; the views among it are leaves.
+    pub(crate) fn plan(&self) -> &LogicalPlan {
+        self.table.logical_plan()
+    }
+
+    /// Whether its rows are kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept().is_some()
+    }
+
+    /// Whether its rows have been found to be too many.
+    pub(crate) fn is_too_long(&self) -> bool {
+        matches!(self.rows.get(), Some(None))
+    }
+
+    /// Keeps its rows, unless `compute` finds them to be too many.
+    pub(crate) async fn keep(
+        &self,
+        compute: impl AsyncFnOnce() -> Result<Option<Vec<RecordBatch>>>,
+    ) -> Result<()> {
+        let keep = async || {
+            let Some(rows) = compute().await? else { return Ok(None) };
+            let schema = self.table.schema();
+            let rows = rows.iter().map(|batch| typed(batch, &schema)).collect::<Result<Vec<_>>>()?;
+            MemTable::try_new(schema, vec![rows]).map(|table| Some(Arc::new(table)))
+        };
+        self.rows.get_or_try_init(keep).await.map(|_| ())
+    }
+
+    fn kept(&self) -> Option<Arc<MemTable>> {
+        self.rows.get()?.clone()
     }
 }
 
-/// A plan with the plans of views where their names stand.
-pub(crate) fn expanded(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// A plan with the plans or rows of views where their names stand.
+pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
     let expand = |node| match node {
-        LogicalPlan::TableScan(scan) => match plan_of(&scan)? {
+        LogicalPlan::TableScan(scan) => match plan_of(&scan, put)? {
             Some(plan) => Ok(Transformed::yes(plan)),
             None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
         },
@@ -40,21 +91,34 @@ pub(crate) fn expanded(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// What a scan of a view reads, under the scan's name.
-fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
+fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
-    let Some(View(view)) = provider.downcast_ref::<View>() else { return Ok(None) };
+    let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
     // A scan that was narrowed already is one that the view answers itself.
     if !scan.filters.is_empty() || scan.projection.is_some() || scan.fetch.is_some() {
         return Ok(None);
     }
-    let plan = LogicalPlanBuilder::from(view.logical_plan().clone());
+    if put == Put::Rows
+        && let Some(rows) = view.kept()
+    {
+        let source = provider_as_source(rows);
+        return LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build().map(Some);
+    }
+    let plan = LogicalPlanBuilder::from(view.plan().clone());
     plan.alias(scan.table_name.clone())?.build().map(Some)
+}
+
+/// A batch under the names and types of a view: what runs may have texts of another encoding than what was planned.
+fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<std::result::Result<_, _>>()?)?)
 }
 
 #[async_trait]
 impl TableProvider for View {
-    fn schema(&self) -> arrow::datatypes::SchemaRef {
-        self.0.schema()
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
     }
 
     fn table_type(&self) -> TableType {
@@ -62,11 +126,11 @@ impl TableProvider for View {
     }
 
     fn get_table_definition(&self) -> Option<&str> {
-        self.0.get_table_definition()
+        self.table.get_table_definition()
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        self.0.supports_filters_pushdown(filters)
+        self.table.supports_filters_pushdown(filters)
     }
 
     async fn scan(
@@ -76,6 +140,6 @@ impl TableProvider for View {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.scan(state, projection, filters, limit).await
+        self.table.scan(state, projection, filters, limit).await
     }
 }

@@ -64,8 +64,8 @@ fn view_page(page: &mut String, view: &ViewDoc, session: &Session) {
     let list = reads.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     writeln!(page, "[its SQL]({package}/{name}.sql) reads {list}.\n").unwrap();
     writeln!(page, "| column | type | meaning |\n|---|---|---|").unwrap();
-    let frame = block_on(session.sql(&format!("SELECT * FROM {name}"))).unwrap();
-    for (column, field) in view.columns.iter().zip(frame.schema().fields()) {
+    let plan = block_on(session.plan(&format!("SELECT * FROM {name}"))).unwrap();
+    for (column, field) in view.columns.iter().zip(plan.schema().fields()) {
         let data_type = type_name(field.data_type());
         writeln!(page, "| `{}` | {data_type} | {} |", column.name, cell(&column.doc)).unwrap();
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow::array::Float64Array;
 use stallmap::error::AnalyzeError;
 use stallmap::library;
+use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 
@@ -98,6 +99,37 @@ async fn what_is_read_twice_is_kept() {
     answer(&session, "SELECT count(*) FROM tensor_stall_cost").await.unwrap();
     assert!(!answer(&session, explain).await.unwrap().join("").contains("TensorExec"));
     assert_eq!(answer(&session, parts).await.unwrap(), scanned);
+}
+
+#[tokio::test]
+async fn views_that_are_read_twice_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
+    let explain = "EXPLAIN FORMAT INDENT SELECT * FROM sample_cost";
+    let costs = "SELECT * FROM sample_cost ORDER BY kernel_id, run_id";
+    let once = answer(&session, costs).await.unwrap();
+    assert!(answer(&session, explain).await.unwrap().join("").contains("JoinExec"));
+    // To explain is not to run, and to name is not to read.
+    answer(&session, "EXPLAIN SELECT * FROM finding").await.unwrap();
+    answer(&session, "CREATE VIEW mine AS SELECT * FROM finding").await.unwrap();
+    assert!(answer(&session, explain).await.unwrap().join("").contains("JoinExec"));
+    answer(&session, "SELECT count(*) FROM mine").await.unwrap();
+    assert!(!answer(&session, explain).await.unwrap().join("").contains("JoinExec"));
+    assert_eq!(answer(&session, costs).await.unwrap(), once);
+}
+
+#[tokio::test]
+async fn a_view_of_many_rows_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let view = "-- One number.\nCREATE VIEW many (\n  -- It.\n  n\n) AS\nSELECT DISTINCT value FROM generate_series(1, 500001)\n";
+    fs::create_dir(folder.path().join("views")).unwrap();
+    fs::write(folder.path().join("views/many.sql"), view).unwrap();
+    let mut session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
+    session.extend(&UserLibrary::read(&folder.path().join("views")).unwrap()).unwrap();
+    let twice = "SELECT count(*) FROM many a JOIN many b ON b.n = a.n";
+    assert_eq!(answer(&session, twice).await.unwrap(), ["500001"]);
+    let explain = "EXPLAIN FORMAT INDENT SELECT * FROM many";
+    assert!(answer(&session, explain).await.unwrap().join("").contains("AggregateExec"));
 }
 
 #[tokio::test]
