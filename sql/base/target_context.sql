@@ -27,13 +27,12 @@ FROM tensor_context
 UNION ALL
 SELECT
   'storage', s.storage_id,
-  coalesce('memory of ' || o.name, 'memory of no tensor'),
+  coalesce('memory of ' || o.op, 'memory of no tensor'),
   CAST(s.size_bytes AS VARCHAR) || ' bytes',
-  o.name,
-  p.line
+  o.op,
+  o.source_line
 FROM storage s
-LEFT JOIN op o ON o.op_id = s.op_id
-LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
+LEFT JOIN op_context o ON o.op_id = s.op_id
 UNION ALL
 SELECT
   'outside any tensor', allocation_id,

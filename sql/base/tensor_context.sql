@@ -32,13 +32,10 @@ SELECT
   t.dtype,
   shape(t.sizes, t.strides),
   t.span_bytes,
-  o.name,
-  p.line,
-  q.line
+  o.op,
+  o.line,
+  o.forward_line
 FROM tensor t
 LEFT JOIN named n ON n.storage_id = t.storage_id
 LEFT JOIN storage s ON s.storage_id = t.storage_id
-LEFT JOIN op o ON o.op_id = coalesce(t.op_id, s.op_id)
-LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN op_context o ON o.op_id = coalesce(t.op_id, s.op_id)

@@ -57,18 +57,17 @@ WITH launched AS (
 ), placed AS (
   SELECT
     c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
-    coalesce(l.module_path, g.module_path) AS module_path, l.line, l.forward_line, l.phase, l.step,
+    o.module_path, l.line, l.forward_line, l.phase, l.step,
     sum(c.samples) AS samples,
     sum(c.memory_samples) AS memory_samples,
     sum(c.variance) AS variance,
     sum(c.samples * t.sample_ns) AS estimated_ns
   FROM launched c
   LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
-  LEFT JOIN op o ON o.op_id = l.op_id
-  LEFT JOIN op g ON g.op_id = o.forward_op_id
+  LEFT JOIN op_context o ON o.op_id = l.op_id
   LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
   GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
-    coalesce(l.module_path, g.module_path), l.line, l.forward_line, l.phase, l.step
+    o.module_path, l.line, l.forward_line, l.phase, l.step
 )
 SELECT
   charge, target,

@@ -48,12 +48,9 @@ WITH copied AS (
   JOIN (SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) s
     ON s.kernel_id = l.kernel_id
   UNION ALL
-  SELECT m.op_id, NULL, coalesce(q.line || ' (grad)', p.line), m.ordinal, 0.0, NULL, m.size_bytes
+  SELECT m.op_id, NULL, o.source_line, m.ordinal, 0.0, NULL, m.size_bytes
   FROM memcpy m
-  JOIN op o ON o.op_id = m.op_id
-  LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
-  LEFT JOIN op g ON g.op_id = o.forward_op_id
-  LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+  JOIN op_context o ON o.op_id = m.op_id
   WHERE m.kind = 'device_to_device'
 ), done AS (
   SELECT

@@ -87,17 +87,14 @@ SELECT DISTINCT
   e.source_tensor_id, e.target_tensor_id,
   CASE
     WHEN e.relation <> 'view' AND e.source_tensor_id <> e.target_tensor_id AND regexp_like(
-      o.name, '^aten::(copy_|_copy_from|_to_copy|to|clone|contiguous|lift_fresh_copy|_foreach_copy_|[a-z_]+_copy)(\.|$)'
+      o.op, '^aten::(copy_|_copy_from|_to_copy|to|clone|contiguous|lift_fresh_copy|_foreach_copy_|[a-z_]+_copy)(\.|$)'
     ) THEN 'copy'
     ELSE e.relation
   END,
-  e.op_id, o.name, coalesce(q.line || ' (grad)', p.line), l.ordinal,
+  e.op_id, o.op, o.source_line, l.ordinal,
   a.root_tensor_id <> b.root_tensor_id
 FROM edge e
 JOIN tree a ON a.tensor_id = e.source_tensor_id
 JOIN tree b ON b.tensor_id = e.target_tensor_id
-LEFT JOIN op o ON o.op_id = e.op_id
-LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN op_context o ON o.op_id = e.op_id
 LEFT JOIN first_launch l ON l.op_id = e.op_id

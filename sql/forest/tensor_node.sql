@@ -79,12 +79,11 @@ SELECT
   CASE WHEN t.base_tensor_id IS NOT NULL THEN 'view' WHEN p.base_tensor_id IS NOT NULL THEN 'storage' END,
   p.depth, t.storage_id,
   coalesce(x.name, 'unnamed'), coalesce(n.role, t.role), t.dtype, n.shape, p.depth > 0, t.is_contiguous, t.span_bytes,
-  n.op, n.birth_line, n.birth_forward_line, coalesce(o.module_path, g.module_path), o.phase, o.step, c.stalled_at,
+  n.op, n.birth_line, n.birth_forward_line, o.module_path, o.phase, o.step, c.stalled_at,
   coalesce(c.samples, 0.0), coalesce(c.memory_samples, 0.0), c.estimated_ns, coalesce(c.tree_samples, 0.0)
 FROM placed p
 JOIN tensor t ON t.tensor_id = p.tensor_id
 LEFT JOIN tensor_context n ON n.tensor_id = p.tensor_id
 LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = p.tensor_id
-LEFT JOIN op o ON o.op_id = t.op_id
-LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN op_context o ON o.op_id = t.op_id
 LEFT JOIN cost c ON c.tensor_id = p.tensor_id

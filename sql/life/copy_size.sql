@@ -25,11 +25,8 @@ WITH moved AS (
   SELECT run_id, 'fill', NULL, size_bytes, ordinal, op_id FROM memset
 )
 SELECT
-  m.kind, m.direction, m.size_bytes, o.name, coalesce(q.line || ' (grad)', p.line),
+  m.kind, m.direction, m.size_bytes, o.op, o.source_line,
   count(*), sum(m.size_bytes), min(m.ordinal), max(m.ordinal)
 FROM moved m
-LEFT JOIN op o ON o.op_id = m.op_id
-LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
-GROUP BY m.kind, m.direction, m.size_bytes, o.name, coalesce(q.line || ' (grad)', p.line)
+LEFT JOIN op_context o ON o.op_id = m.op_id
+GROUP BY m.kind, m.direction, m.size_bytes, o.op, o.source_line

@@ -48,12 +48,12 @@ CREATE VIEW life_pattern (
 ) AS
 WITH life AS (
   SELECT
-    l.*, coalesce(l.storage_id, l.allocation_id) AS object_id, r.exit_code IS NOT NULL AS is_whole,
+    l.*, r.exit_code IS NOT NULL AS is_whole,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS born, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
   FROM object_life l
-  JOIN memory_object s ON s.object_id = coalesce(l.storage_id, l.allocation_id)
+  JOIN memory_object s ON s.object_id = l.object_id
   LEFT JOIN run r ON r.run_id = s.run_id
 ), named AS (
   SELECT

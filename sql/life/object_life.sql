@@ -2,6 +2,8 @@
 --
 -- An ordinal names the first launch that follows an event, so that what happens at one ordinal lies between two launches.
 CREATE VIEW object_life (
+  -- The object.
+  object_id,
   -- The storage; null for an allocation of the driver.
   storage_id,
   -- The allocation of the driver; null for a storage.
@@ -77,8 +79,8 @@ WITH timed AS (
   SELECT coalesce(max(ordinal) + 1, 0) AS ordinal FROM launch
 )
 SELECT
-  s.storage_id, s.allocation_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
-  coalesce(q.line || ' (grad)', m.born_at), s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
+  s.object_id, s.storage_id, s.allocation_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
+  m.born_at, s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
   s.free_ordinal, e.ordinal, coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
   coalesce(n.tensor_count, 0),
@@ -89,8 +91,5 @@ LEFT JOIN tensors n ON n.storage_id = s.storage_id
 LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = n.tensor_id
 LEFT JOIN target_context m
   ON m.target = CASE WHEN s.storage_id IS NULL THEN 'outside any tensor' ELSE 'storage' END AND m.object_id = s.object_id
-LEFT JOIN op o ON o.op_id = s.op_id
-LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
 LEFT JOIN peak p ON p.device_id = s.device_id
 CROSS JOIN ended e

@@ -1,0 +1,26 @@
+-- One op with the lines and the module that it runs for.
+CREATE VIEW op_context (
+  -- The op.
+  op_id,
+  -- Its name.
+  op,
+  -- The part of the training step.
+  phase,
+  -- Optimizer steps finished before.
+  step,
+  -- Dotted path of the module, in backward of that whose gradient this is; null outside modules.
+  module_path,
+  -- The innermost line around it in the user's own code.
+  line,
+  -- In backward, the line whose gradient this is.
+  forward_line,
+  -- The line to look at: forward_line with (grad) behind it where there is one, else line.
+  source_line
+) AS
+SELECT
+  o.op_id, o.name, o.phase, o.step, coalesce(o.module_path, g.module_path), p.line, q.line,
+  coalesce(q.line || ' (grad)', p.line)
+FROM op o
+LEFT JOIN op g ON g.op_id = o.forward_op_id
+LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
+LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
