@@ -196,19 +196,34 @@ impl Session {
         Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
     }
 
+    /// Computes a view now, for statements that will read it once each; its rows are kept, unless they are too many.
+    pub async fn keep(&self, view: &str) -> Result<(), AnalyzeError> {
+        let provider = self.context.table_provider(view).await?;
+        if let Some(view) = provider.downcast_ref::<View>() {
+            self.keep_what_is_read_again(view.plan()).await?;
+            view.keep(async || self.rows(view.plan().clone()).await).await?;
+        }
+        Ok(())
+    }
+
     /// A plan, ready to run; what it reads more than once is kept for it and for those that follow.
     async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
-        for provider in read_again(&plan)? {
+        self.keep_what_is_read_again(&plan).await?;
+        let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
+        // The views of a new view are put in when that is read: they may be kept by then.
+        let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
+        Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    async fn keep_what_is_read_again(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+        for provider in read_again(plan)? {
             if let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
                 engine.keep_parts(&self.context).await?;
             } else if let Some(view) = provider.downcast_ref::<View>() {
                 view.keep(async || self.rows(view.plan().clone()).await).await?;
             }
         }
-        let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
-        // The views of a new view are put in when that is read: they may be kept by then.
-        let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
-        Ok(self.context.execute_logical_plan(plan).await?)
+        Ok(())
     }
 
     /// All rows of a plan that reads views; none where they are too many to be kept.

@@ -42,20 +42,13 @@ CREATE VIEW access_cost (
   -- target: as much as the stride, and no byte between is left out, though each alone leaves some.
   covered_bytes
 ) AS
-WITH charged AS (
-  SELECT
-    run_id, kernel_id, producer_function_id AS function_id, producer_pc AS pc, CAST(target AS VARCHAR) AS target,
-    coalesce(tensor_id, storage_id, allocation_id) AS object_id, tensor_id, sum(samples) AS samples
-  FROM stall_charge
-  WHERE is_memory AND producer_pc IS NOT NULL
-  GROUP BY run_id, kernel_id, producer_function_id, producer_pc, target, coalesce(tensor_id, storage_id, allocation_id),
-    tensor_id
-), timed AS (
+WITH timed AS (
   SELECT
     c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id,
     sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS estimated_ns
-  FROM charged c
+  FROM producer_charge c
   LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
+  WHERE c.is_memory
   GROUP BY c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id
 ), touched AS (
   SELECT

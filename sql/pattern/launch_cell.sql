@@ -40,10 +40,10 @@ CREATE VIEW launch_cell (
   block_rate
 ) AS
 WITH charged AS (
-  SELECT kernel_id, producer_function_id AS function_id, producer_pc AS pc, tensor_id, sum(samples) AS samples
-  FROM stall_charge
-  WHERE charge = 'tensor' AND producer_pc IS NOT NULL
-  GROUP BY kernel_id, producer_function_id, producer_pc, tensor_id
+  SELECT kernel_id, function_id, pc, tensor_id, sum(samples) AS samples
+  FROM producer_charge
+  WHERE tensor_id IS NOT NULL
+  GROUP BY kernel_id, function_id, pc, tensor_id
 ), placed AS (
   SELECT
     kernel_id, function_id, pc, tensor_id, cell_row, cell_column, kind,

@@ -10,11 +10,11 @@ WITH code AS (
   WHERE l.function_id = $function
   GROUP BY s.function_id, s.pc
 ), charged AS (
-  SELECT c.producer_function_id AS function_id, c.producer_pc AS pc, sum(c.samples) AS samples
-  FROM stall_charge c
+  SELECT c.function_id, c.pc, sum(c.samples) AS samples
+  FROM producer_charge c
   JOIN launch l ON l.kernel_id = c.kernel_id
-  WHERE l.function_id = $function AND c.producer_pc IS NOT NULL
-  GROUP BY c.producer_function_id, c.producer_pc
+  WHERE l.function_id = $function
+  GROUP BY c.function_id, c.pc
 ), accessed AS (
   SELECT
     a.function_id, a.pc, sum(a.request_count) AS request_count, sum(a.sectors) AS sectors,

@@ -10,11 +10,10 @@ WITH counted AS (
   WHERE l.function_id = $function
   UNION ALL
   SELECT
-    c.producer_function_id, c.producer_pc, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id), 0, 0, 0, c.samples
-  FROM stall_charge c
+    c.function_id, c.pc, c.target, c.object_id, 0, 0, 0, c.samples
+  FROM producer_charge c
   JOIN launch l ON l.kernel_id = c.kernel_id
-  WHERE l.function_id = $function AND c.producer_pc IS NOT NULL
-    AND c.target NOT IN ('not observed', 'no memory', 'not global', 'mbarrier')
+  WHERE l.function_id = $function AND c.target NOT IN ('not observed', 'no memory', 'not global', 'mbarrier')
 ), named AS (
   SELECT
     c.function_id, c.pc, coalesce(t.name, '(' || c.target || ')') AS tensor, t.type, t.born_at,

@@ -17,7 +17,8 @@ use stallmap::session::Session;
 use self::file::Files;
 use self::listing::Listing;
 use self::terminal::Page;
-use super::answer::{answers, csv, json};
+use super::answer::{Answer, answers, csv, json};
+use super::explain;
 use super::section::{self, Section};
 use crate::args::{ReportFormat, Source, SourceSort};
 use crate::exit::{Failure, OK, Outcome, QUERY};
@@ -33,8 +34,16 @@ const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producer
 /// The query that lists kernels.
 const KERNELS: &[&str] = &["kernels"];
 
+/// The view that several of the queries read, each once.
+const SHARED: &str = "producer_charge";
+
 fn sections() -> Vec<Section> {
     section::sections("source", ORDER)
+}
+
+async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
+    session.keep(SHARED).await.map_err(|error| explain(error, Some(session)))?;
+    answers(session, &sections(), &[("$function", function)]).await
 }
 
 /// Shows a kernel's code.
@@ -52,7 +61,7 @@ pub(super) fn run(args: &Source) -> Outcome {
         let texts: Vec<String> = sections().iter().map(|section| section.sql(&parameters)).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
     }
-    let answers = runtime.block_on(answers(&session, &sections(), &parameters))?;
+    let answers = runtime.block_on(asked(&session, kernel))?;
     let mut out = output::stdout();
     match args.format {
         ReportFormat::Text => {}
@@ -113,7 +122,7 @@ pub(super) async fn part(
     root: Option<&Path>,
     prefix: &str,
 ) -> Outcome<Option<Part>> {
-    let answers = answers(session, &sections(), &[("$function", function)]).await?;
+    let answers = asked(session, function).await?;
     let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
     let names = listing.lines.iter().map(|line| line.file.as_str());
     let files = Files::read(names, root);

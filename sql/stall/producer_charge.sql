@@ -1,0 +1,29 @@
+-- One instruction for which warps of a launch waited, and what it touched there: the charges of `stall_charge` that have a
+-- producer, seen from the producer.
+CREATE VIEW producer_charge (
+  -- The run.
+  run_id,
+  -- The launch.
+  kernel_id,
+  -- The function that holds the instruction.
+  function_id,
+  -- The instruction.
+  pc,
+  -- Whether the stalls are of memory.
+  is_memory,
+  -- What it touched, as in `stall_charge`.
+  target,
+  -- The tensor, storage or allocation; null where it touched none.
+  object_id,
+  -- The tensor; null where it touched none.
+  tensor_id,
+  -- Samples.
+  samples
+) AS
+SELECT
+  run_id, kernel_id, producer_function_id, producer_pc, is_memory, CAST(target AS VARCHAR),
+  coalesce(tensor_id, storage_id, allocation_id), tensor_id, sum(samples)
+FROM stall_charge
+WHERE producer_pc IS NOT NULL
+GROUP BY run_id, kernel_id, producer_function_id, producer_pc, is_memory, CAST(target AS VARCHAR),
+  coalesce(tensor_id, storage_id, allocation_id), tensor_id
