@@ -1,7 +1,7 @@
 //! What a statement reads more than once: computed once, and kept for the statements that follow.
 //!
 //! DataFusion plans and runs a view anew wherever its name stands, and our views stand on each other: `finding` reads
-//! `sample_cost` in more than twenty places.
+//! `python_stack` in more than forty places.
 
 use std::collections::HashMap;
 use std::sync::Arc;
