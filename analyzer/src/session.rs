@@ -201,7 +201,7 @@ impl Session {
         let provider = self.context.table_provider(view).await?;
         if let Some(view) = provider.downcast_ref::<View>() {
             self.keep_what_is_read_again(view.plan()).await?;
-            view.keep(async || self.rows(view.plan().clone()).await).await?;
+            self.keep_rows(view).await?;
         }
         Ok(())
     }
@@ -220,10 +220,14 @@ impl Session {
             if let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
                 engine.keep_parts(&self.context).await?;
             } else if let Some(view) = provider.downcast_ref::<View>() {
-                view.keep(async || self.rows(view.plan().clone()).await).await?;
+                self.keep_rows(view).await?;
             }
         }
         Ok(())
+    }
+
+    async fn keep_rows(&self, view: &View) -> datafusion::error::Result<()> {
+        view.keep(async || self.rows(view.plan().clone()).await).await
     }
 
     /// All rows of a plan that reads views; none where they are too many to be kept.
