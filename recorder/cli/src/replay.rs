@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
-use stallmap_inject::gpu::counters::sets;
+use stallmap_instruments::gpu::counters::sets;
 use stallmap_replay::bundle::{Bundle, Bundles};
 use stallmap_replay::error::ReplayError;
 use stallmap_replay::plan::{Outcome, Plan, Translation};

@@ -3,8 +3,8 @@
 
 use std::ffi::c_int;
 
-use crate::guard::guard;
-use crate::{gpu, session};
+use stallmap_instruments::guard::guard;
+use stallmap_instruments::{gpu, session};
 
 /// Called by the driver at `cuInit`, before the first context. 1 tells it that all is well.
 #[unsafe(no_mangle)]

@@ -1,17 +1,7 @@
-//! The library that is injected into the recorded program.
+//! The library that is injected into the recorded program: exported symbols, each behind a guard, and nothing else.
 //!
 //! The driver loads it at `cuInit` (`CUDA_INJECTION64_PATH`) and calls [`entry::InitializeInjection`]; Python may have
-//! loaded it earlier. It starts one [`session`] a process, attaches one instrument ([`gpu::sanitizer`] or
-//! [`gpu::pc_sampling`]) and turns what they report into rows of the schema, which a writer thread appends to the
-//! recording's segment file.
-//!
-//! What may never happen in the host program: a panic that leaves this library, output on stdout, an exit, a lock held
-//! while the program's own code runs. Every exported function goes through [`guard::guard`].
+//! loaded it earlier. What they do is in `recorder/instruments`.
 
-pub mod context;
 pub mod entry;
-pub mod gpu;
-pub mod guard;
-pub mod replayed;
-pub mod session;
 pub mod torch;

@@ -1,43 +1,116 @@
-//! What PyTorch is doing: ops, Python stacks, tensors and the caching allocator, as Python's hooks report them.
-//!
-//! # The C interface, version [`entry::ABI_VERSION`]
-//!
-//! Python calls it by ctypes with the GIL held; nothing here calls Python or CUDA. Every function may be called from
-//! any thread, and does nothing where nothing is recorded. Numbers are passed as arrays of 64-bit words in the
-//! machine's order; unsigned ones are reinterpreted as signed. Texts are numbered once ([`texts`]); 0 is no text.
-//!
-//! | function | what it does |
-//! |---|---|
-//! | `stallmap_abi_version()` | the version of this table; Python goes no further where it differs |
-//! | `stallmap_mode(start)` | bits: 1 recording, 2 tensors are wanted, 4 begins paused; starts the session if `start` |
-//! | `stallmap_text(bytes, length)` | the number of a text |
-//! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash; see [`states`] |
-//! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id; see [`message::Begin`] |
-//! | `stallmap_op_end(words, length)` | ends it; see [`message::End`] |
-//! | `stallmap_name(words, length)` | says what tensors are to the model; see [`message::Name`] |
-//! | `stallmap_pause(paused)` | leaves launches out, or no longer |
-//! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
-//! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source; two texts |
-//! | `stallmap_hook_allocator()` | hooks the caching allocator; the number of places, 0 where there is none |
-//!
-//! A tensor record ([`message::Seen`]) is 13 words and the sizes and strides: direction (0 in, 1 out, 2 inout,
-//! 3 only mentioned), position, element, argument's name, index in this op of the tensor that it is a view of (or -1),
-//! device, storage's address, storage's bytes, address, dtype's name, bytes of an element, whether it is a parameter,
-//! number of dimensions.
-//!
-//! # Identity
-//!
-//! A storage is one life of one allocator block. The caching allocator reports each allocation and free
-//! ([`allocator_hook`]), so that lives are exact and in order with the launches. A tensor in no such block was born
-//! before recording or is foreign memory: its storage has the origin `tensor` and lives from ordinal 0 until a free or
-//! an overlapping allocation says otherwise. Where the allocator cannot be hooked, results get storages that live from
-//! the launch before which their op began. Tensors of no elements have no storage and are left out.
+//! The symbols that Python looks for; [`stallmap_instruments::torch`] documents them.
+#![expect(unsafe_code, reason = "exported symbols need no_mangle, and take pointers")]
 
-pub mod allocator_hook;
-pub mod entry;
-pub mod message;
-pub mod ops;
-pub mod recorded;
-pub mod states;
-pub mod storages;
-pub mod texts;
+use std::borrow::Cow;
+use std::ffi::c_void;
+
+use stallmap_instruments::guard::guard;
+use stallmap_instruments::session;
+use stallmap_instruments::torch::calls::{self, ABI_VERSION};
+use stallmap_instruments::torch::texts;
+
+/// The version of the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_abi_version() -> u32 {
+    ABI_VERSION
+}
+
+/// What is recorded; starts the session where `start` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_mode(start: u32) -> u32 {
+    guard(0, || calls::mode(start != 0))
+}
+
+/// The number of a text.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_text(bytes: *const c_void, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(texts::NONE, || texts::number(&unsafe { text(bytes, length) }))
+}
+
+/// Records a stack; its hash.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_state(bytes: *const c_void, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(0, || calls::state(&unsafe { text(bytes, length) }))
+}
+
+/// Begins an op or region.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_op_begin(words: *const i64, length: usize) -> i64 {
+    // SAFETY: the caller's promise is the same.
+    guard(0, || calls::op_begin(unsafe { slice(words, length) }))
+}
+
+/// Ends an op or region.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_op_end(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::op_end(unsafe { slice(words, length) }));
+}
+
+/// Names tensors.
+///
+/// # Safety
+/// `words` points to `length` readable words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_name(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::name(unsafe { slice(words, length) }));
+}
+
+/// Leaves launches out, or no longer.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_pause(paused: u32) {
+    guard((), || session::set_paused(paused != 0));
+}
+
+/// Records a fact about the run.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_fact(name: i64, value: i64) {
+    guard((), || calls::fact(name, value));
+}
+
+/// Counts a loss.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64) {
+    guard((), || calls::lose(kind, reason, count, detail));
+}
+
+/// Hooks the caching allocator.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_hook_allocator() -> i64 {
+    guard(0, calls::hook_allocator)
+}
+
+/// # Safety
+/// `bytes` points to `length` readable bytes that nobody writes while the text lives.
+unsafe fn text<'a>(bytes: *const c_void, length: usize) -> Cow<'a, str> {
+    if bytes.is_null() {
+        return "".into();
+    }
+    // SAFETY: not null, and the caller's promise is the same.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(bytes.cast(), length) })
+}
+
+/// # Safety
+/// `words` points to `length` readable words, aligned, that nobody writes while the slice lives.
+unsafe fn slice<'a>(words: *const i64, length: usize) -> &'a [i64] {
+    if words.is_null() || !words.is_aligned() {
+        return &[];
+    }
+    // SAFETY: not null and aligned, and the caller's promise is the same.
+    unsafe { std::slice::from_raw_parts(words, length) }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_inject::session;
+use stallmap_instruments::session;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::replay::Replay;

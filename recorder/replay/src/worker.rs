@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use stallmap_config::Instrument;
-use stallmap_inject::gpu::counters::{Profiler, sets};
-use stallmap_inject::gpu::{code, device};
-use stallmap_inject::{gpu as instruments, session};
+use stallmap_instruments::gpu::counters::{Profiler, sets};
+use stallmap_instruments::gpu::{code, device};
+use stallmap_instruments::{gpu as instruments, session};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
@@ -243,9 +243,9 @@ impl<'a> Worker<'a> {
         if is_timed {
             self.gpu.record(first)?;
         }
-        stallmap_inject::replayed::set(Some(bundle.kernel_id));
+        stallmap_instruments::replayed::set(Some(bundle.kernel_id));
         let launched = self.gpu.launch(*kernel, &bundle.shape, parameters);
-        stallmap_inject::replayed::set(None);
+        stallmap_instruments::replayed::set(None);
         launched?;
         if is_timed {
             self.gpu.record(last)?;

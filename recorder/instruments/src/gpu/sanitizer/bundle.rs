@@ -145,7 +145,7 @@ impl Instrument {
             return Err(Refusal::of("its module's variables have more than 16 MiB"));
         }
         let all = recorder.wanderers.contains(&name);
-        let block_at = |address| torch::entry::storage_at(address).map(|(start, bytes)| start..start + bytes);
+        let block_at = |address| torch::calls::storage_at(address).map(|(start, bytes)| start..start + bytes);
         // A copy: what it takes to look blocks up must not run under this lock.
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);

@@ -1,8 +1,6 @@
-//! The symbols that Python looks for; [`super`] documents them.
-#![expect(unsafe_code, reason = "exported symbols need no_mangle, and take pointers")]
+//! What Python's calls do; [`super`] documents them.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +16,6 @@ use super::states::States;
 use super::storages::Storages;
 use super::texts;
 use crate::context::{self, Context};
-use crate::guard::guard;
 use crate::session;
 
 /// Version of the interface.
@@ -30,92 +27,6 @@ static LAST_OP: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static RUNNING: RefCell<Vec<(Running, Option<&'static str>)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The version of the interface.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_abi_version() -> u32 {
-    ABI_VERSION
-}
-
-/// What is recorded; starts the session where `start` is not 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_mode(start: u32) -> u32 {
-    guard(0, || mode(start != 0))
-}
-
-/// The number of a text.
-///
-/// # Safety
-/// `bytes` points to `length` readable bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn stallmap_text(bytes: *const c_void, length: usize) -> i64 {
-    // SAFETY: the caller's promise is the same.
-    guard(texts::NONE, || texts::number(&unsafe { text(bytes, length) }))
-}
-
-/// Records a stack; its hash.
-///
-/// # Safety
-/// `bytes` points to `length` readable bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn stallmap_state(bytes: *const c_void, length: usize) -> i64 {
-    // SAFETY: the caller's promise is the same.
-    guard(0, || state(&unsafe { text(bytes, length) }))
-}
-
-/// Begins an op or region.
-///
-/// # Safety
-/// `words` points to `length` readable words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn stallmap_op_begin(words: *const i64, length: usize) -> i64 {
-    // SAFETY: the caller's promise is the same.
-    guard(0, || op_begin(unsafe { slice(words, length) }))
-}
-
-/// Ends an op or region.
-///
-/// # Safety
-/// `words` points to `length` readable words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn stallmap_op_end(words: *const i64, length: usize) {
-    // SAFETY: the caller's promise is the same.
-    guard((), || op_end(unsafe { slice(words, length) }));
-}
-
-/// Names tensors.
-///
-/// # Safety
-/// `words` points to `length` readable words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn stallmap_name(words: *const i64, length: usize) {
-    // SAFETY: the caller's promise is the same.
-    guard((), || name(unsafe { slice(words, length) }));
-}
-
-/// Leaves launches out, or no longer.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_pause(paused: u32) {
-    guard((), || session::set_paused(paused != 0));
-}
-
-/// Records a fact about the run.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_fact(name: i64, value: i64) {
-    guard((), || fact(name, value));
-}
-
-/// Counts a loss.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64) {
-    guard((), || lose(kind, reason, count, detail));
-}
-
-/// Hooks the caching allocator.
-#[unsafe(no_mangle)]
-pub extern "C" fn stallmap_hook_allocator() -> i64 {
-    guard(0, hook_allocator)
 }
 
 /// An event of the caching allocator: bytes given out, or taken back where negative.
@@ -140,7 +51,8 @@ pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
     lock(&STORAGES).as_ref()?.block_at(address)
 }
 
-fn mode(start: bool) -> u32 {
+/// What is recorded; starts the session where `start` is true.
+pub fn mode(start: bool) -> u32 {
     if start {
         session::start();
     }
@@ -149,7 +61,8 @@ fn mode(start: bool) -> u32 {
     1 | (u32::from(has_tensors) << 1) | (u32::from(config.selection.paused) << 2)
 }
 
-fn state(stack: &str) -> i64 {
+/// Records a stack; its hash.
+pub fn state(stack: &str) -> i64 {
     let mut rows = Vec::new();
     let Some(hash) = lock(&STATES).get_or_insert_default().record(stack, &mut rows) else {
         session::lose(LossKind::Op, "Python sent a stack that cannot be read", 1, Some(stack.to_owned()));
@@ -159,7 +72,8 @@ fn state(stack: &str) -> i64 {
     hash.0.cast_signed()
 }
 
-fn op_begin(words: &[i64]) -> i64 {
+/// Begins an op or region; its identifier.
+pub fn op_begin(words: &[i64]) -> i64 {
     if session::config().is_none() {
         return 0;
     }
@@ -188,7 +102,8 @@ fn op_begin(words: &[i64]) -> i64 {
     op_id.0.cast_signed()
 }
 
-fn op_end(words: &[i64]) {
+/// Ends an op or region.
+pub fn op_end(words: &[i64]) {
     if session::config().is_none() {
         return;
     }
@@ -219,7 +134,8 @@ fn take_running(op_id: OpId) -> Option<(Running, Option<&'static str>)> {
     })
 }
 
-fn name(words: &[i64]) {
+/// Names tensors.
+pub fn name(words: &[i64]) {
     if session::config().is_none() {
         return;
     }
@@ -236,7 +152,8 @@ fn name(words: &[i64]) {
     send(rows);
 }
 
-fn fact(name: i64, value: i64) {
+/// Records a fact about the run.
+pub fn fact(name: i64, value: i64) {
     const NAMES: [&str; 2] = ["python_version", "torch_version"];
     let name = texts::text(name).and_then(|name| NAMES.into_iter().find(|&known| known == name));
     if let (Some(name), Some(value)) = (name, texts::text(value)) {
@@ -244,7 +161,8 @@ fn fact(name: i64, value: i64) {
     }
 }
 
-fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
+/// Counts a loss.
+pub fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
     let kind = match kind {
         0 => LossKind::Op,
         1 => LossKind::Tensor,
@@ -254,7 +172,8 @@ fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
     session::lose(kind, reason, count, texts::text(detail).map(str::to_owned));
 }
 
-fn hook_allocator() -> i64 {
+/// Hooks the caching allocator; the number of places.
+pub fn hook_allocator() -> i64 {
     let places = allocator_hook::install();
     if places > 0 {
         lock(&STORAGES).get_or_insert_default().set_reported();
@@ -264,24 +183,4 @@ fn hook_allocator() -> i64 {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// # Safety
-/// `bytes` points to `length` readable bytes that nobody writes while the text lives.
-unsafe fn text<'a>(bytes: *const c_void, length: usize) -> std::borrow::Cow<'a, str> {
-    if bytes.is_null() {
-        return "".into();
-    }
-    // SAFETY: not null, and the caller's promise is the same.
-    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(bytes.cast(), length) })
-}
-
-/// # Safety
-/// `words` points to `length` readable words, aligned, that nobody writes while the slice lives.
-unsafe fn slice<'a>(words: *const i64, length: usize) -> &'a [i64] {
-    if words.is_null() || !words.is_aligned() {
-        return &[];
-    }
-    // SAFETY: not null and aligned, and the caller's promise is the same.
-    unsafe { std::slice::from_raw_parts(words, length) }
 }

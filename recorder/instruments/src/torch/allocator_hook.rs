@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use stallmap_schema::id::Address;
 
-use super::entry::allocator_event;
+use super::calls::allocator_event;
 use crate::guard::guard;
 
 const SYMBOL: &CStr = c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";

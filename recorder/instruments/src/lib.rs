@@ -1,0 +1,14 @@
+//! What is measured in a process: a session, one instrument of the GPU, and what PyTorch says of its tensors.
+//!
+//! It starts one [`session`] a process, attaches one instrument ([`gpu::sanitizer`] or [`gpu::pc_sampling`]) and turns
+//! what they report into rows of the schema, which a writer thread appends to the recording's segment file.
+//!
+//! What may never happen in the host program: a panic that leaves this library, output on stdout, an exit, a lock held
+//! while the program's own code runs. Every callback goes through [`guard::guard`].
+
+pub mod context;
+pub mod gpu;
+pub mod guard;
+pub mod replayed;
+pub mod session;
+pub mod torch;
