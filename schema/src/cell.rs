@@ -22,6 +22,10 @@ pub trait Cell: Sized {
     fn append_null(builder: &mut Self::Builder);
     /// The value at a row; `None` where it is null or where the array has another type.
     fn read(array: &dyn Array, row: usize) -> Option<Self>;
+    /// The value where a file of an earlier release has no such column; `None` where there must be one.
+    fn absent() -> Option<Self> {
+        None
+    }
 }
 
 macro_rules! primitive_cells {
@@ -151,6 +155,9 @@ impl<T: Cell> Cell for Option<T> {
     }
     fn read(array: &dyn Array, row: usize) -> Option<Self> {
         Some(T::read(array, row))
+    }
+    fn absent() -> Option<Self> {
+        Some(None)
     }
 }
 

@@ -70,7 +70,9 @@ macro_rules! tables {
                     Ok(Self {
                         $($column: batch
                             .column_by_name(stringify!($column))
-                            .and_then(|array| <$type as $crate::cell::Cell>::read(array.as_ref(), row))
+                            .map_or_else(<$type as $crate::cell::Cell>::absent, |array| {
+                                <$type as $crate::cell::Cell>::read(array.as_ref(), row)
+                            })
                             .ok_or_else(|| arrow::error::ArrowError::SchemaError(format!(
                                 "table `{}` row {row}: column `{}` is missing, null or of another type",
                                 $name, stringify!($column),

@@ -20,6 +20,7 @@ pub const ALL: &[TableDef] = &[
     code::Module::TABLE,
     code::Function::TABLE,
     launch::Launch::TABLE,
+    launch::GraphLaunch::TABLE,
     launch::LaunchRun::TABLE,
     launch::LaunchParameter::TABLE,
     launch::TensorMap::TABLE,
@@ -45,14 +46,17 @@ pub const ALL: &[TableDef] = &[
 
 /// Tables that a later release added: captures of earlier releases lack all of a group, and writers that know one of
 /// them write them all.
-const ADDED: &[&[TableDef]] = &[&[
-    replay::Bundle::TABLE,
-    replay::BundlePage::TABLE,
-    replay::BundleSymbol::TABLE,
-    replay::BundleContent::TABLE,
-    replay::Replay::TABLE,
-    replay::Counter::TABLE,
-]];
+const ADDED: &[&[TableDef]] = &[
+    &[
+        replay::Bundle::TABLE,
+        replay::BundlePage::TABLE,
+        replay::BundleSymbol::TABLE,
+        replay::BundleContent::TABLE,
+        replay::Replay::TABLE,
+        replay::Counter::TABLE,
+    ],
+    &[launch::GraphLaunch::TABLE],
+];
 
 /// Whether a capture that holds some tables lacks one that its writer knew.
 pub fn is_missing(name: &str, holds: impl Fn(&str) -> bool) -> bool {

@@ -111,6 +111,10 @@ impl Program {
             device_id: 0,
             op_id: op.map(OpId),
             pystates_hash: None,
+            graph_id: None,
+            graph_launch: None,
+            graph_node: None,
+            capture_ordinal: None,
         };
         Launch::batch((0..).zip(&self.ops).map(launch)).unwrap()
     }
@@ -263,6 +267,8 @@ fn launch_run(ordinal: u64) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

@@ -105,6 +105,10 @@ pub(crate) fn run(run_id: RunId, instrument: Instrument) -> Run {
         python_version: None,
         torch_version: None,
         sampling_period_cycles: None,
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 
@@ -131,6 +135,10 @@ pub(crate) fn launch(ordinal: u64) -> Launch {
         device_id: 0,
         op_id: None,
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 
@@ -152,6 +160,8 @@ pub(crate) fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchR
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

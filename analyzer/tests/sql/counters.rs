@@ -281,6 +281,10 @@ fn run(run_id: RunId, instrument: Instrument) -> Run {
         python_version: None,
         torch_version: None,
         sampling_period_cycles: None,
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 
@@ -307,6 +311,10 @@ fn launch(ordinal: u64, name: &str, op: Option<u64>) -> Launch {
         device_id: 0,
         op_id: op.map(OpId),
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 

@@ -139,6 +139,10 @@ mod tests {
             device_id: 0,
             op_id: None,
             pystates_hash: None,
+            graph_id: None,
+            graph_launch: None,
+            graph_node: None,
+            capture_ordinal: None,
         }
     }
 
@@ -160,6 +164,8 @@ mod tests {
             lost_request_count: None,
             sample_count: Some(samples),
             lost_sample_count: None,
+            sampling_period_cycles: None,
+            samples_are_split: None,
         }
     }
 

@@ -110,5 +110,9 @@ fn launch(ordinal: u64) -> Launch {
         device_id: 0,
         op_id: None,
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }

@@ -135,6 +135,7 @@ impl<'a> Assembly<'a> {
             append(writer, rows.options)?;
             append(writer, sorted(rows.devices, |row| row.device_id))?;
             append(writer, rows.launches)?;
+            append(writer, sorted(rows.graph_launches, |row| (row.graph_id, row.graph_launch)))?;
             append(writer, rows.launch_runs.iter().cloned())?;
             append(writer, rows.ops)?;
             append(writer, rows.storages)?;

@@ -77,6 +77,8 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

@@ -15,7 +15,7 @@ use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::code::Module;
-use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
+use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
@@ -65,6 +65,7 @@ run_rows! {
     modules: Module,
     launches: Launch,
     launch_runs: LaunchRun,
+    graph_launches: GraphLaunch,
     parameters: LaunchParameter,
     frames: PythonFrame,
     states: PythonState,

@@ -176,6 +176,10 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
         python_version: None,
         torch_version: None,
         sampling_period_cycles: None,
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 

@@ -146,6 +146,10 @@ impl Session {
             python_version: None,
             torch_version: None,
             sampling_period_cycles: None,
+            parent_process_id: None,
+            rank: None,
+            local_rank: None,
+            world_size: None,
         });
         let options = serde_json::to_value(&self.config).unwrap_or_default();
         for (name, value) in options.as_object().into_iter().flatten() {

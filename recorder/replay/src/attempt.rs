@@ -156,6 +156,8 @@ fn emit_launch_run(kernel_id: KernelId, ordinal: u64, begin_ns: i64, recorded: b
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     });
 }
 

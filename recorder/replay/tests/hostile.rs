@@ -46,6 +46,10 @@ fn launch() -> Launch {
         device_id: -1,
         op_id: None,
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 

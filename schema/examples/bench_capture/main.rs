@@ -110,6 +110,10 @@ fn run() -> Run {
         python_version: None,
         torch_version: None,
         sampling_period_cycles: None,
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 
@@ -136,6 +140,10 @@ fn launch(number: u64) -> Launch {
         device_id: 0,
         op_id: None,
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 
@@ -157,6 +165,8 @@ fn launch_run(number: u64) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

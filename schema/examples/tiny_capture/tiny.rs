@@ -127,6 +127,10 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         python_version: Some("3.12.3".to_owned()),
         torch_version: Some("2.11.0".to_owned()),
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1024),
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     };
     let replay = Run { started_ns: at(200), ended_ns: Some(at(300)), ..run(COUNTERS, Instrument::Counters) };
     writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples), replay])?;
@@ -146,6 +150,7 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         l2_bytes: 62_914_560,
         sm_clock_khz: 1_980_000,
         memory_clock_khz: 3_201_000,
+        uuid: None,
     }))
 }
 
@@ -204,6 +209,10 @@ fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         device_id: 0,
         op_id: Some(op(number)),
         pystates_hash: Some(state),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }))?;
     launch_runs(writer)?;
     parameters(writer)
@@ -229,6 +238,8 @@ fn launch_runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     };
     writer.append_rows((0_u64..).zip(requests).map(|(ordinal, (request_count, lanes))| LaunchRun {
         request_count: Some(request_count),

@@ -122,6 +122,10 @@ fn run(run_id: RunId, instrument: Instrument, named: fn(&str) -> String) -> Run 
         python_version: None,
         torch_version: None,
         sampling_period_cycles: (instrument == Instrument::PcSamples).then_some(1_024),
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 
@@ -148,6 +152,10 @@ fn launch(number: u64, named: fn(&str) -> String) -> Launch {
         device_id: 0,
         op_id: None,
         pystates_hash: Some(state(number, named)),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 
@@ -169,6 +177,8 @@ fn launch_run(run_id: RunId, number: u64) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

@@ -49,6 +49,42 @@ crate::tables! {
         op_id: Option<OpId> => "op"."op_id",
         /// The Python stack of that op, or of the launch; null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
+        /// The executable graph that launched the kernel, numbered from 0 in the order of instantiation in its process;
+        /// null for every other launch.
+        graph_id: Option<u64>,
+        /// The n-th launch of that graph, from 0.
+        graph_launch: Option<u32>,
+        /// The kernel's node: its position among the kernel nodes of the graph, from 0.
+        graph_node: Option<u32>,
+        /// For a node of a graph, the `ordinal` that the run had reached when the node was captured: `op_id`,
+        /// `pystates_hash` and the storages that its addresses meet are those of that moment. Null where the node was
+        /// added without an op, and for every other launch.
+        capture_ordinal: Option<u64>,
+    }
+    /// One launch of a CUDA graph.
+    GraphLaunch "graph_launch" key [run_id, graph_id, graph_launch] sort [run_id, graph_id, graph_launch] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The executable graph, as in `launch.graph_id`.
+        graph_id: u64,
+        /// The n-th launch of that graph, from 0.
+        graph_launch: u32,
+        /// The `ordinal` of its first kernel; those of its other kernels follow.
+        ordinal: u64,
+        /// Kernel nodes of the graph that were launched.
+        kernel_count: u32,
+        /// The launching thread, as in `launch_run.thread_id`.
+        thread_id: u32,
+        /// CUDA stream, as in `launch_run.stream_id`.
+        stream_id: u32,
+        /// When the launch call began, nanoseconds since the Unix epoch.
+        begin_ns: i64,
+        /// When the launch call ended.
+        end_ns: Option<i64>,
+        /// The innermost op or region running on the launching thread.
+        op_id: Option<OpId> => "op"."op_id",
+        /// The Python stack of that op, or of the launch call.
+        pystates_hash: Option<PystatesHash>,
     }
     /// One launch as one run saw it.
     LaunchRun "launch_run" key [run_id, ordinal] sort [run_id, ordinal] {
@@ -85,6 +121,12 @@ crate::tables! {
         /// Samples that are not in the capture: those that the hardware dropped, those of functions that are not known,
         /// and those of replays that did not verify; null where only the run's total is known.
         lost_sample_count: Option<u64>,
+        /// GPU cycles between two samples of one multiprocessor in this launch; null where it is the run's, and where no
+        /// samples were taken.
+        sampling_period_cycles: Option<u64>,
+        /// Whether the samples are this launch's share of samples that several nodes of one graph launch took together;
+        /// null where they are its own.
+        samples_are_split: Option<bool>,
     }
     /// The raw parameter bytes of a launch.
     LaunchParameter "launch_parameter" key [kernel_id] sort [kernel_id] {

@@ -24,6 +24,15 @@ crate::tables! {
         system: String,
         /// The process id.
         process_id: u32,
+        /// The process id of the parent; null where it is not known.
+        parent_process_id: Option<u32>,
+        /// The process's rank among all processes of a distributed program, as its launcher told it (`torchrun`, `mpirun`,
+        /// `srun`); null where there is none.
+        rank: Option<u32>,
+        /// The rank among the processes of its host.
+        local_rank: Option<u32>,
+        /// Processes of the distributed program.
+        world_size: Option<u32>,
         /// When recording started, nanoseconds since the Unix epoch.
         started_ns: i64,
         /// When recording ended, nanoseconds since the Unix epoch; null where the process died unseen.
@@ -64,6 +73,8 @@ crate::tables! {
         device_id: i32,
         /// The GPU's name.
         name: String,
+        /// The GPU's UUID, such as GPU-6f0f…; null where the driver did not say.
+        uuid: Option<String>,
         /// Compute capability, major.
         compute_major: i32,
         /// Compute capability, minor.

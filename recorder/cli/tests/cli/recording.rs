@@ -67,6 +67,10 @@ fn launch(ordinal: u64) -> Launch {
         device_id: 0,
         op_id: None,
         pystates_hash: None,
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 
@@ -88,6 +92,8 @@ fn launch_run(ordinal: u64) -> LaunchRun {
         lost_request_count: Some(0),
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

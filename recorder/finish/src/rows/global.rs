@@ -67,6 +67,7 @@ impl RunRows {
             devices: [] run_id;
             launches: [kernel_id, op_id] run_id;
             launch_runs: [kernel_id] run_id;
+            graph_launches: [op_id] run_id;
             parameters: [kernel_id];
             states: [] run_id;
             ops: [op_id, parent_op_id, forward_op_id] run_id;

@@ -162,6 +162,10 @@ pub(crate) fn run(instrument: Instrument, process_id: u32) -> Run {
         python_version: None,
         torch_version: None,
         sampling_period_cycles: None,
+        parent_process_id: None,
+        rank: None,
+        local_rank: None,
+        world_size: None,
     }
 }
 
@@ -181,6 +185,7 @@ pub(crate) fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, 
             l2_bytes: 1 << 25,
             sm_clock_khz: 1,
             memory_clock_khz: 1,
+            uuid: None,
         }],
     );
     let is_access_run = instrument == Instrument::Accesses;
@@ -361,6 +366,10 @@ fn launch(ordinal: u64) -> Launch {
         device_id: 0,
         op_id: Some(OpId(ordinal + 1)),
         pystates_hash: Some(state()),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     }
 }
 
@@ -382,6 +391,8 @@ pub(crate) fn launch_run(ordinal: u64) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 

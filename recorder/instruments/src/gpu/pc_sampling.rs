@@ -279,6 +279,8 @@ impl Instrument {
             lost_request_count: None,
             sample_count: Some(taken.delivered + taken.dropped),
             lost_sample_count: Some(taken.dropped),
+            sampling_period_cycles: None,
+            samples_are_split: None,
         });
     }
 }
@@ -309,6 +311,10 @@ fn emit_launch(launch: &Pending, function_id: FunctionId, device_id: i32) {
         device_id,
         op_id: context.map(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     });
 }
 

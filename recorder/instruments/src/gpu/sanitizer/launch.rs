@@ -298,6 +298,8 @@ fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
         lost_request_count: None,
         sample_count: None,
         lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
     }
 }
 
@@ -335,6 +337,10 @@ fn emit_launch(
         device_id: data.device,
         op_id: context.map(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
     });
     match given {
         Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {
