@@ -16,6 +16,7 @@ pub mod call;
 pub mod code;
 pub mod counters;
 pub mod device;
+pub mod graphs;
 pub mod kernels;
 pub mod parameters;
 pub mod patch;

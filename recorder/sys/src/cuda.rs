@@ -74,6 +74,65 @@ crate::functions! {
     }
 }
 
+crate::functions! {
+    /// Functions of `libcuda.so.1` on streams and graphs, of CUDA 12.0 and later. All return a CUresult, 0 for success.
+    Graphs from "CUDA driver library (libcuda.so.1)" {
+        /// (stream, status: 1 while it captures, id, graph, dependencies, how many)
+        capture_info: cuStreamGetCaptureInfo_v2(
+            Handle, *mut c_int, *mut u64, *mut Handle, *mut *const Handle, *mut usize
+        ) -> c_int;
+        /// (mode, exchanged with the thread's)
+        exchange_capture_mode: cuThreadExchangeStreamCaptureMode(*mut c_int) -> c_int;
+        /// (graph, nodes or null, how many)
+        nodes: cuGraphGetNodes(Handle, *mut Handle, *mut usize) -> c_int;
+        /// (node, type)
+        node_type: cuGraphNodeGetType(Handle, *mut c_int) -> c_int;
+        /// (node, parameters)
+        kernel_node: cuGraphKernelNodeGetParams_v2(Handle, *mut KernelNode) -> c_int;
+        /// (node, graph)
+        child_graph: cuGraphChildGraphNodeGetGraph(Handle, *mut Handle) -> c_int;
+        /// (node in the clone, original node, cloned graph)
+        find_in_clone: cuGraphNodeFindInClone(*mut Handle, Handle, Handle) -> c_int;
+        /// (name, function)
+        function_name: cuFuncGetName(*mut *const c_char, Handle) -> c_int;
+        /// (name, kernel)
+        kernel_name: cuKernelGetName(*mut *const c_char, Handle) -> c_int;
+    }
+}
+
+/// Types of graph nodes, CUgraphNodeType.
+pub mod node_type {
+    /// [`super::KernelNode`].
+    pub const KERNEL: i32 = 0;
+    /// A graph in the graph.
+    pub const GRAPH: i32 = 4;
+    /// Graphs that a handle's value chooses or repeats.
+    pub const CONDITIONAL: i32 = 13;
+}
+
+/// CU_STREAM_CAPTURE_MODE_RELAXED: no capture restricts the thread's calls, and they end none.
+pub const CAPTURE_MODE_RELAXED: c_int = 2;
+
+/// CUDA_KERNEL_NODE_PARAMS of CUDA 12.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct KernelNode {
+    /// The function, or null.
+    pub function: Handle,
+    /// Grid x, y, z, block x, y, z.
+    pub shape: [c_uint; 6],
+    /// Dynamic shared memory.
+    pub shared_bytes: c_uint,
+    /// Pointers to the parameters, or null.
+    pub parameters: *const *const c_void,
+    /// Alternating keys and pointers, or null.
+    pub extra: *const *const c_void,
+    /// The kernel, where there is no function.
+    pub kernel: Handle,
+    /// The context, or null.
+    pub context: Handle,
+}
+
 /// Parameters of cuLaunchKernel and cuLaunchCooperativeKernel, which has no `extra`.
 #[repr(C)]
 pub struct LaunchKernel {
@@ -134,4 +193,34 @@ pub mod launch_id {
     pub const KERNEL_EX: [u32; 2] = [652, 653];
     /// cuGraphLaunch and its twin.
     pub const GRAPH: [u32; 2] = [514, 515];
+    /// The twins for per-thread default streams.
+    pub const PER_THREAD: [u32; 4] = [442, 478, 653, 515];
+}
+
+/// Callback numbers of the functions that make and change graphs, the same in the sanitizer API and in CUPTI.
+pub mod graph_id {
+    /// (executable graph, graph, ...): cuGraphInstantiate in all its forms.
+    pub const INSTANTIATE: [u32; 5] = [513, 578, 643, 656, 657];
+    /// cuGraphExecUpdate (executable graph, graph, ...).
+    pub const UPDATE: [u32; 2] = [561, 696];
+    /// cuGraphExecKernelNodeSetParams (executable graph, node, parameters): the older form has a shorter struct.
+    pub const SET_KERNEL: [u32; 2] = [538, 692];
+    /// cuGraphExecNodeSetParams (executable graph, node, parameters of any type).
+    pub const SET_NODE: u32 = 714;
+    /// cuGraphExecChildGraphNodeSetParams (executable graph, node, graph).
+    pub const SET_CHILD: u32 = 586;
+    /// cuGraphNodeSetEnabled (executable graph, node, enabled).
+    pub const SET_ENABLED: u32 = 650;
+    /// cuGraphExecDestroy (executable graph).
+    pub const DESTROY: u32 = 516;
+    /// cuGraphAddKernelNode (node, graph, ...).
+    pub const ADD_KERNEL: [u32; 2] = [502, 689];
+    /// cuGraphAddNode (node, graph, dependencies, how many, parameters).
+    pub const ADD_NODE: u32 = 712;
+    /// cuGraphAddNode_v2 (node, graph, dependencies, their data, how many, parameters).
+    pub const ADD_NODE_V2: u32 = 723;
+    /// cuGraphAddChildGraphNode (node, graph, dependencies, how many, child).
+    pub const ADD_CHILD: u32 = 525;
+    /// cuGraphClone (clone, original).
+    pub const CLONE: u32 = 523;
 }

@@ -1,0 +1,438 @@
+//! CUDA graphs: which kernels an executable graph launches, and where in the program each was captured or added.
+//!
+//! Both instruments feed it with the driver calls that make, change and launch graphs: [`CALLBACKS`] at their exit to
+//! [`Graphs::called`], and launches into a capturing stream to [`Graphs::captured`]. A graph is read when it is
+//! instantiated or an executable graph is updated, by its nodes in the driver's order, those of child graphs and of the
+//! bodies of conditional nodes in their place: a node's number is the same in every run of the program.
+#![expect(unsafe_code, reason = "calls of the CUDA driver, and parameters of the driver's functions")]
+
+mod registry;
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stallmap_sys::cuda::{self, Handle, KernelNode, graph_id, launch_id, node_type};
+
+use super::device;
+use super::name::text;
+use super::parameters::{self, Parameters};
+use crate::{context, session};
+
+use registry::Registry;
+pub use registry::{Captured, GraphLaunch, Node};
+
+/// Driver calls that change what is known of graphs, by callback number: they go to [`Graphs::called`] at their exit.
+pub const CALLBACKS: [u32; 19] = [
+    graph_id::INSTANTIATE[0],
+    graph_id::INSTANTIATE[1],
+    graph_id::INSTANTIATE[2],
+    graph_id::INSTANTIATE[3],
+    graph_id::INSTANTIATE[4],
+    graph_id::UPDATE[0],
+    graph_id::UPDATE[1],
+    graph_id::SET_KERNEL[0],
+    graph_id::SET_KERNEL[1],
+    graph_id::SET_NODE,
+    graph_id::SET_CHILD,
+    graph_id::SET_ENABLED,
+    graph_id::DESTROY,
+    graph_id::ADD_KERNEL[0],
+    graph_id::ADD_KERNEL[1],
+    graph_id::ADD_NODE,
+    graph_id::ADD_NODE_V2,
+    graph_id::ADD_CHILD,
+    graph_id::CLONE,
+];
+
+/// Most nodes that are read of one graph.
+const MOST_NODES: usize = 1 << 20;
+/// Graphs in graphs that are followed.
+const MOST_DEPTH: u32 = 16;
+/// The per-thread default stream's handle.
+const PER_THREAD_STREAM: usize = 2;
+
+/// What is known of the graphs of this process.
+#[derive(Default)]
+pub struct Graphs(Mutex<Registry>);
+
+/// The driver's functions on graphs; `None` where the driver has none of CUDA 12.
+fn driver() -> Option<&'static cuda::Graphs> {
+    static DRIVER: OnceLock<Option<cuda::Graphs>> = OnceLock::new();
+    let load = || cuda::Graphs::load(&["libcuda.so.1".into()]).ok().map(|(graphs, _path)| graphs);
+    DRIVER.get_or_init(load).as_ref()
+}
+
+/// The node that a launch or copy into a capturing stream just became; `None` where the stream does not capture.
+///
+/// `id` is the callback number of the launch function.
+pub fn capture(id: u32, stream: Handle) -> Option<Option<Handle>> {
+    let per_thread = launch_id::PER_THREAD.contains(&id);
+    let stream = match stream.key() {
+        // The legacy stream cannot capture.
+        0 if !per_thread => return None,
+        0 => Handle(std::ptr::without_provenance_mut(PER_THREAD_STREAM)),
+        1 => return None,
+        _ => stream,
+    };
+    let (mut status, mut capture_id, mut graph) = (0, 0, Handle::NULL);
+    let (mut dependencies, mut count) = (null(), 0);
+    // SAFETY: the stream is the launch call's own, which is running; the outputs outlive the call.
+    let code = unsafe {
+        (driver()?.capture_info)(
+            stream,
+            &raw mut status,
+            &raw mut capture_id,
+            &raw mut graph,
+            &raw mut dependencies,
+            &raw mut count,
+        )
+    };
+    if code != 0 || status == 0 {
+        return None;
+    }
+    let last = count.checked_sub(1).filter(|_| !dependencies.is_null());
+    // SAFETY: the driver says that so many dependencies lie there until the next call on the stream.
+    Some(last.map(|last| unsafe { *dependencies.add(last) }))
+}
+
+/// Runs `body` while no capture of any thread restricts this thread's driver calls, and none is ended by them.
+pub fn relaxed<T>(body: impl FnOnce() -> T) -> T {
+    let Some(driver) = driver() else { return body() };
+    let mut mode = cuda::CAPTURE_MODE_RELAXED;
+    // SAFETY: `mode` outlives the call.
+    let exchanged = unsafe { (driver.exchange_capture_mode)(&raw mut mode) } == 0;
+    let result = body();
+    if exchanged {
+        // SAFETY: as above; `mode` is the thread's own again.
+        unsafe { (driver.exchange_capture_mode)(&raw mut mode) };
+    }
+    result
+}
+
+impl Graphs {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers where the node was captured that a launch call just became, at the call's exit. It takes an ordinal:
+    /// lifetimes of tensors that begin and end during the capture are told apart by it.
+    pub fn captured(&self, node: Handle) {
+        let captured = Captured {
+            context: context::current(),
+            ordinal: session::take_ordinal(),
+            thread_id: session::thread_id(),
+        };
+        self.lock().capture(node.key(), captured);
+    }
+
+    /// A call of [`CALLBACKS`] has succeeded.
+    ///
+    /// # Safety
+    /// `parameters` points to the parameters of the driver function with this callback number, whose call is ending.
+    pub unsafe fn called(&self, id: u32, parameters: *const c_void) {
+        if parameters.is_null() {
+            return;
+        }
+        // SAFETY: every one of these functions has handles, or pointers to handles, as its first two parameters, but
+        // cuGraphExecDestroy, which has one: `second` is read where there is one.
+        let words = parameters.cast::<Handle>();
+        let word = |index: usize| unsafe { *words.add(index) };
+        // SAFETY: the first parameter of these points to the handle that the call has made.
+        let made = || unsafe { word(0).0.cast::<Handle>().as_ref() }.copied();
+        match id {
+            graph_id::DESTROY => self.lock().destroy(word(0).key()),
+            graph_id::CLONE => {
+                if let Some(clone) = made() {
+                    self.cloned(word(1), clone);
+                }
+            }
+            graph_id::SET_ENABLED => {
+                // SAFETY: the third parameter is an unsigned int.
+                let enabled = unsafe { *words.add(2).cast::<c_uint>() } != 0;
+                self.lock().enable(word(0).key(), word(1).key(), enabled);
+            }
+            graph_id::SET_CHILD => self.child_set(word(0), word(1), word(2)),
+            graph_id::SET_NODE => self.node_set(word(0), word(1), word(2).0),
+            id if graph_id::SET_KERNEL.contains(&id) => {
+                // SAFETY: the third parameter points to the node's new parameters.
+                unsafe { self.kernel_set(word(0), word(1), word(2).0.cast(), id == graph_id::SET_KERNEL[1]) };
+            }
+            id if graph_id::INSTANTIATE.contains(&id) => {
+                if let Some(exec) = made() {
+                    let nodes = self.read(word(1));
+                    self.lock().instantiate(exec.key(), nodes);
+                }
+            }
+            id if graph_id::UPDATE.contains(&id) => {
+                let nodes = self.read(word(1));
+                self.lock().update(word(0).key(), nodes);
+            }
+            id if graph_id::ADD_KERNEL.contains(&id) => {
+                if let Some(node) = made() {
+                    self.captured(node);
+                }
+            }
+            graph_id::ADD_CHILD => {
+                if let Some(node) = made() {
+                    self.child_added(node, word(4));
+                }
+            }
+            graph_id::ADD_NODE | graph_id::ADD_NODE_V2 => {
+                let last = if id == graph_id::ADD_NODE { 4 } else { 5 };
+                if let Some(node) = made() {
+                    self.node_added(node, word(last).0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The kernels that a launch of an executable graph runs; `None` where it was never seen.
+    pub fn launch_begins(&self, exec: Handle) -> Option<GraphLaunch> {
+        self.lock().launch(exec.key())
+    }
+
+    /// A node of a type that cuGraphAddNode was told.
+    fn node_added(&self, node: Handle, parameters: *mut c_void) {
+        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        const UNION: usize = 16;
+        if parameters.is_null() {
+            return;
+        }
+        // SAFETY: CUgraphNodeParams begins with its type.
+        match unsafe { *parameters.cast::<c_int>() } {
+            node_type::KERNEL => self.captured(node),
+            node_type::GRAPH => {
+                // SAFETY: CUDA_CHILD_GRAPH_NODE_PARAMS begins with the child.
+                self.child_added(node, unsafe { *parameters.byte_add(UNION).cast::<Handle>() });
+            }
+            node_type::CONDITIONAL => {
+                // SAFETY: CUDA_CONDITIONAL_NODE_PARAMS: a handle, type and count, and a pointer to so many graphs that
+                // live as long as the node.
+                let bodies = unsafe {
+                    let count = *parameters.byte_add(UNION + 12).cast::<c_uint>();
+                    let graphs = *parameters.byte_add(UNION + 16).cast::<*const Handle>();
+                    if graphs.is_null() {
+                        return;
+                    }
+                    std::slice::from_raw_parts(graphs, count.min(1 << 16) as usize)
+                };
+                self.lock().condition(node.key(), bodies.iter().map(|body| body.0 as usize).collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// A child graph is a clone of the graph that was given.
+    fn child_added(&self, node: Handle, original: Handle) {
+        if let Some(child) = child(node) {
+            self.cloned(original, child);
+        }
+    }
+
+    /// Nodes of a clone were captured where their originals were.
+    fn cloned(&self, original: Handle, clone: Handle) {
+        let Some(driver) = driver() else { return };
+        for node in nodes(original) {
+            let mut twin = Handle::NULL;
+            // SAFETY: both graphs live while the call runs; the output outlives it.
+            if unsafe { (driver.find_in_clone)(&raw mut twin, node, clone) } == 0 {
+                self.lock().copy(node.key(), twin.key());
+                if let (Some(from), Some(to)) = (child(node), child(twin)) {
+                    self.cloned(from, to);
+                }
+            }
+        }
+    }
+
+    /// The kernel nodes of a graph.
+    fn read(&self, graph: Handle) -> Vec<Node> {
+        let mut found = Vec::new();
+        self.read_into(graph, 0, &mut found);
+        found
+    }
+
+    fn read_into(&self, graph: Handle, depth: u32, found: &mut Vec<Node>) {
+        let Some(driver) = driver() else { return };
+        for node in nodes(graph) {
+            let mut kind = -1;
+            // SAFETY: the node's graph lives while the call that names it runs; the output outlives the call.
+            if unsafe { (driver.node_type)(node, &raw mut kind) } != 0 || found.len() >= MOST_NODES {
+                continue;
+            }
+            match kind {
+                node_type::KERNEL => {
+                    let captured = self.lock().captured(node.key());
+                    found.extend(
+                        kernel(node).map(|kernel| kernel.into_node(node.key(), found.len(), captured)),
+                    );
+                }
+                node_type::GRAPH if depth < MOST_DEPTH => {
+                    if let Some(child) = child(node) {
+                        self.read_into(child, depth + 1, found);
+                    }
+                }
+                node_type::CONDITIONAL if depth < MOST_DEPTH => {
+                    let bodies = self.lock().bodies(node.key());
+                    for body in bodies {
+                        self.read_into(Handle(std::ptr::with_exposed_provenance_mut(body)), depth + 1, found);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn child_set(&self, exec: Handle, node: Handle, graph: Handle) {
+        let Some(child) = child(node) else { return };
+        let (before, after) = (self.read(child), self.read(graph));
+        let mut registry = self.lock();
+        for (old, new) in before.iter().zip(after) {
+            registry.set(exec.key(), old.handle, new);
+        }
+    }
+
+    fn node_set(&self, exec: Handle, node: Handle, parameters: *mut c_void) {
+        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        const UNION: usize = 16;
+        // SAFETY: CUgraphNodeParams begins with its type, and a kernel's parameters lie in its union.
+        unsafe {
+            if !parameters.is_null() && *parameters.cast::<c_int>() == node_type::KERNEL {
+                self.kernel_set(exec, node, parameters.byte_add(UNION).cast(), true);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `parameters`, where not null, points to a `KernelNode`, without its last two fields where not `has_kernel`.
+    unsafe fn kernel_set(&self, exec: Handle, node: Handle, parameters: *const KernelNode, has_kernel: bool) {
+        if parameters.is_null() {
+            return;
+        }
+        // SAFETY: by this function's contract; the fields that are not there are not read.
+        let given = unsafe {
+            let kernel = if has_kernel { (&raw const (*parameters).kernel).read() } else { Handle::NULL };
+            KernelNode {
+                function: (&raw const (*parameters).function).read(),
+                shape: (&raw const (*parameters).shape).read(),
+                shared_bytes: (&raw const (*parameters).shared_bytes).read(),
+                parameters: (&raw const (*parameters).parameters).read(),
+                extra: (&raw const (*parameters).extra).read(),
+                kernel,
+                context: Handle::NULL,
+            }
+        };
+        // SAFETY: the parameters are those of the call that is ending.
+        let kernel = unsafe { Kernel::read(given) };
+        let new = kernel.into_node(node.key(), 0, None);
+        self.lock().set(exec.key(), node.key(), new);
+    }
+}
+
+/// A kernel node as the driver describes it.
+struct Kernel {
+    function: Handle,
+    name: String,
+    shape: [u32; 6],
+    shared_bytes: u32,
+    parameters: Parameters,
+}
+
+impl Kernel {
+    /// # Safety
+    /// What `node` points to lives, and its parameters are those of its function.
+    unsafe fn read(node: KernelNode) -> Self {
+        let function = if node.function == Handle::NULL { node.kernel } else { node.function };
+        let layout = parameters::layout(function);
+        // SAFETY: by this function's contract.
+        let parameters = unsafe { parameters::read(node.parameters, node.extra, &layout) };
+        Self {
+            function,
+            name: kernel_name(function),
+            shape: node.shape,
+            shared_bytes: node.shared_bytes,
+            parameters,
+        }
+    }
+
+    fn into_node(self, handle: usize, index: usize, captured: Option<Captured>) -> Node {
+        Node {
+            handle,
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            function: self.function.key(),
+            name: self.name,
+            shape: self.shape,
+            shared_bytes: self.shared_bytes,
+            parameters: Arc::new(self.parameters),
+            captured,
+            is_enabled: true,
+        }
+    }
+}
+
+fn kernel(node: Handle) -> Option<Kernel> {
+    let mut given = KernelNode {
+        function: Handle::NULL,
+        shape: [0; 6],
+        shared_bytes: 0,
+        parameters: null(),
+        extra: null(),
+        kernel: Handle::NULL,
+        context: Handle::NULL,
+    };
+    // SAFETY: the node is a kernel's; the output outlives the call.
+    let code = unsafe { (driver()?.kernel_node)(node, &raw mut given) };
+    // SAFETY: the driver filled it, and what it points to lives as long as the node's parameters.
+    (code == 0).then(|| unsafe { Kernel::read(given) })
+}
+
+fn child(node: Handle) -> Option<Handle> {
+    let mut graph = Handle::NULL;
+    // SAFETY: the node lives; the driver answers with an error if it has no graph; the output outlives the call.
+    let code = unsafe { (driver()?.child_graph)(node, &raw mut graph) };
+    (code == 0).then_some(graph)
+}
+
+fn nodes(graph: Handle) -> Vec<Handle> {
+    let Some(driver) = driver() else { return Vec::new() };
+    let mut count = 0;
+    // SAFETY: the graph lives; without an array the driver only counts.
+    if unsafe { (driver.nodes)(graph, std::ptr::null_mut(), &raw mut count) } != 0 {
+        return Vec::new();
+    }
+    let mut nodes = vec![Handle::NULL; count.min(MOST_NODES)];
+    let mut count = nodes.len();
+    // SAFETY: there is room for `count` nodes.
+    if unsafe { (driver.nodes)(graph, nodes.as_mut_ptr(), &raw mut count) } != 0 {
+        return Vec::new();
+    }
+    nodes.truncate(count);
+    nodes
+}
+
+/// The mangled name of a function or kernel; empty where the driver does not say.
+pub fn kernel_name(function: Handle) -> String {
+    let Some(driver) = driver() else { return String::new() };
+    let mut name = null();
+    // SAFETY: the handle is a function's or a kernel's; the driver answers with an error where it is the other's.
+    let known = unsafe {
+        (driver.function_name)(&raw mut name, function) == 0
+            || (driver.kernel_name)(&raw mut name, function) == 0
+    };
+    if known { text(name) } else { String::new() }
+}
+
+/// The result of a driver call in a callback at its exit: 0 for success.
+///
+/// # Safety
+/// `result`, where not null, points to a CUresult.
+pub unsafe fn result(result: *const c_void) -> c_int {
+    // SAFETY: by this function's contract.
+    unsafe { result.cast::<c_int>().as_ref() }.copied().unwrap_or(0)
+}
+
+/// Whether the driver knows graphs: without it their kernels are counted and not recorded.
+pub fn are_known() -> bool {
+    driver().is_some() && device::driver().is_some()
+}

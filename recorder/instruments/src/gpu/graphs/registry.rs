@@ -1,0 +1,192 @@
+//! What was said of graphs, by handle; handles are reused once what they named is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::gpu::parameters::Parameters;
+
+/// Where in the program a node was captured or added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The op that ran, with its Python stack.
+    pub context: Option<Context>,
+    /// The ordinal that the capture took.
+    pub ordinal: u64,
+    /// The thread.
+    pub thread_id: u32,
+}
+
+/// A kernel node of an executable graph.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The node's handle in the graph that was instantiated.
+    pub handle: usize,
+    /// Its number among the kernel nodes.
+    pub index: u32,
+    /// The function's or kernel's handle.
+    pub function: usize,
+    /// Mangled name; empty where the driver does not say.
+    pub name: String,
+    /// Grid x, y, z, block x, y, z.
+    pub shape: [u32; 6],
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// The kernel's parameters.
+    pub parameters: Arc<Parameters>,
+    /// Where it was captured; `None` where that was not seen.
+    pub captured: Option<Captured>,
+    /// Whether a launch of the graph runs it.
+    pub is_enabled: bool,
+}
+
+/// One launch of an executable graph.
+#[derive(Clone, Debug)]
+pub struct GraphLaunch {
+    /// The executable graph, numbered in the order of instantiation.
+    pub graph_id: u64,
+    /// The n-th launch of it, from 0.
+    pub graph_launch: u32,
+    /// Its kernel nodes, by number, the disabled ones too.
+    pub nodes: Arc<Vec<Node>>,
+}
+
+struct Exec {
+    graph_id: u64,
+    launches: u32,
+    nodes: Arc<Vec<Node>>,
+}
+
+/// Everything known, by handle.
+#[derive(Default)]
+pub(super) struct Registry {
+    captured: BTreeMap<usize, Captured>,
+    bodies: BTreeMap<usize, Vec<usize>>,
+    execs: BTreeMap<usize, Exec>,
+    next_graph: u64,
+}
+
+impl Registry {
+    pub(super) fn capture(&mut self, node: usize, captured: Captured) {
+        self.captured.insert(node, captured);
+    }
+
+    pub(super) fn captured(&self, node: usize) -> Option<Captured> {
+        self.captured.get(&node).copied()
+    }
+
+    pub(super) fn copy(&mut self, from: usize, to: usize) {
+        if let Some(captured) = self.captured(from) {
+            self.captured.insert(to, captured);
+        }
+        if let Some(bodies) = self.bodies.get(&from).cloned() {
+            self.bodies.insert(to, bodies);
+        }
+    }
+
+    pub(super) fn condition(&mut self, node: usize, bodies: Vec<usize>) {
+        self.bodies.insert(node, bodies);
+    }
+
+    pub(super) fn bodies(&self, node: usize) -> Vec<usize> {
+        self.bodies.get(&node).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn instantiate(&mut self, exec: usize, nodes: Vec<Node>) {
+        let graph_id = self.next_graph;
+        self.next_graph += 1;
+        self.execs.insert(exec, Exec { graph_id, launches: 0, nodes: Arc::new(nodes) });
+    }
+
+    /// The nodes of an updated graph replace those of the executable one in order, and launches go on being reported by
+    /// the handles of the graph that was instantiated.
+    pub(super) fn update(&mut self, exec: usize, nodes: Vec<Node>) {
+        let Some(exec) = self.execs.get_mut(&exec) else { return };
+        let old = Arc::clone(&exec.nodes);
+        let keep = |node: Node| match old.get(node.index as usize) {
+            Some(old) => Node { handle: old.handle, is_enabled: old.is_enabled, ..node },
+            None => node,
+        };
+        exec.nodes = Arc::new(nodes.into_iter().map(keep).collect());
+    }
+
+    /// What a node of an executable graph runs from now on; where it was captured stays.
+    pub(super) fn set(&mut self, exec: usize, handle: usize, new: Node) {
+        self.change(exec, handle, |node| {
+            let (index, is_enabled) = (node.index, node.is_enabled);
+            let captured = new.captured.or(node.captured);
+            *node = Node { handle, index, is_enabled, captured, ..new };
+        });
+    }
+
+    pub(super) fn enable(&mut self, exec: usize, handle: usize, is_enabled: bool) {
+        self.change(exec, handle, |node| node.is_enabled = is_enabled);
+    }
+
+    pub(super) fn destroy(&mut self, exec: usize) {
+        self.execs.remove(&exec);
+    }
+
+    pub(super) fn launch(&mut self, exec: usize) -> Option<GraphLaunch> {
+        let exec = self.execs.get_mut(&exec)?;
+        let graph_launch = exec.launches;
+        exec.launches += 1;
+        Some(GraphLaunch { graph_id: exec.graph_id, graph_launch, nodes: Arc::clone(&exec.nodes) })
+    }
+
+    fn change(&mut self, exec: usize, handle: usize, change: impl FnOnce(&mut Node)) {
+        let Some(exec) = self.execs.get_mut(&exec) else { return };
+        let nodes = Arc::make_mut(&mut exec.nodes);
+        if let Some(node) = nodes.iter_mut().find(|node| node.handle == handle) {
+            change(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(handle: usize, index: u32, name: &str, ordinal: Option<u64>) -> Node {
+        Node {
+            handle,
+            index,
+            function: 0,
+            name: name.to_owned(),
+            shape: [1; 6],
+            shared_bytes: 0,
+            parameters: Arc::default(),
+            captured: ordinal.map(|ordinal| Captured { context: None, ordinal, thread_id: 0 }),
+            is_enabled: true,
+        }
+    }
+
+    #[test]
+    fn an_update_keeps_handles_and_what_is_disabled() {
+        let mut registry = Registry::default();
+        registry.instantiate(7, vec![node(1, 0, "a", Some(3)), node(2, 1, "b", Some(4))]);
+        registry.enable(7, 2, false);
+        registry.update(7, vec![node(11, 0, "a", Some(8)), node(12, 1, "b", Some(9))]);
+        let launch = registry.launch(7).unwrap();
+        let seen: Vec<_> = launch.nodes.iter().map(|node| (node.handle, node.is_enabled)).collect();
+        assert_eq!(seen, [(1, true), (2, false)]);
+        assert_eq!(launch.nodes[1].captured.map(|captured| captured.ordinal), Some(9));
+    }
+
+    #[test]
+    fn launches_are_counted_by_graph_and_a_running_launch_keeps_its_nodes() {
+        let mut registry = Registry::default();
+        registry.instantiate(7, vec![node(1, 0, "a", Some(3))]);
+        let first = registry.launch(7).unwrap();
+        registry.set(7, 1, node(0, 9, "c", None));
+        registry.instantiate(8, Vec::new());
+        let second = registry.launch(7).unwrap();
+        assert_eq!((first.graph_launch, second.graph_launch, second.graph_id), (0, 1, 0));
+        assert_eq!((first.nodes[0].name.as_str(), second.nodes[0].name.as_str()), ("a", "c"));
+        assert_eq!((second.nodes[0].handle, second.nodes[0].index), (1, 0));
+        assert_eq!(second.nodes[0].captured.map(|captured| captured.ordinal), Some(3));
+        registry.destroy(7);
+        assert!(registry.launch(7).is_none());
+        assert_eq!(registry.launch(8).unwrap().graph_id, 1);
+    }
+}
