@@ -93,6 +93,12 @@ pub(crate) struct Volume {
     /// Record only kernels whose name, mangled or not, this regular expression finds
     #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
     pub kernels: Option<String>,
+    /// Leave out kernels whose name, mangled or not, this regular expression finds
+    #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
+    pub exclude: Option<String>,
+    /// Record kernels that wait for other GPUs too (NCCL, NVSHMEM, symmetric memory); by default they are counted
+    #[arg(long)]
+    pub collectives: bool,
     /// Leave out the first N of them
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: u64,

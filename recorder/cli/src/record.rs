@@ -148,6 +148,8 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
         directory: folder.path().to_owned(),
         selection: Selection {
             kernels: volume.kernels.clone(),
+            exclude: volume.exclude.clone(),
+            collectives: volume.collectives,
             skip: volume.skip,
             every: volume.every,
             count: volume.count,
@@ -191,6 +193,8 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
     let options = [
         ("only", options.only.map(|side| word(&side))),
         ("kernels", volume.kernels.clone()),
+        ("exclude", volume.exclude.clone()),
+        ("collectives", volume.collectives.then(|| "true".to_owned())),
         ("skip", number(Some(volume.skip))),
         ("every", number(Some(volume.every))),
         ("count", number(volume.count)),

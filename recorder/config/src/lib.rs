@@ -85,12 +85,22 @@ pub enum Instrument {
     Native,
 }
 
+/// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, and PyTorch's on
+/// symmetric memory. An instrument slows one GPU of several down, and the others wait for it, so that what such a kernel
+/// would show is the instrument.
+pub const COLLECTIVES: &str =
+    r"^nccl(Dev)?Kernel|ncclSymk|nvshmem|(one|two)_shot_all_reduce|multimem_(one_shot_)?all_|symm_mem";
+
 /// Which launches are recorded. Every other launch is counted, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
     /// Only kernels whose mangled or demangled name this regular expression finds.
     pub kernels: Option<String>,
+    /// No kernels whose mangled or demangled name this regular expression finds.
+    pub exclude: Option<String>,
+    /// Kernels that talk to other GPUs too: see [`COLLECTIVES`].
+    pub collectives: bool,
     /// Leave out the first so many of those.
     pub skip: u64,
     /// Then take one of every so many; 0 and 1 take all.

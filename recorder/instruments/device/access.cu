@@ -1,12 +1,14 @@
 // The device side of access recording: called before every memory instruction of an instrumented kernel.
 //
 // One warp request becomes one record in a ring in pinned host memory: a header slot of 32 bytes and, where the lanes
-// are irregular, each lane's distance from the first active one. The layout is `schema/src/capture/request.rs`.
+// are irregular, each lane's distance from the first active one. The layout is `schema/src/capture/request.rs`, with the
+// launch's tag in bits that it leaves free: launches of all streams share the ring.
 //
 // Protocol. `head` counts slots reserved since the start; a record's slots are head % slot_count and the following ones.
-// A chunk of 2^chunk_shift slots whose every slot is written is announced in `ready` (host memory): the lap in which it
-// was completed, counted from 1. The host publishes in `tail` (host memory) how many slots it has read; a writer waits
-// until its slots lie less than one ring ahead of it. When the kernel has ended, everything below `head` is written.
+// A record is complete when the last word of its header is not 0; it is written last. The host reads complete records in
+// the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has read; a writer
+// waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that reads nothing
+// declares the ring abandoned: from then on nobody waits and nothing is read.
 //
 // Compiled at run time for the GPU at hand, so it includes no header.
 
@@ -15,23 +17,40 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 struct Ring {
-    u64 head;            // slots reserved
-    u64 tail_seen;       // a lower bound of *tail
-    u64 lost_requests;   // requests that found no room (when_full = drop) or lie in blocks that are not recorded
-    u64 lost_lanes;      // their lane accesses
-    u64 slot_count;      // slots in the ring
-    u32 slot_shift;      // log2 of slot_count
-    u32 chunk_shift;     // log2 of the slots in a chunk
-    u32 drops;           // 1: a request that finds no room is lost; 0: it waits
-    u32 block_stride;    // only blocks whose linear index (its low 32 bits) is a multiple of this are recorded
-    uint4 *slots;        // host memory: two uint4 a slot
-    volatile u64 *tail;  // host memory
-    u64 *written;        // slots written in each chunk, over all laps
-    volatile u64 *ready; // host memory: one word a chunk
+    u64 head;                // slots reserved
+    u64 tail_seen;           // a lower bound of *tail; ABANDONED and more: nobody waits
+    u64 slot_count;          // slots in the ring
+    u64 patience_ns;         // how long a writer waits for a host that reads nothing
+    uint4 *slots;            // host memory: two uint4 a slot
+    volatile u64 *tail;      // host memory
+    volatile u64 *abandoned; // host memory: 1 once a writer has given up
+    u32 drops;               // 1: a request that finds no room is lost; 0: it waits
+    u32 padding;
 };
 
+// One kernel node of a graph, in a hash table by the grid's number.
+struct Node {
+    u64 grid;         // 0: no node
+    u32 offset;       // its tag is the launch's plus this
+    u32 block_stride; // as in Launch; 0: nothing of it is recorded
+};
+
+// One launch, or one launch of a graph: what `userdata` points to.
+struct Launch {
+    Ring *ring;
+    const Node *nodes;  // null but for graphs
+    u64 lost_requests;  // requests that found no room (when_full = drop) or lie in blocks that are not recorded
+    u64 lost_lanes;     // their lane accesses
+    u32 tag;
+    u32 node_mask;      // nodes in the table, less 1
+    u32 block_stride;   // only blocks whose linear index (its low 32 bits) is a multiple of this are recorded
+    u32 padding;
+};
+
+static const u64 ABANDONED = 1ull << 62;
+
 enum { READ = 1, WRITE = 2, ATOMIC = 4, PREFETCH = 8 };
-enum { REGULAR = 0, OFFSETS_32 = 1, OFFSETS_64 = 2 };
+enum { REGULAR = 0, OFFSETS_32 = 1, OFFSETS_64 = 2, COMPLETE = 128 };
 enum { GLOBAL = 0, GLOBAL_ASYNC = 1, SHARED = 2, LOCAL = 3 };
 
 static __device__ __forceinline__ u32 lane_id() { u32 r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
@@ -44,13 +63,25 @@ static __device__ __forceinline__ u32 warp_in_block() {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
 }
 
-// Waits (or not) until `slots` slots from `first` on may be overwritten.
+static __device__ __forceinline__ u64 nanoseconds() { u64 r; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(r)); return r; }
+
+static __device__ __forceinline__ u64 grid_number() { u64 r; asm volatile("mov.u64 %0, %%gridid;" : "=l"(r)); return r; }
+
+// Waits until `slots` slots from `first` on may be overwritten.
 static __device__ __forceinline__ void wait_for_room(Ring *ring, u64 first, u32 slots) {
     u64 needed = first + slots;
     if (needed <= *(volatile u64 *)&ring->tail_seen + ring->slot_count) return;
+    u64 seen = 0, since = nanoseconds();
     for (;;) {
         u64 tail = *ring->tail;
         if (needed <= tail + ring->slot_count) { atomicMax(&ring->tail_seen, tail); return; }
+        if (*(volatile u64 *)&ring->tail_seen >= ABANDONED) return;
+        if (tail != seen) { seen = tail; since = nanoseconds(); }
+        if (nanoseconds() - since > ring->patience_ns) {
+            atomicMax(&ring->tail_seen, ABANDONED);
+            *ring->abandoned = 1;
+            return;
+        }
         __nanosleep(2000);
     }
 }
@@ -76,21 +107,21 @@ static __device__ __forceinline__ bool reserve(Ring *ring, u32 slots, u64 *first
     }
 }
 
-// Counts slots as written, and announces each chunk that this completes.
-static __device__ __forceinline__ void commit(Ring *ring, u64 first, u32 slots) {
-    __threadfence_system();
-    u64 chunk_slots = 1ull << ring->chunk_shift;
-    u64 last_chunk = (ring->slot_count >> ring->chunk_shift) - 1;
-    u64 end = first + slots;
-    while (first < end) {
-        u64 chunk = first >> ring->chunk_shift;
-        u64 boundary = (chunk + 1) << ring->chunk_shift;
-        u64 count = (end < boundary ? end : boundary) - first;
-        u64 index = chunk & last_chunk;
-        u64 lap = (first >> ring->slot_shift) + 1;
-        u64 total = atomicAdd(&ring->written[index], count) + count;
-        if (total == lap * chunk_slots) { __threadfence_system(); ring->ready[index] = lap; }
-        first += count;
+// The tag of the grid that runs, and which of its blocks are recorded; false for a grid that the host does not know:
+// one that the program launched from the device.
+static __device__ __forceinline__ bool identify(const Launch *launch, u32 *tag, u32 *block_stride) {
+    *tag = launch->tag;
+    *block_stride = launch->block_stride;
+    if (!launch->nodes) return true;
+    u64 grid = grid_number();
+    for (u32 at = (u32)grid & launch->node_mask;; at = (at + 1) & launch->node_mask) {
+        u64 found = launch->nodes[at].grid;
+        if (found == grid) {
+            *tag = (launch->tag + launch->nodes[at].offset) & 0x7fff;
+            *block_stride = launch->nodes[at].block_stride;
+            return *block_stride;
+        }
+        if (!found) return false;
     }
 }
 
@@ -101,17 +132,20 @@ static __device__ __forceinline__ u64 broadcast(u32 mask, u64 value, u32 lane) {
 }
 
 static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 address, u32 bytes, u32 flags, u32 space) {
-    Ring *ring = (Ring *)userdata;
-    if (!ring) return;
+    Launch *launch = (Launch *)userdata;
+    if (!launch) return;
+    Ring *ring = launch->ring;
     u32 mask = __activemask();
     u32 lane = lane_id();
     u32 first_lane = __ffs(mask) - 1;
     u64 block = linear_block();
+    u32 tag, block_stride;
 
-    if (ring->block_stride > 1 && (u32)block % ring->block_stride) {
+    bool known = identify(launch, &tag, &block_stride);
+    if (!known || (block_stride > 1 && (u32)block % block_stride)) {
         if (lane == first_lane) {
-            atomicAdd(&ring->lost_requests, 1ull);
-            atomicAdd(&ring->lost_lanes, (u64)__popc(mask));
+            atomicAdd(&launch->lost_requests, 1ull);
+            atomicAdd(&launch->lost_lanes, (u64)__popc(mask));
         }
         return;
     }
@@ -142,8 +176,8 @@ static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 addres
     if (lane == first_lane) {
         room = reserve(ring, slots, &first);
         if (!room) {
-            atomicAdd(&ring->lost_requests, 1ull);
-            atomicAdd(&ring->lost_lanes, (u64)__popc(mask));
+            atomicAdd(&launch->lost_requests, 1ull);
+            atomicAdd(&launch->lost_lanes, (u64)__popc(mask));
         }
     }
     if (ring->drops && !__shfl_sync(mask, room, first_lane)) return;
@@ -160,15 +194,20 @@ static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 addres
             slot[rank % 4] = address - base;
         }
     }
+    uint4 *slot = &ring->slots[(first & wrap) * 2];
     if (lane == first_lane) {
-        uint4 *slot = &ring->slots[(first & wrap) * 2];
         slot[0] = make_uint4((u32)base, (u32)(base >> 32), (u32)pc,
-                             (u32)(pc >> 32 & 0xffff) | bytes << 16 | flags << 24);
-        slot[1] = make_uint4(mask, (u32)stride, (u32)block,
-                             (u32)(block >> 32 & 0xff) | warp_in_block() << 8 | space << 16 | encoding << 24);
+                             (u32)(pc >> 32 & 0xffff) | bytes << 16 | (flags & 15) << 24 | (tag & 15) << 28);
+        *(uint2 *)&slot[1] = make_uint2(mask, (u32)stride);
+        ((u32 *)&slot[1])[2] = (u32)block;
     }
-    if (encoding != REGULAR) { __threadfence_system(); __syncwarp(mask); }
-    if (lane == first_lane) commit(ring, first, slots);
+    __threadfence_system();
+    if (encoding != REGULAR) __syncwarp(mask);
+    if (lane == first_lane) {
+        u32 marks = COMPLETE | encoding | tag >> 10 << 2;
+        ((volatile u32 *)&slot[1])[3] =
+            (u32)(block >> 32 & 0xff) | warp_in_block() << 8 | space << 16 | (tag >> 4 & 63) << 18 | marks << 24;
+    }
 }
 
 static __device__ __forceinline__ u32 access_flags(u32 flags) {

@@ -16,6 +16,11 @@ impl Handle {
     pub fn key(self) -> usize {
         self.0.addr()
     }
+
+    /// The handle of a key.
+    pub fn of_key(key: usize) -> Self {
+        Self(std::ptr::without_provenance_mut(key))
+    }
 }
 
 /// cuFuncGetAttribute: static shared memory of a block, in bytes.
@@ -65,6 +70,8 @@ crate::functions! {
         function_get_parameter: cuFuncGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
         /// (kernel, index, offset, bytes): 1 past the last parameter
         kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        /// (module, function)
+        function_get_module: cuFuncGetModule(*mut Handle, Handle) -> c_int;
         /// (function of a kernel, kernel)
         kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
         /// (address, bytes, module, name) of a variable
@@ -104,8 +111,16 @@ crate::functions! {
 pub mod node_type {
     /// [`super::KernelNode`].
     pub const KERNEL: i32 = 0;
+    /// A copy.
+    pub const MEMCPY: i32 = 1;
+    /// A fill.
+    pub const MEMSET: i32 = 2;
     /// A graph in the graph.
     pub const GRAPH: i32 = 4;
+    /// An allocation.
+    pub const ALLOCATION: i32 = 10;
+    /// A free.
+    pub const FREE: i32 = 11;
     /// Graphs that a handle's value chooses or repeats.
     pub const CONDITIONAL: i32 = 13;
 }
@@ -196,6 +211,9 @@ pub mod launch_id {
     /// The twins for per-thread default streams.
     pub const PER_THREAD: [u32; 4] = [442, 478, 653, 515];
 }
+
+/// Callback numbers of the functions that wait for all work of a context or a stream.
+pub const SYNCHRONIZE_IDS: [u32; 3] = [17, 126, 440];
 
 /// Callback numbers of the functions that make and change graphs, the same in the sanitizer API and in CUPTI.
 pub mod graph_id {

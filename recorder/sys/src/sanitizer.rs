@@ -27,6 +27,8 @@ crate::functions! {
         patch_instructions: sanitizerPatchInstructions(c_int, Handle, *const c_char) -> Code;
         /// (module)
         patch_module: sanitizerPatchModule(Handle) -> Code;
+        /// (module): waits for the context's kernels
+        unpatch_module: sanitizerUnpatchModule(Handle) -> Code;
         /// (launch, function, stream, userdata)
         set_launch_data: sanitizerSetLaunchCallbackData(Handle, Handle, Handle, *const c_void) -> Code;
         /// (module, function's name, pc, bytes)
@@ -112,8 +114,16 @@ pub mod launch {
 
 /// Callback ids of the graphs domain.
 pub mod graphs {
-    /// A graph is being launched.
+    /// [`super::GraphExecData`]: an executable graph is being made.
+    pub const EXEC_CREATING: u32 = 1;
+    /// [`super::GraphExecData`]: an executable graph is going.
+    pub const EXEC_DESTROYING: u32 = 3;
+    /// [`super::GraphNodeData`]: a node is being launched.
+    pub const NODE_LAUNCH_BEGIN: u32 = 4;
+    /// [`super::GraphLaunchData`]: a graph is being launched or uploaded.
     pub const LAUNCH_BEGIN: u32 = 6;
+    /// [`super::GraphLaunchData`]: it is.
+    pub const LAUNCH_END: u32 = 7;
 }
 
 /// Kinds of instructions that can be patched, with the signature that the device function must have.
@@ -137,6 +147,8 @@ pub struct ApiData {
     pub name: *const c_char,
     /// Its parameters, a struct of their own for each function.
     pub parameters: *const c_void,
+    /// On exit, where its result is.
+    pub result: *const c_void,
 }
 
 /// Data of context callbacks.
@@ -209,6 +221,66 @@ pub struct LaunchData {
     pub launch: Handle,
     /// The device.
     pub device: c_int,
+    /// For a graph's node, the context of the graph launch's stream.
+    pub api_context: Handle,
+    /// For a graph's node, the graph launch's stream.
+    pub api_stream: Handle,
+    /// The API's handle of that stream.
+    pub api_stream_handle: Handle,
+}
+
+/// Data of callbacks on executable graphs.
+#[repr(C)]
+pub struct GraphExecData {
+    /// The graph that it is made of.
+    pub graph: Handle,
+    /// The executable graph.
+    pub exec: Handle,
+}
+
+/// Data of callbacks on a graph launch.
+#[repr(C)]
+pub struct GraphLaunchData {
+    /// The context.
+    pub context: Handle,
+    /// The stream.
+    pub stream: Handle,
+    /// The API's handle of that stream.
+    pub stream_handle: Handle,
+    /// The executable graph.
+    pub exec: Handle,
+    /// Whether the graph is uploaded only.
+    pub is_upload: u32,
+}
+
+/// Data of callbacks on a node of a graph launch.
+#[repr(C)]
+pub struct GraphNodeData {
+    /// The executable graph.
+    pub exec: Handle,
+    /// Counts the launches of it.
+    pub launch_id: u32,
+    /// The node, in the graph that was instantiated.
+    pub node: Handle,
+    /// Its type, as [`crate::cuda::node_type`].
+    pub node_type: c_int,
+    /// What is launched, by its type. What follows lies elsewhere from version to version and is not read.
+    pub what: GraphNodeWork,
+}
+
+/// What a node does.
+#[repr(C)]
+pub union GraphNodeWork {
+    /// A kernel.
+    pub launch: std::mem::ManuallyDrop<LaunchData>,
+    /// A copy.
+    pub copy: std::mem::ManuallyDrop<MemcpyData>,
+    /// A fill.
+    pub fill: std::mem::ManuallyDrop<MemsetData>,
+    /// An allocation.
+    pub allocation: std::mem::ManuallyDrop<MemoryData>,
+    /// The address of a free.
+    pub free: u64,
 }
 
 /// Data of copy callbacks.

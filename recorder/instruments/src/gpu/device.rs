@@ -77,6 +77,21 @@ pub fn resources(function: Handle) -> Resources {
     }
 }
 
+/// The module of a launch call's function, which may be a kernel's handle; the driver loads it where it is not.
+pub fn module_of(function: Handle) -> Option<Handle> {
+    let cuda = driver()?;
+    let (mut module, mut of_kernel) = (Handle::NULL, Handle::NULL);
+    // SAFETY: the handle comes from the launch call itself; the driver answers with an error if it is of the other kind.
+    unsafe {
+        if (cuda.function_get_module)(&raw mut module, function) == 0 {
+            return Some(module);
+        }
+        let found = (cuda.kernel_get_function)(&raw mut of_kernel, function) == 0
+            && (cuda.function_get_module)(&raw mut module, of_kernel) == 0;
+        found.then_some(module)
+    }
+}
+
 /// An attribute of a function, by cuFuncGetAttribute's number; `function` must be loaded.
 pub fn function_attribute(function: Handle, attribute: c_int) -> Option<c_int> {
     let mut value = 0;

@@ -63,15 +63,20 @@ fn driver() -> Option<&'static cuda::Graphs> {
     DRIVER.get_or_init(load).as_ref()
 }
 
-/// The node that a launch or copy into a capturing stream just became; `None` where the stream does not capture.
-///
-/// `id` is the callback number of the launch function.
-pub fn capture(id: u32, stream: Handle) -> Option<Option<Handle>> {
+/// A stream that is capturing.
+#[derive(Clone, Copy, Debug)]
+pub struct Capture {
+    /// The node that was added last, where only one is: at the exit of a launch call, the launch's.
+    pub node: Option<Handle>,
+}
+
+/// Whether the stream of a launch call captures; `id` is the callback number of the launch function.
+pub fn capture(id: u32, stream: Handle) -> Option<Capture> {
     let per_thread = launch_id::PER_THREAD.contains(&id);
     let stream = match stream.key() {
         // The legacy stream cannot capture.
         0 if !per_thread => return None,
-        0 => Handle(std::ptr::without_provenance_mut(PER_THREAD_STREAM)),
+        0 => Handle::of_key(PER_THREAD_STREAM),
         1 => return None,
         _ => stream,
     };
@@ -91,9 +96,9 @@ pub fn capture(id: u32, stream: Handle) -> Option<Option<Handle>> {
     if code != 0 || status == 0 {
         return None;
     }
-    let last = count.checked_sub(1).filter(|_| !dependencies.is_null());
+    let has_one = count == 1 && !dependencies.is_null();
     // SAFETY: the driver says that so many dependencies lie there until the next call on the stream.
-    Some(last.map(|last| unsafe { *dependencies.add(last) }))
+    Some(Capture { node: has_one.then(|| unsafe { *dependencies }) })
 }
 
 /// Runs `body` while no capture of any thread restricts this thread's driver calls, and none is ended by them.
@@ -218,7 +223,7 @@ impl Graphs {
                     }
                     std::slice::from_raw_parts(graphs, count.min(1 << 16) as usize)
                 };
-                self.lock().condition(node.key(), bodies.iter().map(|body| body.0 as usize).collect());
+                self.lock().condition(node.key(), bodies.iter().map(|body| body.key()).collect());
             }
             _ => {}
         }
@@ -276,7 +281,7 @@ impl Graphs {
                 node_type::CONDITIONAL if depth < MOST_DEPTH => {
                     let bodies = self.lock().bodies(node.key());
                     for body in bodies {
-                        self.read_into(Handle(std::ptr::with_exposed_provenance_mut(body)), depth + 1, found);
+                        self.read_into(Handle::of_key(body), depth + 1, found);
                     }
                 }
                 _ => {}

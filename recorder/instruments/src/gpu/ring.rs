@@ -1,38 +1,51 @@
 //! The ring that the GPU writes records into and the host reads: pinned host memory, mapped at one address for both.
 //!
-//! The device side and the protocol are in `device/access.cu`. On the host, the launch callback tells a reader thread
-//! how far each launch wrote; the thread walks the records, copies them out, and publishes how far the GPU may write.
-//! While a kernel runs it reads the chunks that the GPU announced as complete, so a kernel that fills the ring waits
-//! only for this thread. Copying and compression overlap with the program; nothing is lost.
+//! The device side and the protocol are in `device/access.cu`. All launches of a context share the ring, on whatever
+//! stream they run: each record carries its launch's [`Tag`]. Launches are told to the reader thread before they start
+//! ([`Ring::arm`]); it walks complete records, copies them to their launches, and publishes how far the GPU may write.
+//! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and what
+//! it wrote lies in the ring. So nothing in the launch path waits, for the GPU or for another launch, and nothing is lost.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 #![expect(
     clippy::cast_possible_truncation,
     reason = "CUDA runs on 64-bit machines only, as the assertion below says"
 )]
 
-use std::collections::VecDeque;
+mod nodes;
+mod reader;
+mod record;
+mod tags;
+
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use stallmap_config::{Config, WhenFull};
-use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use super::bundle::pages::PageSet;
+use crate::guard::say;
 use crate::session;
+use nodes::Nodes;
+use record::{TAGS, Tag};
+use tags::Tags;
 
 const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
-/// Chunks in a ring, a power of two.
-const CHUNKS: u64 = 64;
-/// Slots of records that go to the writer in one piece: 4 MiB.
-const PIECE_SLOTS: u64 = 128 << 10;
-/// How often the reader looks for complete chunks while a kernel runs.
-const POLL: Duration = Duration::from_micros(100);
+/// Fewest slots of a ring: the longest records of many warps.
+const FEWEST_SLOTS: u64 = 4096;
+/// How long a warp waits for a reader that reads nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a launch waits for a reader that is behind and makes no progress.
+const BEHIND: Duration = Duration::from_millis(20);
+/// How long the end of the process waits for launches that make no progress.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `struct Ring` of `device/access.cu`.
 #[repr(C)]
@@ -40,37 +53,123 @@ const POLL: Duration = Duration::from_micros(100);
 struct Control {
     head: u64,
     tail_seen: u64,
-    lost_requests: u64,
-    lost_lanes: u64,
     slot_count: u64,
-    slot_shift: u32,
-    chunk_shift: u32,
-    drops: u32,
-    block_stride: u32,
+    patience_ns: u64,
     slots: u64,
     tail: u64,
-    written: u64,
-    ready: u64,
+    abandoned: u64,
+    drops: u32,
+    padding: u32,
+}
+
+/// `struct Launch` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct LaunchControl {
+    ring: u64,
+    nodes: u64,
+    lost_requests: u64,
+    lost_lanes: u64,
+    tag: u32,
+    node_mask: u32,
+    block_stride: u32,
+    padding: u32,
+}
+
+/// Where and how the API is called for a ring.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The API.
+    pub api: &'a Sanitizer,
+    /// The ring's context.
+    pub context: Handle,
+    /// The API's handle of the stream of the launch that is being called.
+    pub stream: Handle,
 }
 
 /// A ring of one context.
 pub struct Ring {
-    /// The control block in device memory: the patches' userdata.
+    /// The control block in device memory.
     control: u64,
+    /// A `LaunchControl` for each tag, in device memory.
+    launches: u64,
+    tags: Tags,
+    /// Tags whose `LaunchControl` is not as it was made.
+    changed: Vec<bool>,
+    /// Grids of the nodes of executable graphs, by handle.
+    nodes: BTreeMap<usize, Nodes>,
     shared: Arc<Shared>,
-    /// Requests lost when the control block was last read.
-    lost_requests: u64,
+}
+
+/// A launch, or a launch of a graph, that may write records.
+#[derive(Clone)]
+pub struct Armed {
+    tag: Tag,
+    userdata: u64,
+    shared: Arc<Shared>,
+}
+
+/// Why a launch has no records, or not all of them.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The reason, as losses name it.
+    pub reason: &'static str,
+    /// What the API said.
+    pub detail: Option<String>,
+    /// Whether the kernel ran.
+    pub has_run: bool,
+}
+
+impl Armed {
+    /// The patches' userdata.
+    pub fn userdata(&self) -> *const c_void {
+        std::ptr::with_exposed_provenance(self.userdata as usize)
+    }
+
+    /// The launch call has returned: a word behind the launch in its stream will say that it has ended.
+    pub fn submitted(&self, place: Place) {
+        let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
+        // SAFETY: the word lives as long as the process; the stream is the launch's own.
+        let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
+        if let Err(error) = set {
+            let failure = Failure { reason: "kernel did not complete", detail: Some(error), has_run: true };
+            self.settle(Some(failure), 0);
+        }
+    }
+
+    /// The launch has ended, or was refused, having lost so many requests.
+    pub fn settle(&self, failure: Option<Failure>, lost_requests: u64) {
+        let settled = Settled { tag: self.tag, failure, lost_requests };
+        self.shared.change(|work| work.settled.push(settled));
+    }
+
+    /// How many requests the launch lost; its kernels must have ended.
+    pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
+        let mut control = LaunchControl::default();
+        // SAFETY: both sides have the size of a LaunchControl.
+        check(unsafe {
+            let target = (&raw mut control).cast();
+            (place.api.copy_to_host)(target, self.userdata(), size_of::<LaunchControl>(), place.stream)
+        })?;
+        Ok(control.lost_requests)
+    }
+
+    /// Where the pages of its launch are gathered.
+    pub fn gathering(&self) -> Gathering {
+        Gathering(Arc::clone(&self.shared))
+    }
 }
 
 /// What the launching threads and the reader thread share.
 struct Shared {
-    slots: *const [u8; SLOT_BYTES],
+    slots: *mut [u8; SLOT_BYTES],
     slot_shift: u32,
-    chunk_shift: u32,
     /// Slots that the host has read; the GPU reads it.
     tail: *const AtomicU64,
-    /// The lap in which each chunk was completed; the GPU writes it.
-    ready: *const AtomicU64,
+    /// 1 once a warp has waited too long; the GPU writes it.
+    abandoned: *const AtomicU64,
+    /// Not 0 once the launch of a tag has ended; the GPU writes it.
+    marks: *const AtomicU32,
     work: Mutex<Work>,
     changed: Condvar,
 }
@@ -81,134 +180,240 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
+/// A launch that the reader is told of.
+struct Started {
+    tag: Tag,
+    /// How many tags it has: one, or one for each node of a graph.
+    count: u32,
+    /// The rows of its kernels, by tag.
+    rows: Vec<Option<LaunchRun>>,
+    /// Whether its pages are gathered.
+    gathers: bool,
+}
+
+/// How a launch ended where the GPU cannot say it.
+struct Settled {
+    tag: Tag,
+    /// Why it has no records, or not all.
+    failure: Option<Failure>,
+    /// Requests that it lost.
+    lost_requests: u64,
+}
+
 #[derive(Default)]
 struct Work {
-    /// Launches that have ended: up to where they wrote, and their rows.
-    ended: VecDeque<(u64, LaunchRun)>,
-    /// The launch that runs.
-    running: Option<u64>,
-    /// A launch whose pages are gathered.
-    gathering: Option<u64>,
-    /// The pages of a launch that has ended.
+    started: Vec<Started>,
+    settled: Vec<Settled>,
+    /// Tags that the reader is done with.
+    free: Vec<(Tag, u32)>,
+    /// Launches that are started and not done.
+    outstanding: usize,
+    /// Counts what the reader has read, so that a waiting thread sees progress.
+    progress: u64,
+    /// Pages of a launch that has ended.
     gathered: Option<(u64, PageSet)>,
-    /// Whether the reader is at work on something that is no longer in `ended`.
-    busy: bool,
+    /// The reader is gone: nothing more is read.
+    dead: bool,
+    /// The process ends: what does not progress is given up.
+    ends: bool,
 }
 
 impl Ring {
     /// Makes the ring of a context and starts its reader.
-    pub fn new(api: &Sanitizer, context: Handle, stream: Handle, config: &Config) -> Result<Self, String> {
-        let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(CHUNKS * 64);
-        let slot_shift = slot_count.trailing_zeros();
-        let chunk_shift = slot_shift - CHUNKS.trailing_zeros();
-        let bytes = slot_count as usize * SLOT_BYTES;
-        let slots = allocate(api.alloc_host, context, bytes)?;
-        let words = allocate(api.alloc_host, context, (CHUNKS as usize + 64) * 8)?;
-        // SAFETY: the allocation has that many bytes and nobody else knows it yet.
-        unsafe { words.cast::<u8>().write_bytes(0, (CHUNKS as usize + 64) * 8) };
-        let written = allocate(api.alloc, context, CHUNKS as usize * 8)?;
+    pub fn new(place: Place, config: &Config) -> Result<Self, String> {
+        let Place { api, context, stream } = place;
+        let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(FEWEST_SLOTS);
+        let slots = zeroed(api, context, slot_count as usize * SLOT_BYTES)?;
+        // The tail and the flag have cache lines of their own.
+        let words = zeroed(api, context, 512)?;
+        let marks = zeroed(api, context, TAGS as usize * 4)?;
         let control = allocate(api.alloc, context, size_of::<Control>())?;
-        // SAFETY: `written` has that many bytes.
-        check(unsafe { (api.set)(written, 0, CHUNKS as usize * 8, stream) })?;
-        // The tail has a cache line of its own.
-        let ready = words.wrapping_byte_add(512);
+        let launches = allocate(api.alloc, context, TAGS as usize * size_of::<LaunchControl>())?;
         let initial = Control {
             slot_count,
-            slot_shift,
-            chunk_shift,
-            drops: u32::from(config.when_full == WhenFull::Drop),
-            block_stride: 1,
+            patience_ns: PATIENCE.as_nanos() as u64,
             slots: slots as u64,
             tail: words as u64,
-            written: written as u64,
-            ready: ready as u64,
+            abandoned: words as u64 + 256,
+            drops: u32::from(config.when_full == WhenFull::Drop),
             ..Control::default()
         };
-        // SAFETY: `control` has the size of a Control, and the call copies `initial` before it returns.
-        check(unsafe {
-            (api.copy_to_device)(control, (&raw const initial).cast(), size_of::<Control>(), stream)
-        })?;
+        copy(place, control as u64, &[initial])?;
+        let each: Vec<LaunchControl> = (0..TAGS).map(|tag| launch_control(control as u64, tag)).collect();
+        copy(place, launches as u64, &each)?;
+        // Launches on other streams must find it: the only wait, once for a context.
         // SAFETY: the stream is the launch's own.
         check(unsafe { (api.synchronize)(stream) })?;
         let shared = Arc::new(Shared {
-            slots: slots.cast_const().cast(),
-            slot_shift,
-            chunk_shift,
+            slots: slots.cast(),
+            slot_shift: slot_count.trailing_zeros(),
             tail: words.cast_const().cast(),
-            ready: ready.cast_const().cast(),
+            abandoned: words.wrapping_byte_add(256).cast_const().cast(),
+            marks: marks.cast_const().cast(),
             work: Mutex::default(),
             changed: Condvar::new(),
         });
-        let reader = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("stallmap-reader".into())
-            .spawn(move || reader.run())
-            .map_err(|error| format!("failed to start the reader thread: {error}"))?;
-        Ok(Self { control: control as u64, shared, lost_requests: 0 })
+        reader::start(&shared)?;
+        Ok(Self {
+            control: control as u64,
+            launches: launches as u64,
+            tags: Tags::default(),
+            changed: vec![false; TAGS as usize],
+            nodes: BTreeMap::new(),
+            shared,
+        })
     }
 
-    /// The patches' userdata.
-    pub fn userdata(&self) -> *const c_void {
-        self.control as *const c_void
-    }
-
-    /// Says that a launch begins, of which one block in `block_stride` is recorded.
-    /// With `gathers` the reader collects the pages that it touches.
-    pub fn begin(
-        &self,
-        api: &Sanitizer,
-        stream: Handle,
-        ordinal: u64,
+    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded when it has ended;
+    /// with `gathers` the pages that it touches are collected. The row comes back where no launch can be armed.
+    pub fn arm(
+        &mut self,
+        place: Place,
+        row: LaunchRun,
         block_stride: u32,
         gathers: bool,
-    ) -> Result<(), String> {
-        let field = self.control as usize + std::mem::offset_of!(Control, block_stride);
-        // SAFETY: the field lies in the control block; the call copies the value before it returns.
-        check(unsafe {
-            (api.copy_to_device)(field as *mut c_void, (&raw const block_stride).cast(), 4, stream)
-        })?;
+    ) -> Result<Armed, (Box<LaunchRun>, String)> {
+        let tag = match self.take_tags(1) {
+            Ok(tag) => tag,
+            Err(error) => return Err((Box::new(row), error)),
+        };
+        if let Err(error) = self.prepare(place, tag, block_stride) {
+            self.tags.release(tag, 1);
+            return Err((Box::new(row), error));
+        }
+        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers });
+        Ok(self.armed(tag))
+    }
+
+    /// Lets a launch of a graph write records; its kernel nodes are added one by one. At most `nodes` can be.
+    pub fn arm_graph(&mut self, place: Place, exec: usize, nodes: u32) -> Result<Armed, String> {
+        let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
+        let tag = self.take_tags(count)?;
+        match self.prepare_graph(place, exec, tag, count) {
+            Ok(()) => {
+                self.start(Started { tag, count, rows: Vec::new(), gathers: false });
+                Ok(self.armed(tag))
+            }
+            Err(error) => {
+                self.tags.release(tag, count);
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds the kernel that the grid of this number runs to a launch of a graph, with its row. The row comes back where it
+    /// cannot be recorded.
+    pub fn add_node(
+        &mut self,
+        place: Place,
+        (exec, armed): (usize, &Armed),
+        grid: u64,
+        block_stride: u32,
+        row: LaunchRun,
+    ) -> Result<(), (Box<LaunchRun>, String)> {
+        let Some(nodes) = self.nodes.get_mut(&exec) else {
+            return Err((Box::new(row), "its graph is not known".to_owned()));
+        };
+        match nodes.place(place, grid, block_stride) {
+            Ok(offset) => {
+                self.shared.change(|work| work.add(armed.tag, offset, row));
+                Ok(())
+            }
+            Err(error) => Err((Box::new(row), error)),
+        }
+    }
+
+    /// Lets the kernel that the grid of this number runs record nothing in a launch of a graph.
+    pub fn skip_node(&mut self, place: Place, exec: usize, grid: u64) -> Result<(), String> {
+        self.nodes.get_mut(&exec).map_or(Ok(()), |nodes| nodes.skip(place, grid))
+    }
+
+    /// Forgets an executable graph, whose handle may be used again.
+    pub fn forget_graph(&mut self, exec: usize) {
+        self.nodes.remove(&exec);
+    }
+
+    /// Waits until the records of all launches are on their way to the disk, or none of them makes progress.
+    pub fn drain(&self) {
+        drop(self.shared.drain());
+    }
+
+    fn armed(&self, tag: Tag) -> Armed {
+        let userdata = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
+        Armed { tag, userdata, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Free tags in a row, whose marks are clear. Where there are none, the reader may be behind: as long as it makes
+    /// progress, this waits for it, and for no launch.
+    fn take_tags(&mut self, count: u32) -> Result<Tag, String> {
+        let shared = Arc::clone(&self.shared);
+        let mut work = shared.lock();
+        let tag = loop {
+            if work.dead {
+                return Err("its records would not be read: the reader has ended".to_owned());
+            }
+            for (tag, count) in work.free.drain(..) {
+                self.tags.release(tag, count);
+            }
+            if let Some(tag) = self.tags.take(count) {
+                break tag;
+            }
+            let before = work.progress;
+            let waited = shared.changed.wait_timeout(work, BEHIND);
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if work.progress == before {
+                return Err("too many launches are running".to_owned());
+            }
+        };
+        drop(work);
+        // SAFETY: there is a word for each tag; its last launch has ended, so the GPU does not write it.
+        unsafe { &*self.shared.marks.add(tag.0 as usize) }.store(0, Ordering::Release);
+        Ok(tag)
+    }
+
+    fn start(&self, started: Started) {
         self.shared.change(|work| {
-            work.running = Some(ordinal);
-            work.gathering = gathers.then_some(ordinal);
-            work.gathered = None;
+            work.outstanding += 1;
+            if started.gathers {
+                work.gathered = None;
+            }
+            work.started.push(started);
         });
+    }
+
+    /// Makes the control block of a launch what it must be, where it is not.
+    fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
+        let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
+        self.write(place, tag, control, block_stride != 1)
+    }
+
+    fn prepare_graph(&mut self, place: Place, exec: usize, tag: Tag, count: u32) -> Result<(), String> {
+        if self.nodes.get(&exec).is_none_or(|nodes| nodes.room() < count) {
+            self.nodes.insert(exec, Nodes::new(place, count)?);
+        }
+        let Some(nodes) = self.nodes.get(&exec) else { return Ok(()) };
+        let control = LaunchControl {
+            nodes: nodes.address(),
+            node_mask: nodes.mask(),
+            ..launch_control(self.control, tag.0)
+        };
+        self.write(place, tag, control, true)
+    }
+
+    fn write(&mut self, place: Place, tag: Tag, control: LaunchControl, differs: bool) -> Result<(), String> {
+        let Some(changed) = self.changed.get_mut(tag.0 as usize) else { return Ok(()) };
+        if differs || *changed {
+            *changed = differs;
+            let address = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
+            copy(place, address, &[control])?;
+        }
         Ok(())
     }
+}
 
-    /// Says that a launch has ended: reads how far it wrote, and hands its row to the reader, which completes it. How many
-    /// requests it lost.
-    pub fn end(&mut self, api: &Sanitizer, stream: Handle, mut row: LaunchRun) -> Result<u64, String> {
-        let mut control = Control::default();
-        let target = (&raw mut control).cast();
-        // SAFETY: both sides have the size of a Control; the kernel has ended, so nothing changes it.
-        let read = check(unsafe {
-            (api.copy_to_host)(target, self.control as *const c_void, size_of::<Control>(), stream)
-        });
-        if let Err(error) = read {
-            self.shared.change(|work| work.running = None);
-            row.recorded = false;
-            session::emit(row);
-            return Err(error);
-        }
-        let lost = control.lost_requests - self.lost_requests;
-        row.lost_request_count = Some(lost);
-        self.lost_requests = control.lost_requests;
-        self.shared.change(|work| {
-            work.running = None;
-            work.ended.push_back((control.head, row));
-        });
-        Ok(lost)
-    }
-
-    /// Waits until everything that was handed over is on its way to the disk.
-    pub fn drain(&self) {
-        drop(self.shared.drained());
-    }
-
-    /// Where the pages of launches are gathered.
-    pub fn gathering(&self) -> Gathering {
-        Gathering(Arc::clone(&self.shared))
-    }
+/// The control block of a launch as it is made.
+fn launch_control(ring: u64, tag: u32) -> LaunchControl {
+    LaunchControl { ring, tag, block_stride: 1, ..LaunchControl::default() }
 }
 
 /// Where the reader of a ring leaves the pages of a launch.
@@ -217,38 +422,34 @@ pub struct Gathering(Arc<Shared>);
 impl Gathering {
     /// Waits until all records of a launch are read, and takes the pages that they touch.
     pub fn take(&self, ordinal: u64) -> Option<PageSet> {
-        let gathered = self.0.drained().gathered.take();
+        let gathered = self.0.drain().gathered.take();
         gathered.filter(|gathered| gathered.0 == ordinal).map(|gathered| gathered.1)
     }
 }
 
-/// What the reader does next.
-enum Next {
-    /// A launch wrote up to here and has ended.
-    Ended(u64, Box<LaunchRun>),
-    /// A launch is running: complete chunks may be read.
-    Running(u64),
-}
-
-/// The launch whose records are being read.
-#[derive(Default)]
-struct Count {
-    requests: u64,
-    lanes: u64,
-    pages: Option<PageSet>,
-}
-
-impl Count {
-    /// Collects pages from now on, where they are wanted.
-    fn gather(&mut self, is_wanted: bool) {
-        if is_wanted {
-            self.pages.get_or_insert_default();
+impl Work {
+    /// Adds a row to a launch of a graph: the reader may have been told of it already.
+    fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
+        let started = self.started.iter_mut().rev().find(|started| started.tag == tag);
+        let rows = match started {
+            Some(started) => &mut started.rows,
+            None => {
+                self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false });
+                let Some(last) = self.started.last_mut() else { return };
+                &mut last.rows
+            }
+        };
+        if rows.len() <= offset as usize {
+            rows.resize_with(offset as usize + 1, || None);
+        }
+        if let Some(slot) = rows.get_mut(offset as usize) {
+            *slot = Some(row);
         }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Work> {
+    fn lock(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -257,140 +458,46 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until the reader has nothing left to do.
-    fn drained(&self) -> std::sync::MutexGuard<'_, Work> {
+    /// Waits until the reader has nothing left to do, or makes no progress.
+    fn drain(&self) -> MutexGuard<'_, Work> {
         let mut work = self.lock();
-        while work.busy || !work.ended.is_empty() {
-            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        let (mut seen, mut since) = (work.progress, Instant::now());
+        while work.outstanding > 0 && !work.dead {
+            let waited = self.changed.wait_timeout(work, Duration::from_millis(50));
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if work.progress != seen {
+                (seen, since) = (work.progress, Instant::now());
+            } else if since.elapsed() > LAST_PATIENCE {
+                // Its kernel hangs, or failed without an error that reached us.
+                work.ends = true;
+                since = Instant::now();
+            }
         }
         work
     }
 
-    /// The reader thread.
-    fn run(&self) {
-        let mut position = 0;
-        let mut count = Count::default();
-        loop {
-            match self.next() {
-                Next::Ended(end, mut row) => {
-                    count.gather(self.gathers(row.ordinal));
-                    position = self.read(position, end, row.ordinal, &mut count);
-                    let count = std::mem::take(&mut count);
-                    let gathered = count.pages.map(|pages| (row.ordinal, pages));
-                    row.request_count = Some(count.requests);
-                    row.lane_access_count = Some(count.lanes);
-                    session::emit(*row);
-                    self.change(|work| {
-                        work.busy = false;
-                        work.gathered = gathered.or(work.gathered.take());
-                    });
-                }
-                Next::Running(ordinal) => {
-                    count.gather(self.gathers(ordinal));
-                    let before = position;
-                    position = self.read(position, self.complete(position), ordinal, &mut count);
-                    if position == before {
-                        std::thread::sleep(POLL);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether the pages of a launch are wanted.
-    fn gathers(&self, ordinal: u64) -> bool {
-        self.lock().gathering == Some(ordinal)
-    }
-
-    fn next(&self) -> Next {
-        let mut work = self.lock();
-        loop {
-            if let Some((end, row)) = work.ended.pop_front() {
-                work.busy = true;
-                return Next::Ended(end, Box::new(row));
-            }
-            if let Some(ordinal) = work.running {
-                return Next::Running(ordinal);
-            }
-            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// The end of the complete chunks that begin at `position`'s.
-    fn complete(&self, position: u64) -> u64 {
-        let mut end = position;
-        loop {
-            let chunk = end >> self.chunk_shift;
-            let lap = (end >> self.slot_shift) + 1;
-            // SAFETY: there is a word for each chunk.
-            let ready = unsafe { &*self.ready.add((chunk & (CHUNKS - 1)) as usize) };
-            if ready.load(Ordering::Acquire) < lap {
-                return end;
-            }
-            end = (chunk + 1) << self.chunk_shift;
-        }
-    }
-
-    /// Reads the whole records in a range of written slots, and gives the end of the last one.
-    fn read(&self, start: u64, end: u64, ordinal: u64, count: &mut Count) -> u64 {
-        let mut position = start;
-        loop {
-            let piece_end = self.walk(position, end, count);
-            if piece_end == position {
-                return position;
-            }
-            let records = self.copy(position, piece_end);
-            self.publish(piece_end);
-            session::emit_requests(ordinal, records);
-            position = piece_end;
-        }
-    }
-
-    /// The end of the whole records from `start` on that make a piece, which are counted.
-    fn walk(&self, start: u64, end: u64, count: &mut Count) -> u64 {
-        let piece_end = end.min(start + PIECE_SLOTS);
-        let mut position = start;
-        while position < piece_end {
-            let request = Request::read(self.slot(position));
-            let next = position + request.slots() as u64;
-            if next > end {
-                break;
-            }
-            count.requests += 1;
-            count.lanes += u64::from(request.lane_mask.count_ones());
-            if let Some(pages) = &mut count.pages {
-                pages.add(&request, (position + 1..next).map(|position| self.slot(position)));
-            }
-            position = next;
-        }
-        position
-    }
-
-    fn copy(&self, start: u64, end: u64) -> Vec<u8> {
-        let slot_count = 1_u64 << self.slot_shift;
-        let first = start & (slot_count - 1);
-        let before_wrap = (end - start).min(slot_count - first);
-        let mut records = Vec::with_capacity((end - start) as usize * SLOT_BYTES);
-        for (at, slots) in [(first, before_wrap), (0, end - start - before_wrap)] {
-            // SAFETY: both ranges lie in the ring; the GPU wrote them before it announced them and does not write them
-            // again before `publish` goes past them.
-            let part = unsafe { std::slice::from_raw_parts(self.slots.add(at as usize), slots as usize) };
-            records.extend_from_slice(part.as_flattened());
-        }
-        records
-    }
-
-    fn slot(&self, position: u64) -> &[u8; SLOT_BYTES] {
-        let index = position & ((1 << self.slot_shift) - 1);
-        // SAFETY: the index is below the slot count; the GPU wrote the slot before it announced it and does not write it
-        // again before `publish` goes past it.
-        unsafe { &*self.slots.add(index as usize) }
-    }
-
-    fn publish(&self, position: u64) {
+    /// Nothing is read any more, so that no warp may wait.
+    fn give_up(&self) {
         // SAFETY: the word lives as long as the process.
-        unsafe { &*self.tail }.store(position, Ordering::Release);
+        unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
+        let mut work = self.lock();
+        if !std::mem::replace(&mut work.dead, true) {
+            say("memory accesses are recorded no longer; the program runs on");
+        }
+        let lost = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
+        session::lose(LossKind::Launch, "its records could not be read", lost as u64, None);
+        drop(work);
+        self.changed.notify_all();
     }
+}
+
+/// Copies values to device memory, in the order of the stream.
+fn copy<T: Copy>(place: Place, target: u64, values: &[T]) -> Result<(), String> {
+    let target = std::ptr::with_exposed_provenance_mut(target as usize);
+    // SAFETY: the target has room for the values, and the call copies them before it returns.
+    check(unsafe {
+        (place.api.copy_to_device)(target, values.as_ptr().cast(), size_of_val(values), place.stream)
+    })
 }
 
 type Allocate = unsafe extern "C" fn(Handle, *mut *mut c_void, usize) -> i32;
@@ -400,6 +507,14 @@ fn allocate(allocate: Allocate, context: Handle, bytes: usize) -> Result<*mut c_
     // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
     let code = unsafe { allocate(context, &raw mut pointer, bytes) };
     check(code).map_err(|error| format!("failed to allocate {bytes} bytes: {error}"))?;
+    Ok(pointer)
+}
+
+/// Pinned host memory that is 0.
+fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+    let pointer = allocate(api.alloc_host, context, bytes)?;
+    // SAFETY: the allocation has that many bytes and nobody else knows it yet.
+    unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
     Ok(pointer)
 }
 

@@ -5,20 +5,20 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stallmap_config::{Config, Space};
+use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, launch_id};
+use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
-    ContextData, ModuleData, Sanitizer, domain, graphs, instruction, launch as launch_event, resource,
+    ContextData, Sanitizer, domain, graphs as graph_event, launch as launch_event, resource,
 };
 
-use super::code::{self, Code};
 use super::device::{self, Resources};
+use super::graphs::{self, Graphs};
 use super::parameters::Layout;
 use super::patch;
 use super::ring::Ring;
@@ -26,13 +26,15 @@ use super::selection::Selector;
 use crate::guard::guard;
 use crate::session;
 use bundle::Bundles;
+use modules::Loaded;
+use turn::Turn;
 
 mod bundle;
+mod graph;
 mod launch;
 mod memory;
-
-/// How long a launch waits for another thread's before it goes on beside it.
-const PATIENCE: Duration = Duration::from_mins(1);
+mod modules;
+mod turn;
 
 struct Instrument {
     api: Sanitizer,
@@ -41,9 +43,13 @@ struct Instrument {
     /// What is recorded for replay; `None` where nothing is.
     bundles: Option<Bundles>,
     state: Mutex<State>,
-    /// One launch at a time: its records are told from the next one's by the ring's position alone.
-    launching: Mutex<bool>,
-    launched: Condvar,
+    graphs: Graphs,
+    /// Only where bundles are recorded.
+    turn: Turn,
+    /// Whether a module that may be recorded is not patched.
+    has_unpatched: AtomicBool,
+    /// How often modules were unpatched.
+    unpatches: AtomicU32,
 }
 
 /// A driver handle as a key.
@@ -54,9 +60,9 @@ struct State {
     rings: BTreeMap<Key, Ring>,
     /// Contexts in which the patches could be loaded.
     patched: BTreeSet<Key>,
-    modules: BTreeMap<Key, Arc<Code>>,
-    /// Functions whose place in memory is recorded, by module.
-    placed: BTreeMap<Key, BTreeSet<String>>,
+    modules: BTreeMap<Key, Loaded>,
+    /// Executable graphs that are there.
+    graphs: BTreeSet<Key>,
     layouts: BTreeMap<Key, Layout>,
     resources: BTreeMap<Key, Resources>,
     streams: BTreeMap<Key, u32>,
@@ -92,8 +98,10 @@ pub fn attach() -> Result<(), String> {
         selector,
         bundles: Bundles::new(config)?,
         state: Mutex::default(),
-        launching: Mutex::new(false),
-        launched: Condvar::new(),
+        graphs: Graphs::default(),
+        turn: Turn::default(),
+        has_unpatched: AtomicBool::new(false),
+        unpatches: AtomicU32::new(0),
     };
     if INSTRUMENT.set(instrument).is_err() {
         return Ok(());
@@ -101,17 +109,16 @@ pub fn attach() -> Result<(), String> {
     let mut subscriber = Handle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
-    for domain in [domain::RESOURCE, domain::LAUNCH, domain::MEMCPY, domain::MEMSET] {
+    for domain in [domain::RESOURCE, domain::LAUNCH, domain::MEMCPY, domain::MEMSET, domain::GRAPHS] {
         // SAFETY: the subscriber was made above.
         check(unsafe { (api.enable_domain)(1, subscriber, domain) }, "enable callbacks")?;
     }
-    let launches = [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX].concat();
-    for id in launches {
-        // SAFETY: as above. Without these callbacks only parameters are missing, and that is counted at each launch.
+    let launches =
+        [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
+    for id in launches.into_iter().chain(graphs::CALLBACKS).chain(SYNCHRONIZE_IDS) {
+        // SAFETY: as above. Without these callbacks parameters and nodes are missing, and that is counted at each launch.
         unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
     }
-    // SAFETY: as above.
-    unsafe { (api.enable_callback)(1, subscriber, domain::GRAPHS, graphs::LAUNCH_BEGIN) };
     session::fact("instrument_version", format!("sanitizer API, {}", path.display()));
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
@@ -163,9 +170,11 @@ impl Instrument {
                 ) => self.freed(&*data.cast()),
                 (domain::MEMCPY, _) => self.copied(&*data.cast()),
                 (domain::MEMSET, _) => self.filled(&*data.cast()),
-                (domain::GRAPHS, graphs::LAUNCH_BEGIN) => {
-                    session::lose(LossKind::Launch, "launched by a CUDA graph", 1, None);
-                }
+                (domain::GRAPHS, graph_event::EXEC_CREATING) => self.graph_is_made(&*data.cast()),
+                (domain::GRAPHS, graph_event::EXEC_DESTROYING) => self.graph_is_gone(&*data.cast()),
+                (domain::GRAPHS, graph_event::LAUNCH_BEGIN) => self.graph_begins(&*data.cast()),
+                (domain::GRAPHS, graph_event::NODE_LAUNCH_BEGIN) => self.node_begins(&*data.cast()),
+                (domain::GRAPHS, graph_event::LAUNCH_END) => self.graph_ends(&*data.cast()),
                 _ => {}
             }
         }
@@ -174,8 +183,6 @@ impl Instrument {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    // Contexts and modules.
 
     fn context_created(&self, data: &ContextData) {
         let mut state = self.lock();
@@ -216,60 +223,6 @@ impl Instrument {
         }
         if let Some(bundles) = &self.bundles {
             bundles.ended(data.context.key());
-        }
-    }
-
-    fn module_loaded(&self, data: &ModuleData) {
-        if data.cubin.is_null() {
-            session::lose(LossKind::Code, "module without a cubin", 1, None);
-            return;
-        }
-        // SAFETY: the API says that the cubin has this many bytes during the callback.
-        let cubin = unsafe { std::slice::from_raw_parts(data.cubin, data.cubin_bytes) };
-        let code = code::register(cubin, None);
-        let mut state = self.lock();
-        let key = data.module.key();
-        state.placed.remove(&key);
-        // Handles of functions are reused once their module is gone.
-        state.layouts.clear();
-        state.resources.clear();
-        state.modules.insert(key, code);
-        if state.patched.contains(&data.context.key()) {
-            self.patch(data.module);
-        }
-    }
-
-    fn patch(&self, module: Handle) {
-        let mut kinds = Vec::new();
-        for space in &self.config.spaces {
-            match space {
-                Space::Global => {
-                    kinds.push((instruction::GLOBAL, c"stallmap_global"));
-                    kinds.push((instruction::MEMCPY_ASYNC, c"stallmap_async"));
-                }
-                Space::Shared => kinds.push((instruction::SHARED, c"stallmap_shared")),
-                Space::Local => kinds.push((instruction::LOCAL, c"stallmap_local")),
-            }
-        }
-        let mut failed = 0;
-        for (kind, name) in kinds {
-            // SAFETY: the module is being loaded; the patches are in its context.
-            failed |= unsafe { (self.api.patch_instructions)(kind, module, name.as_ptr()) };
-        }
-        // SAFETY: as above.
-        failed |= unsafe { (self.api.patch_module)(module) };
-        if failed != 0 {
-            let detail = Some(format!("sanitizer error {failed}"));
-            session::lose(LossKind::Access, "module could not be patched", 1, detail);
-        }
-    }
-
-    fn module_unloads(&self, data: &ModuleData) {
-        let mut state = self.lock();
-        state.modules.remove(&data.module.key());
-        state.placed.remove(&data.module.key());
-        if let Some(bundles) = &self.bundles {
-            bundles.ended(data.module.key());
         }
     }
 }

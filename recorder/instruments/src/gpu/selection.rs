@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stallmap_config::Selection;
+use stallmap_config::{COLLECTIVES, Selection};
 
 use super::kernels::Kernels;
 use crate::{context, session};
@@ -11,6 +11,8 @@ use crate::{context, session};
 pub struct Selector {
     selection: Selection,
     kernels: Kernels,
+    excluded: Option<Kernels>,
+    collectives: Kernels,
     /// Launches that name and region let through.
     seen: AtomicU64,
 }
@@ -19,20 +21,48 @@ impl Selector {
     /// The selector of a selection; an error is a bad regular expression.
     pub fn new(selection: Selection) -> Result<Self, String> {
         let kernels = Kernels::new(selection.kernels.as_deref())?;
-        Ok(Self { selection, kernels, seen: AtomicU64::new(0) })
+        let excluded = selection.exclude.as_deref().map(|names| Kernels::new(Some(names))).transpose()?;
+        let collectives = Kernels::new(Some(COLLECTIVES))?;
+        Ok(Self { selection, kernels, excluded, collectives, seen: AtomicU64::new(0) })
     }
 
-    /// Whether the launch of a kernel on this thread is recorded, and if not, why.
-    pub fn decide(&self, kernel: &str) -> Result<(), &'static str> {
+    /// Whether any launch may be recorded now: the time is right, and there are launches left to record.
+    pub fn is_open(&self) -> bool {
+        let has_more = self.selection.count.is_none_or(|count| {
+            let last = self.selection.skip.saturating_add(count.saturating_mul(self.selection.every.max(1)));
+            self.seen.load(Ordering::Relaxed) < last
+        });
+        has_more && self.is_time().is_ok()
+    }
+
+    /// Whether launches of a kernel may be recorded, by its mangled name; if not, why.
+    pub fn takes(&self, kernel: &str) -> Result<(), &'static str> {
+        if !self.kernels.hold(kernel) {
+            return Err("kernel not selected");
+        }
+        if self.excluded.as_ref().is_some_and(|excluded| excluded.hold(kernel)) {
+            return Err("kernel excluded");
+        }
+        if !self.selection.collectives && self.collectives.hold(kernel) {
+            return Err("collective: it waits for other GPUs, --collectives records it");
+        }
+        Ok(())
+    }
+
+    fn is_time(&self) -> Result<(), &'static str> {
         if session::is_paused() {
             return Err("recording was paused");
         }
         if self.selection.region.as_deref().is_some_and(|region| !context::in_region(region)) {
             return Err("outside the selected region");
         }
-        if !self.kernels.hold(kernel) {
-            return Err("kernel not selected");
-        }
+        Ok(())
+    }
+
+    /// Whether the launch of a kernel on this thread is recorded, and if not, why.
+    pub fn decide(&self, kernel: &str) -> Result<(), &'static str> {
+        self.is_time()?;
+        self.takes(kernel)?;
         self.count(self.seen.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -70,6 +100,27 @@ mod tests {
     fn counting_starts_at_matching_kernels() {
         let selection = Selection { kernels: Some("gemm".into()), skip: 1, ..Selection::default() };
         assert_eq!(taken(selection, &["gemm", "copy", "my_gemm", "copy", "gemm2"]), [2, 4]);
+    }
+
+    #[test]
+    fn what_is_excluded_and_what_waits_for_other_gpus_is_left_out() {
+        let names = ["_Z4gemmPf", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "_Z4copyPf"];
+        assert_eq!(taken(Selection { exclude: Some("copy".into()), ..Selection::default() }, &names), [0]);
+        assert_eq!(taken(Selection { collectives: true, ..Selection::default() }, &names), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_selection_closes_after_its_last_launch() {
+        let selection = Selection { skip: 1, every: 2, count: Some(2), ..Selection::default() };
+        let selector = Selector::new(selection).unwrap();
+        let open: Vec<bool> = (0..6)
+            .map(|_| {
+                let is_open = selector.is_open();
+                selector.decide("k").ok();
+                is_open
+            })
+            .collect();
+        assert_eq!(open, [true, true, true, true, true, false]);
     }
 
     #[test]

@@ -1,30 +1,30 @@
-//! Launches under the sanitizer API: one at a time, with parameters, code, and the records they write.
+//! Launches under the sanitizer API: with parameters, code, and the records they write.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
 use std::cell::RefCell;
-use std::collections::btree_map::Entry;
-use std::ffi::{CString, c_int};
+use std::ffi::c_int;
 use std::ptr::null;
-use std::sync::{Arc, PoisonError};
 
-use stallmap_schema::capture::recording::CodeRange;
+use stallmap_config::WhenFull;
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, KernelId, RunId};
+use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::{SYNCHRONIZE_IDS, graph_id, launch_id};
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
 use super::bundle::{Beginning, Prepared};
-use super::{Instrument, PATIENCE, State, check, own};
+use super::{Instrument, State, check, own};
+use crate::context::{self, Context};
 use crate::gpu::bundle::refusal::Refusal;
 use crate::gpu::call;
 use crate::gpu::code::Code;
 use crate::gpu::device::{self, Resources};
+use crate::gpu::graphs::{self, Captured};
 use crate::gpu::name::text;
 use crate::gpu::parameters::{self, Parameters};
-use crate::gpu::ring::{Gathering, Ring};
-use crate::{context, replayed, session};
+use crate::gpu::ring::{Armed, Failure, Gathering, Place, Ring};
+use crate::{replayed, session};
 
 /// What the launch call on this thread was given.
 pub(super) struct Given {
@@ -38,9 +38,23 @@ pub(super) struct Given {
     pub(super) is_cooperative: bool,
 }
 
+/// Where a launch comes from.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Origin {
+    /// The op that ran, with its stack.
+    pub(super) context: Option<Context>,
+    /// Graph, launch of the graph and node.
+    pub(super) node: Option<(u64, u32, u32)>,
+    /// Where the node was captured.
+    pub(super) captured: Option<Captured>,
+}
+
 /// A launch that runs on this thread.
 struct Running {
-    row: LaunchRun,
+    /// Where it writes records; its row is the reader's then.
+    armed: Option<Armed>,
+    /// Its row, where it writes none.
+    row: Option<LaunchRun>,
     /// Where it is to become a bundle.
     bundle: Option<Box<Prepared>>,
 }
@@ -50,18 +64,64 @@ thread_local! {
     static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
 }
 
+const ENTER: c_int = 0;
+
 impl Instrument {
     /// # Safety
-    /// `data.parameters` points to the parameters of the launch function with this callback id.
+    /// `data.parameters` points to the parameters of the driver function with this callback id.
     pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
-        const ENTER: c_int = 0;
-        if data.site != ENTER {
-            GIVEN.with_borrow_mut(|slot| *slot = None);
-            self.abandon_launch();
-            return;
+        // SAFETY: by the API, the result is there at the exit.
+        let has_failed = data.site != ENTER && unsafe { graphs::result(data.result) } != 0;
+        match id {
+            id if SYNCHRONIZE_IDS.contains(&id) => {
+                if data.site != ENTER {
+                    self.unpatch_what_is_done();
+                }
+            }
+            id if launch_id::GRAPH.contains(&id) => {
+                if data.site != ENTER {
+                    self.abandon_graph();
+                }
+            }
+            id if graphs::CALLBACKS.contains(&id) => {
+                if data.site != ENTER && !has_failed {
+                    // SAFETY: by this function's contract.
+                    unsafe { self.graphs.called(id, data.parameters) };
+                    if graph_id::UPDATE.contains(&id) {
+                        // SAFETY: the first parameter is the executable graph.
+                        self.forget_grids(unsafe { *data.parameters.cast() });
+                    }
+                }
+            }
+            // SAFETY: by this function's contract.
+            _ => unsafe { self.launch_call(id, data, has_failed) },
         }
+    }
+
+    /// # Safety
+    /// As [`Self::driver_call`], for a launch function.
+    unsafe fn launch_call(&self, id: u32, data: &ApiData, has_failed: bool) {
         // SAFETY: by this function's contract.
         let Some(call) = (unsafe { call::read(id, data.parameters) }) else { return };
+        if let Some(capture) = graphs::capture(id, call.stream) {
+            // The kernel runs when its graph does.
+            if data.site != ENTER && !has_failed {
+                match capture.node {
+                    Some(node) => self.graphs.captured(node),
+                    None => session::lose(LossKind::Op, "node of a captured launch is not known", 1, None),
+                }
+            }
+            return;
+        }
+        if data.site != ENTER {
+            let was_begun = GIVEN.with_borrow_mut(Option::take).is_none();
+            self.abandon_launch();
+            if has_failed && !was_begun {
+                session::lose(LossKind::Launch, "refused by the driver", 1, None);
+            }
+            return;
+        }
+        self.patch_before_launch(call.function);
         let function = call.function;
         let known = self.lock().layouts.get(&function.key()).cloned();
         let layout = known.unwrap_or_else(|| {
@@ -83,7 +143,9 @@ impl Instrument {
             self.leave_out(data);
             return;
         }
-        self.wait_for_turn();
+        if self.bundles.is_some() {
+            self.turn.wait();
+        }
         let begin_ns = session::now_ns();
         let ordinal = session::take_ordinal();
         let name = text(data.name);
@@ -93,193 +155,181 @@ impl Instrument {
         }
         let given = GIVEN.with_borrow_mut(Option::take);
         let mut state = self.lock();
-        let code = self.code_of(&mut state, data, &name, ordinal);
         let stream_id = state.stream(data.stream_handle);
-        let resources = *state
-            .resources
-            .entry(data.function.key())
-            .or_insert_with(|| own(|| device::resources(data.function)));
+        let (code, is_patched) = self.code_of(&mut state, data.module, &name, ordinal).unzip();
+        let resources = state.resources(data);
         drop(state);
         let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
         match &code {
             Some(_) if replayed::current().is_some() => {}
-            Some(code) => emit_launch(data, code, &name, ordinal, given, resources),
+            Some(code) => {
+                let origin = Origin { context: context::current(), ..Origin::default() };
+                emit_launch(data, code, &name, ordinal, origin, given, resources);
+            }
             None => {
                 session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
             }
         }
-        let mut row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
-        if row.recorded
-            && let Err(error) =
-                self.arm(data, ordinal, bundle.as_ref().is_some_and(|bundle| bundle.gathers()))
-        {
-            session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
-            row.recorded = false;
-        }
-        if !row.recorded {
+        let row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
+        let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
+        let (armed, row) = self.arm(data, row, is_patched.unwrap_or(false), gathers);
+        if armed.is_none() {
             self.leave_out(data);
         }
-        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { row, bundle })));
+        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { armed, row, bundle })));
     }
 
     /// Makes the patches of a launch return at once.
-    fn leave_out(&self, data: &LaunchData) {
+    pub(super) fn leave_out(&self, data: &LaunchData) {
         // SAFETY: the launch is this callback's; the patches know null userdata.
         unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, null());
         }
     }
 
-    /// The code that a launch runs, with the place of its functions in memory recorded.
-    fn code_of(&self, state: &mut State, data: &LaunchData, name: &str, ordinal: u64) -> Option<Arc<Code>> {
-        let key = data.module.key();
-        let code = Arc::clone(state.modules.get(&key)?);
-        let placed = state.placed.entry(key).or_default();
-        if placed.is_empty() {
-            for function in &code.functions {
-                self.place(&code, data.module, function, false, ordinal);
-            }
+    /// Makes a launch write records; where it does not, its row comes back.
+    fn arm(
+        &self,
+        data: &LaunchData,
+        row: LaunchRun,
+        is_patched: bool,
+        gathers: bool,
+    ) -> (Option<Armed>, Option<LaunchRun>) {
+        if !row.recorded {
+            return (None, Some(row));
         }
-        if placed.insert(name.to_owned()) {
-            self.place(&code, data.module, name, true, ordinal);
-        }
-        Some(code)
-    }
-
-    fn place(&self, code: &Code, module: Handle, name: &str, is_kernel: bool, ordinal: u64) {
-        let Ok(c_name) = CString::new(name) else { return };
-        let (mut address, mut code_bytes) = (0, 0);
-        // SAFETY: the module is loaded and the outputs outlive the call.
-        let result = unsafe {
-            (self.api.function_range)(module, c_name.as_ptr(), &raw mut address, &raw mut code_bytes)
+        let failed = |row: LaunchRun, error: String| {
+            session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
+            (None, Some(LaunchRun { recorded: false, ..row }))
         };
-        if result != 0 {
-            // A device function that is not loaded has no accesses; a kernel that has no place is a loss.
-            if is_kernel {
-                session::lose(
-                    LossKind::Code,
-                    "function has no known place in memory",
-                    1,
-                    Some(name.to_owned()),
-                );
-            }
-            return;
+        if !is_patched {
+            return failed(row, "its module is not patched".to_owned());
         }
-        session::emit(CodeRange {
-            function_id: code.function_id(name),
-            module_id: code.module_id,
-            name: name.to_owned(),
-            is_kernel,
-            address: Address(address),
-            code_bytes,
-            ordinal,
-        });
+        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let state = &mut *self.lock();
+        let ring = match self.ring(state, place) {
+            Ok(ring) => ring,
+            Err(error) => return failed(row, error),
+        };
+        let armed = match ring.arm(place, row, self.block_stride(data), gathers) {
+            Ok(armed) => armed,
+            Err((row, error)) => return failed(*row, error),
+        };
+        // SAFETY: the launch is this callback's; the launch's control block lives as long as its context.
+        let code = unsafe {
+            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
+        };
+        if let Err(error) = check(code, "set the launch's data") {
+            let reason = "launch could not be instrumented";
+            armed.settle(Some(Failure { reason, detail: Some(error), has_run: false }), 0);
+            return (None, None);
+        }
+        (Some(armed), None)
     }
 
-    /// Makes the launch write records.
-    fn arm(&self, data: &LaunchData, ordinal: u64, gathers: bool) -> Result<(), String> {
-        let state = &mut *self.lock();
-        let key = data.context.key();
+    /// The ring of a context, made for its first launch.
+    pub(super) fn ring<'a>(&self, state: &'a mut State, place: Place) -> Result<&'a mut Ring, String> {
+        let key = place.context.key();
         if !state.patched.contains(&key) {
             return Err("no patches in this context".to_owned());
         }
-        let ring = match state.rings.entry(key) {
-            Entry::Occupied(ring) => ring.into_mut(),
-            Entry::Vacant(vacant) => {
-                let ring = own(|| Ring::new(&self.api, data.context, data.stream_handle, self.config))?;
-                vacant.insert(ring)
-            }
-        };
+        if !state.rings.contains_key(&key) {
+            let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
+            state.rings.insert(key, ring);
+        }
+        state.rings.get_mut(&key).ok_or_else(|| "no ring in this context".to_owned())
+    }
+
+    /// One in so many blocks of a launch is recorded.
+    pub(super) fn block_stride(&self, data: &LaunchData) -> u32 {
         let blocks: u64 = data.grid.iter().map(|&blocks| u64::from(blocks)).product();
         let stride = self.config.blocks.map_or(1, |wanted| blocks.div_ceil(wanted.max(1)).max(1));
-        ring.begin(
-            &self.api,
-            data.stream_handle,
-            ordinal,
-            u32::try_from(stride).unwrap_or(u32::MAX),
-            gathers,
-        )?;
-        // SAFETY: the launch is this callback's; the ring's control block lives as long as its context.
-        let code = unsafe {
-            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, ring.userdata())
-        };
-        check(code, "set the launch's data")
+        u32::try_from(stride).unwrap_or(u32::MAX)
+    }
+
+    /// Whether each launch is waited for: where requests can be lost, to count them, and where memory is compared.
+    pub(super) fn waits(&self) -> bool {
+        self.bundles.is_some() || self.config.blocks.is_some() || self.config.when_full == WhenFull::Drop
     }
 
     pub(super) fn launch_ends(&self, data: &LaunchData) {
         let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
-        let Running { mut row, bundle } = *running;
-        let completed = if row.recorded {
-            // SAFETY: the stream is the launch's own.
-            let code = unsafe { (self.api.synchronize)(data.stream_handle) };
-            row.end_ns = Some(session::now_ns());
-            let handed_over = self.hand_over(data, row);
-            if code == 0 {
-                handed_over
-            } else {
-                let detail = format!("sanitizer error {code}");
-                session::lose(LossKind::Launch, "kernel did not complete", 1, Some(detail.clone()));
-                Err(Refusal::with("kernel did not complete", detail))
+        let Running { armed, row, bundle } = *running;
+        if let Some(row) = row {
+            session::emit(LaunchRun { end_ns: Some(session::now_ns()), ..row });
+        }
+        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let completed = match &armed {
+            None => Err(Refusal::of("launch could not be instrumented")),
+            Some(armed) if self.waits() => settle(armed, place),
+            Some(armed) => {
+                own(|| armed.submitted(place));
+                Err(Refusal::of("launch was not waited for"))
             }
-        } else {
-            row.end_ns = Some(session::now_ns());
-            session::emit(row);
-            Err(Refusal::of("launch could not be instrumented"))
         };
         if let Some(bundle) = bundle {
             self.bundle_ends(data, bundle, completed);
         }
-        self.end_turn();
-    }
-
-    /// Gives a launch's row to the reader of its records; says where that leaves its pages, if none is missing.
-    fn hand_over(&self, data: &LaunchData, row: LaunchRun) -> Result<Gathering, Refusal> {
-        let mut state = self.lock();
-        let Some(ring) = state.rings.get_mut(&data.context.key()) else {
-            session::emit(row);
-            return Err(Refusal::of("its records could not be read"));
-        };
-        match ring.end(&self.api, data.stream_handle, row) {
-            Ok(0) => Ok(ring.gathering()),
-            Ok(lost) => Err(Refusal::with("some of its records were lost", lost)),
-            Err(error) => {
-                session::lose(LossKind::Launch, "records could not be read", 1, Some(error.clone()));
-                Err(Refusal::with("its records could not be read", error))
-            }
+        if self.bundles.is_some() {
+            self.turn.end();
         }
     }
 
     /// A launch that began on this thread and never ended was refused by the driver.
     fn abandon_launch(&self) {
-        if let Some(running) = RUNNING.with_borrow_mut(Option::take) {
-            session::emit(LaunchRun { recorded: false, ..running.row });
-            session::lose(LossKind::Launch, "refused by the driver", 1, None);
-            if running.bundle.is_some() {
-                session::lose(LossKind::Bundle, "refused by the driver", 1, None);
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let reason = "refused by the driver";
+        if let Some(armed) = &running.armed {
+            armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);
+        }
+        if let Some(row) = running.row {
+            session::emit(LaunchRun { recorded: false, ..row });
+        }
+        if running.bundle.is_some() {
+            session::lose(LossKind::Bundle, reason, 1, None);
+        }
+        if self.bundles.is_some() {
+            self.turn.end();
+        }
+    }
+}
+
+/// Waits for a launch; says where that leaves its pages, if none is missing.
+pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> {
+    // SAFETY: the stream is the launch's own.
+    let code = own(|| unsafe { (place.api.synchronize)(place.stream) });
+    if code != 0 {
+        let (reason, detail) = ("kernel did not complete", format!("sanitizer error {code}"));
+        armed.settle(Some(Failure { reason, detail: Some(detail.clone()), has_run: true }), 0);
+        return Err(Refusal::with(reason, detail));
+    }
+    match own(|| armed.lost_requests(place)) {
+        Ok(lost) => {
+            armed.settle(None, lost);
+            if lost == 0 {
+                Ok(armed.gathering())
+            } else {
+                Err(Refusal::with("some of its records were lost", lost))
             }
-            self.end_turn();
+        }
+        Err(error) => {
+            let reason = "its lost requests could not be counted";
+            armed.settle(Some(Failure { reason, detail: Some(error.clone()), has_run: true }), 0);
+            Err(Refusal::with(reason, error))
         }
     }
+}
 
-    fn wait_for_turn(&self) {
-        let launching = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.launched.wait_timeout_while(launching, PATIENCE, |launching| *launching);
-        let (mut launching, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() {
-            session::lose(LossKind::Access, "two launches ran at once: their records may be mixed", 1, None);
-        }
-        *launching = true;
-    }
-
-    fn end_turn(&self) {
-        *self.launching.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.launched.notify_one();
+impl State {
+    /// What a launch's function needs.
+    pub(super) fn resources(&mut self, data: &LaunchData) -> Resources {
+        *self.resources.entry(data.function.key()).or_insert_with(|| own(|| device::resources(data.function)))
     }
 }
 
 /// The row of a launch that has just begun.
-fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
+pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
     let replayed = replayed::current();
     LaunchRun {
         run_id: RunId(0),
@@ -303,15 +353,16 @@ fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
     }
 }
 
-fn emit_launch(
+pub(super) fn emit_launch(
     data: &LaunchData,
     code: &Code,
     name: &str,
     ordinal: u64,
+    origin: Origin,
     given: Option<Given>,
     resources: Resources,
 ) {
-    let context = context::current();
+    let context = origin.context;
     let [grid_x, grid_y, grid_z] = data.grid;
     let [block_x, block_y, block_z] = data.block;
     let cluster = data.cluster.map(|blocks| (blocks > 0).then_some(blocks));
@@ -337,10 +388,10 @@ fn emit_launch(
         device_id: data.device,
         op_id: context.map(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
+        graph_id: origin.node.map(|node| node.0),
+        graph_launch: origin.node.map(|node| node.1),
+        graph_node: origin.node.map(|node| node.2),
+        capture_ordinal: origin.captured.map(|captured| captured.ordinal),
     });
     match given {
         Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {

@@ -1,0 +1,118 @@
+//! Which grid is which node of an executable graph: a hash table in device memory.
+//!
+//! All nodes of a graph launch share one userdata: a warp finds its node by the number of its grid, which the API tells
+//! when the node is launched and which stays the node's from launch to launch.
+
+use std::collections::BTreeMap;
+
+use super::{Place, allocate, check, copy};
+
+/// `struct Node` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    grid: u64,
+    offset: u32,
+    block_stride: u32,
+}
+
+/// The table of one executable graph.
+pub(super) struct Nodes {
+    address: u64,
+    /// What the device has, by position.
+    entries: Vec<Entry>,
+    /// Positions by grid.
+    positions: BTreeMap<u64, usize>,
+    room: u32,
+}
+
+impl Nodes {
+    /// A table for `room` nodes.
+    pub(super) fn new(place: Place, room: u32) -> Result<Self, String> {
+        let size = (room.max(8) as usize * 2).next_power_of_two();
+        let bytes = size * size_of::<Entry>();
+        let table = allocate(place.api.alloc, place.context, bytes)?;
+        // SAFETY: the table has that many bytes.
+        check(unsafe { (place.api.set)(table, 0, bytes, place.stream) })?;
+        let entries = vec![Entry::default(); size];
+        Ok(Self { address: table as u64, entries, positions: BTreeMap::new(), room })
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Entries less 1: their number is a power of two.
+    pub(super) fn mask(&self) -> u32 {
+        u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Nodes that are in it.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.positions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Nodes that can be.
+    pub(super) fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The offset of the node that the grid of this number runs.
+    pub(super) fn place(&mut self, place: Place, grid: u64, block_stride: u32) -> Result<u32, String> {
+        let known = self.positions.get(&grid).copied();
+        let position = match known {
+            Some(position) => position,
+            None if self.len() < self.room && grid != 0 => {
+                let position = free(&self.entries, grid);
+                let offset = self.len();
+                self.positions.insert(grid, position);
+                self.entries[position] = Entry { grid, offset, block_stride: 0 };
+                position
+            }
+            None => return Err("its graph has more nodes than were instantiated".to_owned()),
+        };
+        self.set(place, position, block_stride)?;
+        Ok(self.entries[position].offset)
+    }
+
+    /// Lets the node that the grid of this number runs record nothing.
+    pub(super) fn skip(&mut self, place: Place, grid: u64) -> Result<(), String> {
+        self.positions.get(&grid).copied().map_or(Ok(()), |position| self.set(place, position, 0))
+    }
+
+    fn set(&mut self, place: Place, position: usize, block_stride: u32) -> Result<(), String> {
+        let entry = &mut self.entries[position];
+        if entry.block_stride == block_stride {
+            return Ok(());
+        }
+        entry.block_stride = block_stride;
+        copy(place, self.address + (position * size_of::<Entry>()) as u64, &[*entry])
+    }
+}
+
+/// Where a grid goes: the first free position from its own on. Half of the table is always free.
+fn free(entries: &[Entry], grid: u64) -> usize {
+    let mask = entries.len() - 1;
+    let own = usize::try_from(grid & mask as u64).unwrap_or(0);
+    (own..own + entries.len()).map(|at| at & mask).find(|&at| entries[at].grid == 0).unwrap_or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_that_meet_find_places_of_their_own() {
+        let mut entries = vec![Entry::default(); 16];
+        let places: Vec<usize> = [4, 20, 36, 5, 31]
+            .into_iter()
+            .map(|grid| {
+                let at = free(&entries, grid);
+                entries[at].grid = grid;
+                at
+            })
+            .collect();
+        assert_eq!(places, [4, 5, 6, 7, 15]);
+    }
+}
