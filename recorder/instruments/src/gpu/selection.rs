@@ -24,6 +24,9 @@ impl Selector {
 
     /// Whether the launch of a kernel on this thread is recorded, and if not, why.
     pub fn decide(&self, kernel: &str) -> Result<(), &'static str> {
+        if session::has_failed() {
+            return Err("recording had stopped");
+        }
         if session::is_paused() {
             return Err("recording was paused");
         }
