@@ -2,6 +2,8 @@
 //!
 //! Nothing here touches files, processes or the GPU.
 
+pub mod folder;
+pub mod rank;
 pub mod recording;
 
 use std::path::PathBuf;

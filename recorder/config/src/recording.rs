@@ -24,6 +24,8 @@ pub struct Recording {
     pub arguments: Vec<String>,
     /// The folder that it was started in.
     pub working_directory: String,
+    /// The host that `stallmap-record` ran on, as folders' names have it; empty in recordings of earlier releases.
+    pub host: String,
     /// The recording's options: names as on the command line without dashes, values as text.
     pub options: Vec<RecordingOption>,
     /// The passes that began, in order.
@@ -43,7 +45,7 @@ pub struct RecordingOption {
 /// One run of the program under one instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// The instrument; the process's folder is `run-<instrument>-<process id>`.
+    /// The instrument; the process's folder is named by [`crate::folder::RunName`].
     pub instrument: Instrument,
     /// The process that was started; processes that it started have folders of their own.
     pub process_id: u32,

@@ -89,6 +89,12 @@ pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64)
     guard((), || calls::lose(kind, reason, count, detail));
 }
 
+/// Writes everything and ends the session.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_finish() {
+    guard((), session::finish);
+}
+
 /// Hooks the caching allocator.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_hook_allocator() -> i64 {

@@ -21,7 +21,7 @@ pub struct Context {
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<Context>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<(usize, Vec<Context>)> = const { RefCell::new((0, Vec::new())) };
     static REGIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -41,7 +41,12 @@ pub fn pop(op_id: OpId) {
 
 /// The innermost op of this thread.
 pub fn current() -> Option<Context> {
-    STACK.try_with(|stack| stack.try_borrow().ok().and_then(|stack| stack.last().copied())).ok().flatten()
+    let last = |stack: &RefCell<(usize, Vec<Context>)>| {
+        let stack = stack.try_borrow().ok()?;
+        // What ran when the process was forked runs in its parent.
+        stack.1.last().copied().filter(|_| stack.0 == session::generation())
+    };
+    STACK.try_with(last).ok().flatten()
 }
 
 /// Begins a region named by the user, for the selection of launches.
@@ -71,7 +76,15 @@ pub fn in_region(name: &str) -> bool {
 
 fn with_stack(change: impl FnOnce(&mut Vec<Context>)) {
     // A thread that is ending has no stack any more; its launches are recorded without an op.
-    if STACK.try_with(|stack| change(&mut stack.borrow_mut())).is_err() {
+    let change = |stack: &RefCell<(usize, Vec<Context>)>| {
+        let (generation, stack) = &mut *stack.borrow_mut();
+        if *generation != session::generation() {
+            *generation = session::generation();
+            stack.clear();
+        }
+        change(stack);
+    };
+    if STACK.try_with(change).is_err() {
         session::lose_region();
     }
 }

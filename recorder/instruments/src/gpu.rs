@@ -29,10 +29,18 @@ mod name;
 
 /// Set once by [`attach`].
 static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
+/// Set before the instrument is attached, which is when the program starts CUDA.
+static BEGUN: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program has started CUDA. Safe in a forked child.
+pub fn has_begun() -> bool {
+    BEGUN.load(Ordering::Acquire)
+}
 
 /// Attaches the instrument that the session asks for, once; says whether it is attached.
 pub fn attach() -> bool {
+    BEGUN.store(true, Ordering::Release);
     let attached = ATTACHED.get_or_init(|| {
         let instrument = session::config()?.instrument;
         let (attached, what) = match instrument {

@@ -1,21 +1,49 @@
 //! The wall between this library's mistakes and the host program.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use stallmap_schema::word::LossKind;
+
+use crate::session;
+
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Runs `body` for the host program: a panic becomes `fallback`, is reported once, and ends recording.
+/// Runs `body` for the host program: a panic becomes `fallback`, is reported and counted once, and ends recording.
 pub fn guard<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    if BROKEN.load(Ordering::Relaxed) {
-        return fallback;
+    if is_broken() { fallback } else { caught(body).unwrap_or(fallback) }
+}
+
+/// Runs `body`, after an earlier panic too: it writes what there is.
+pub fn guard_always(body: impl FnOnce()) {
+    caught(body).unwrap_or_default();
+}
+
+/// Whether a panic has ended recording.
+pub fn is_broken() -> bool {
+    BROKEN.load(Ordering::Acquire)
+}
+
+fn caught<T>(body: impl FnOnce() -> T) -> Option<T> {
+    let panic = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    if !BROKEN.swap(true, Ordering::AcqRel) {
+        say("an internal error ended the recording; the program runs on");
+        let detail = text(&*panic);
+        let count = || session::lose(LossKind::Segment, "an internal error ended the recording", 1, detail);
+        // A second panic has nothing to add.
+        catch_unwind(AssertUnwindSafe(count)).unwrap_or_default();
     }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        if !BROKEN.swap(true, Ordering::Relaxed) {
-            say("an internal error ended the recording; the program runs on");
-        }
-        fallback
-    })
+    None
+}
+
+/// What the panic said.
+fn text(panic: &(dyn Any + Send)) -> Option<String> {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
 }
 
 /// One line on stderr, never a panic: the host may have closed it.

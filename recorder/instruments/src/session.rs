@@ -1,76 +1,92 @@
 //! One recording of one process: its folder, its rows on their way to the disk, its clocks and counters.
+//!
+//! A process has one session at a time, and a forked child has one of its own: it shares the parent's memory and file and
+//! has none of its threads, so the parent's session ends in it at the fork. A child of a process that had started CUDA
+//! cannot use CUDA and records nothing.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use stallmap_config::folder::{Origin, RunName};
+use stallmap_config::rank::Rank;
 use stallmap_config::{Config, Instrument};
 use stallmap_schema::capture::recording::RunFact;
-use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::segment::{self, SegmentWriter};
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
-use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
 
-use crate::guard::say;
-use compress::{Compressed, Compressors, Raw};
-use tables::{Batch, Tables};
+use crate::guard::{self, say};
+use crate::torch::calls::State as TorchState;
+use compress::{Compressors, Raw};
+use reserve::Reserve;
+use writer::{Message, Shared, Writer};
 
 mod compress;
 mod host;
+mod losses;
+mod reserve;
 mod tables;
+mod writer;
 
-/// How often rows reach the disk at the latest.
-const FLUSH: Duration = Duration::from_millis(100);
 /// Messages that may wait for the writer: the program waits when more would.
 const QUEUE: usize = 64;
-
-/// What the writer thread is told.
-enum Message {
-    /// Rows of one table.
-    Rows(Batch),
-    /// Records of one launch, or contents of pages, which a compressing thread will deliver.
-    Frame(Receiver<Compressed>),
-    /// Write everything, then answer.
-    Flush(SyncSender<()>),
-}
-
-/// How many things of a kind were lost for a reason, with a detail of the first that had one.
-type Losses = BTreeMap<(LossKind, &'static str), (u64, Option<String>)>;
+/// Sessions of a process and its children, grandchildren and so on; those of later generations record nothing.
+const GENERATIONS: usize = 32;
+/// The fact that everything was written.
+const CLEAN_END: &str = "clean_end";
 
 struct Session {
     config: Config,
     clock_offset_ns: i64,
-    tables: Mutex<Tables>,
-    losses: Mutex<Losses>,
+    shared: Arc<Shared>,
     writer: SyncSender<Message>,
     compressors: Compressors,
     paused: AtomicBool,
+    closed: AtomicBool,
+    next_ordinal: AtomicU64,
+    next_thread: AtomicU32,
+    torch: TorchState,
 }
 
-static SESSION: OnceLock<Option<Session>> = OnceLock::new();
-/// Set in a forked child, which has this process's memory and not its writer thread, and at the end.
-static CLOSED: AtomicBool = AtomicBool::new(false);
-static NEXT_ORDINAL: AtomicU64 = AtomicU64::new(0);
-static NEXT_THREAD: AtomicU32 = AtomicU32::new(0);
+/// The sessions of this process and of those that it was forked from. A child never touches those of its parents, whose
+/// locks may have been held when it was made.
+static SESSIONS: [OnceLock<Option<Session>>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
+/// How often this process's ancestors have forked since the library was first asked for a session.
+static GENERATION: AtomicUsize = AtomicUsize::new(0);
+/// Set in a child of a process that had started CUDA.
+static CANNOT_USE_CUDA: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static THREAD: u32 = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    /// The thread's number, and the generation that gave it.
+    static THREAD: Cell<Option<(usize, u32)>> = const { Cell::new(None) };
 }
 
 /// Starts the session where the environment asks for one; later calls do nothing. Whether there is one.
 pub fn start() -> bool {
-    SESSION.get_or_init(open).is_some() && !CLOSED.load(Ordering::Relaxed)
+    let slot = SESSIONS.get(generation()).filter(|_| !is_forked_after_cuda());
+    slot.is_some_and(|slot| slot.get_or_init(open).is_some()) && session().is_some()
+}
+
+/// Which fork of the process that first had the library this is: what belongs to a session is not valid in another.
+pub fn generation() -> usize {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// Whether the process was forked from one that had started CUDA: it cannot use CUDA, and nothing is recorded in it.
+pub fn is_forked_after_cuda() -> bool {
+    CANNOT_USE_CUDA.load(Ordering::Acquire)
 }
 
 fn session() -> Option<&'static Session> {
-    if CLOSED.load(Ordering::Relaxed) {
-        return None;
-    }
-    SESSION.get().and_then(Option::as_ref)
+    let session = SESSIONS.get(generation())?.get()?.as_ref()?;
+    (!session.closed.load(Ordering::Acquire)).then_some(session)
 }
 
 fn open() -> Option<Session> {
@@ -87,27 +103,27 @@ fn open() -> Option<Session> {
 
 impl Session {
     fn open(config: Config) -> Result<Self, String> {
-        let name = config.instrument.word();
-        let directory = config.directory.join(format!("run-{name}-{}", std::process::id()));
+        let start_ns = unix_ns();
+        let origin = Origin { host: host::name(), start_ns: start_ns.unsigned_abs() };
+        let name =
+            RunName { instrument: config.instrument, process_id: std::process::id(), origin: Some(origin) };
+        let directory = config.directory.join(name.to_string());
         let failed =
             |error: &dyn std::fmt::Display| format!("failed to create `{}`: {error}", directory.display());
         std::fs::create_dir_all(config.directory.join("cubins")).map_err(|error| failed(&error))?;
-        std::fs::create_dir_all(&directory).map_err(|error| failed(&error))?;
-        let file = SegmentWriter::create(&directory.join("rows.seg")).map_err(|error| failed(&error))?;
-        let compressors = Compressors::start(&directory.join("rows.seg"))?;
-        let (writer, messages) = sync_channel(QUEUE);
-        std::thread::Builder::new()
-            .name("stallmap-writer".into())
-            .spawn(move || write(file, &messages))
-            .map_err(|error| format!("failed to start the writer thread: {error}"))?;
-        let clock_offset_ns = unix_ns() - monotonic_ns();
+        std::fs::create_dir(&directory).map_err(|error| failed(&error))?;
+        let shared = Arc::new(Shared::default());
+        let writer = start_writer(&directory, Arc::clone(&shared))?;
         let session = Self {
-            clock_offset_ns,
-            tables: Mutex::default(),
-            losses: Mutex::default(),
+            clock_offset_ns: start_ns - monotonic_ns(),
+            shared,
             writer,
-            compressors,
+            compressors: Compressors::start(&directory.join(segment::FILE_NAME))?,
             paused: AtomicBool::new(config.selection.paused),
+            closed: AtomicBool::new(false),
+            next_ordinal: AtomicU64::new(0),
+            next_thread: AtomicU32::new(0),
+            torch: TorchState::default(),
             config,
         };
         session.describe();
@@ -124,6 +140,7 @@ impl Session {
             Instrument::Native => InstrumentWord::Native,
         };
         let mut arguments = host::arguments();
+        let rank = Rank::of_process(arguments.iter().map(String::as_str));
         let program = if arguments.is_empty() { String::new() } else { arguments.remove(0) };
         self.emit(Run {
             run_id: RunId(0),
@@ -135,6 +152,10 @@ impl Session {
             host: host::name(),
             system: host::system(),
             process_id: std::process::id(),
+            parent_process_id: Some(std::os::unix::process::parent_id()),
+            rank: rank.map(|rank| rank.rank),
+            local_rank: rank.and_then(|rank| rank.local_rank),
+            world_size: rank.and_then(|rank| rank.world_size),
             started_ns: monotonic_ns() + self.clock_offset_ns,
             ended_ns: None,
             clock_offset_ns: self.clock_offset_ns,
@@ -146,10 +167,6 @@ impl Session {
             python_version: None,
             torch_version: None,
             sampling_period_cycles: None,
-            parent_process_id: None,
-            rank: None,
-            local_rank: None,
-            world_size: None,
         });
         let options = serde_json::to_value(&self.config).unwrap_or_default();
         for (name, value) in options.as_object().into_iter().flatten() {
@@ -163,8 +180,9 @@ impl Session {
         R: Row + 'static,
         R::Builder: Send,
     {
-        let full = self.tables.lock().unwrap_or_else(PoisonError::into_inner).append(row);
-        if let Some(batch) = full {
+        if self.shared.has_failed() {
+            self.shared.lose_rows(1);
+        } else if let Some(batch) = self.shared.append(row) {
             self.send(Message::Rows(batch));
         }
     }
@@ -172,20 +190,40 @@ impl Session {
     fn send(&self, message: Message) {
         // The writer only goes away when the process ends.
         if self.writer.send(message).is_err() {
-            CLOSED.store(true, Ordering::Relaxed);
+            self.closed.store(true, Ordering::Release);
         }
     }
 
-    fn flush(&self) {
-        let batches = self.tables.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for batch in batches {
-            self.send(Message::Rows(batch));
+    /// Writes everything, and that the run has ended.
+    fn end(&self) {
+        let fact = |name: &str, value: String| RunFact { name: name.to_owned(), value };
+        let mut facts = vec![fact("ended_ns", now_ns().to_string())];
+        if !guard::is_broken() {
+            facts.push(fact(CLEAN_END, "true".to_owned()));
         }
         let (answer, done) = sync_channel(1);
-        self.send(Message::Flush(answer));
+        self.send(Message::End(facts, answer));
         // A writer that died has said why.
         done.recv().unwrap_or_default();
     }
+}
+
+/// Starts the thread that writes to a run's folder.
+fn start_writer(directory: &Path, shared: Arc<Shared>) -> Result<SyncSender<Message>, String> {
+    let path = directory.join(segment::FILE_NAME);
+    let file = SegmentWriter::create(&path)
+        .map_err(|error| format!("failed to create `{}`: {error}", path.display()))?;
+    let reserve = Reserve::create(directory);
+    if let Err(error) = &reserve {
+        say(&format!("no room is kept for losses, should the disk be full: {error}"));
+    }
+    let writer = Writer { file, reserve: reserve.ok(), shared };
+    let (sender, messages) = sync_channel(QUEUE);
+    std::thread::Builder::new()
+        .name("stallmap-writer".into())
+        .spawn(move || writer.run(&messages))
+        .map_err(|error| format!("failed to start the writer thread: {error}"))?;
+    Ok(sender)
 }
 
 /// The recording's options; `None` where nothing is recorded.
@@ -194,8 +232,19 @@ pub fn config() -> Option<&'static Config> {
 }
 
 /// The recording's folder, which all its processes share.
-pub fn directory() -> Option<&'static std::path::Path> {
+pub fn directory() -> Option<&'static Path> {
     session().map(|session| session.config.directory.as_path())
+}
+
+/// Whether rows cannot be written any more: the disk is full. The session goes on counting, so that what is lost is
+/// known; launches that are not begun yet are to be left out.
+pub fn has_failed() -> bool {
+    session().is_some_and(|session| session.shared.has_failed())
+}
+
+/// What is known of PyTorch in this session.
+pub(crate) fn torch() -> Option<&'static TorchState> {
+    session().map(|session| &session.torch)
 }
 
 /// Records a row.
@@ -211,16 +260,32 @@ where
 
 /// Records the requests of a launch, as the GPU wrote them.
 pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
-    if let Some(session) = session() {
-        session.send(Message::Frame(session.compressors.compress(Raw::Requests { ordinal, records })));
+    let Some(session) = session() else { return };
+    if session.shared.has_failed() {
+        session.shared.lose(LossKind::Access, "recording had stopped", request_count(&records), None);
+        return;
     }
+    session.send(Message::Frame(session.compressors.compress(Raw::Requests { ordinal, records })));
+}
+
+fn request_count(mut records: &[u8]) -> u64 {
+    let mut count = 0;
+    while let Some(slot) = records.first_chunk::<SLOT_BYTES>() {
+        let bytes = Request::read(slot).slots() * SLOT_BYTES;
+        records = records.get(bytes..).unwrap_or_default();
+        count += 1;
+    }
+    count
 }
 
 /// Records contents of pages, whose content_ids count on from the first one's.
 pub fn emit_pages(first_content_id: u64, bytes: Vec<u8>) {
-    if let Some(session) = session() {
-        session.send(Message::Frame(session.compressors.compress(Raw::Pages { first_content_id, bytes })));
+    let Some(session) = session() else { return };
+    if session.shared.has_failed() {
+        session.shared.lose_rows(1);
+        return;
     }
+    session.send(Message::Frame(session.compressors.compress(Raw::Pages { first_content_id, bytes })));
 }
 
 /// Records something that became known about the run.
@@ -231,12 +296,7 @@ pub fn fact(name: &'static str, value: String) {
 /// Counts things that are not recorded.
 pub fn lose(kind: LossKind, reason: &'static str, count: u64, detail: Option<String>) {
     if let Some(session) = session() {
-        let mut losses = session.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = losses.entry((kind, reason)).or_default();
-        entry.0 += count;
-        if entry.1.is_none() {
-            entry.1 = detail;
-        }
+        session.shared.lose(kind, reason, count, detail);
     }
 }
 
@@ -252,17 +312,26 @@ pub fn now_ns() -> i64 {
 
 /// This thread's number.
 pub fn thread_id() -> u32 {
-    THREAD.try_with(|id| *id).unwrap_or(u32::MAX)
+    let Some(session) = session() else { return 0 };
+    let number = |thread: &Cell<Option<(usize, u32)>>| match thread.get() {
+        Some((known, number)) if known == generation() => number,
+        _ => {
+            let number = session.next_thread.fetch_add(1, Ordering::Relaxed);
+            thread.set(Some((generation(), number)));
+            number
+        }
+    };
+    THREAD.try_with(number).unwrap_or(u32::MAX)
 }
 
 /// Ordinal of the next launch.
 pub fn next_ordinal() -> u64 {
-    NEXT_ORDINAL.load(Ordering::Acquire)
+    session().map_or(0, |session| session.next_ordinal.load(Ordering::Acquire))
 }
 
 /// Takes the next launch's ordinal.
 pub fn take_ordinal() -> u64 {
-    NEXT_ORDINAL.fetch_add(1, Ordering::AcqRel)
+    session().map_or(0, |session| session.next_ordinal.fetch_add(1, Ordering::AcqRel))
 }
 
 /// Takes the ordinals of so many launches in a row: the first.
@@ -285,65 +354,19 @@ pub fn is_paused() -> bool {
 /// Writes everything; the session records nothing afterwards.
 pub fn finish() {
     let Some(session) = session() else { return };
-    crate::gpu::shut_down();
-    write_losses(session);
-    session.emit(RunFact { name: "ended_ns".into(), value: now_ns().to_string() });
-    session.emit(RunFact { name: "clean_end".into(), value: "true".into() });
-    session.flush();
-    CLOSED.store(true, Ordering::Relaxed);
-}
-
-fn write_losses(session: &Session) {
-    let losses = std::mem::take(&mut *session.losses.lock().unwrap_or_else(PoisonError::into_inner));
-    for ((kind, reason), (lost_count, detail)) in losses {
-        session.emit(Loss {
-            run_id: RunId(0),
-            kind,
-            reason: reason.to_owned(),
-            lost_count,
-            kernel_id: None,
-            detail,
-        });
+    if !guard::is_broken() {
+        crate::gpu::shut_down();
     }
+    session.end();
+    session.closed.store(true, Ordering::Release);
 }
 
-/// A forked child shares the parent's memory and file, and none of its threads: it must not write.
-fn close_in_child() {
-    CLOSED.store(true, Ordering::Relaxed);
-}
-
-/// The writer thread: rows and requests to the segment file, at the latest every [`FLUSH`].
-fn write(mut file: SegmentWriter, messages: &Receiver<Message>) {
-    let mut failed = false;
-    loop {
-        let written = match messages.recv_timeout(FLUSH) {
-            Ok(_) if failed => Ok(()),
-            Ok(Message::Rows(batch)) => file.append_batch(batch.table, &batch.rows),
-            // A compressing thread that is gone has said why.
-            Ok(Message::Frame(frame)) => frame.recv().map_or(Ok(()), |frame| file.append_frame(&frame?)),
-            Ok(Message::Flush(answer)) => {
-                let flushed = file.flush();
-                answer.send(()).unwrap_or_default();
-                flushed
-            }
-            Err(RecvTimeoutError::Timeout) => append_pending(&mut file),
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        if let Err(error) = written {
-            failed = true;
-            say(&format!("recording stopped, what was written is kept: {error}"));
-        }
+/// Runs in a forked child, where only atomics may be touched.
+fn leave_in_child() {
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+    if crate::gpu::has_begun() {
+        CANNOT_USE_CUDA.store(true, Ordering::Release);
     }
-}
-
-/// Rows that waited for their table to fill.
-fn append_pending(file: &mut SegmentWriter) -> Result<(), stallmap_schema::capture::error::CaptureError> {
-    let Some(session) = session() else { return Ok(()) };
-    let batches = session.tables.lock().unwrap_or_else(PoisonError::into_inner).take();
-    for batch in batches {
-        file.append_batch(batch.table, &batch.rows)?;
-    }
-    Ok(())
 }
 
 fn unix_ns() -> i64 {

@@ -60,6 +60,8 @@ crate::functions! {
         driver_get_version: cuDriverGetVersion(*mut c_int) -> c_int;
         /// (name, bytes, device)
         device_get_name: cuDeviceGetName(*mut c_char, c_int, c_int) -> c_int;
+        /// (16 bytes, device): a MIG instance has its own
+        device_get_uuid: cuDeviceGetUuid_v2(*mut [u8; 16], c_int) -> c_int;
         /// (bytes, device)
         device_total_memory: cuDeviceTotalMem_v2(*mut usize, c_int) -> c_int;
         /// (value, attribute, device)

@@ -5,7 +5,7 @@
 //! disk, and names that are resolved when all is known.
 
 use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId, TensorId};
-use crate::word::StorageOrigin;
+use crate::word::{LossKind, StorageOrigin};
 
 crate::tables! {
     /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
@@ -15,6 +15,18 @@ crate::tables! {
         name: String,
         /// Its value as text.
         value: String,
+    }
+    /// What the run has lost of one kind for one reason since it began; the latest row of a (kind, reason) holds. Rows of
+    /// `loss` in a recording are added to it.
+    LossTotal "loss_total" key [] sort [] {
+        /// The column `kind` of `loss`.
+        kind: LossKind,
+        /// The column `reason` of `loss`.
+        reason: String,
+        /// The column `lost_count` of `loss`, so far.
+        total_count: u64,
+        /// The column `detail` of `loss`.
+        detail: Option<String>,
     }
     /// The end of an op, whose row was written with a null `end_ns` when it began.
     OpEnd "op_end" key [] sort [] {

@@ -27,6 +27,13 @@ pub use writer::{EncodedFrame, FrameEncoder, SegmentWriter, Sink};
 /// Name of the segment file in a run's folder of a recording in progress.
 pub const FILE_NAME: &str = "rows.seg";
 
+/// Name of a second segment beside it, of [`RESERVE_BYTES`] that are allocated before they are needed: where rows cannot
+/// be written any more, losses and facts about the run's end still can. All zero until then.
+pub const RESERVE_FILE_NAME: &str = "reserve.seg";
+
+/// Bytes of the reserve.
+pub const RESERVE_BYTES: usize = 64 << 10;
+
 /// Most bytes that a frame's payload may have when uncompressed.
 pub const MAX_RAW_BYTES: usize = 64 << 20;
 

@@ -51,8 +51,22 @@ pub fn describe(device_id: i32) -> Option<Device> {
         l2_bytes: u64::try_from(attribute(cuda::DEVICE_L2_BYTES)).unwrap_or(0),
         sm_clock_khz: attribute(cuda::DEVICE_CLOCK_KHZ),
         memory_clock_khz: attribute(cuda::DEVICE_MEMORY_CLOCK_KHZ),
-        uuid: None,
+        uuid: uuid(cuda, device_id),
     })
+}
+
+/// A device's UUID as `nvidia-smi -L` prints it.
+fn uuid(cuda: &Cuda, device_id: i32) -> Option<String> {
+    let mut bytes = [0; 16];
+    // SAFETY: the driver writes 16 bytes, and `bytes` outlives the call.
+    let code = unsafe { (cuda.device_get_uuid)(&raw mut bytes, device_id) };
+    (code == 0).then(|| uuid_text(bytes))
+}
+
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| digits.get(part).unwrap_or_default());
+    format!("GPU-{}", parts.join("-"))
 }
 
 /// Resources of a loaded function.
@@ -98,4 +112,13 @@ pub fn function_attribute(function: Handle, attribute: c_int) -> Option<c_int> {
     // SAFETY: the callback that names the function says that it is loaded; `value` outlives the call.
     let code = unsafe { (driver()?.function_get_attribute)(&raw mut value, attribute, function) };
     (code == 0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_uuid_reads_as_the_driver_prints_it() {
+        let bytes = [0x6f, 0x0f, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13];
+        assert_eq!(super::uuid_text(bytes), "GPU-6f0f0001-0203-0405-0607-08090a0b0c0d");
+    }
 }

@@ -50,6 +50,9 @@ impl Selector {
     }
 
     fn is_time(&self) -> Result<(), &'static str> {
+        if session::has_failed() {
+            return Err("recording had stopped");
+        }
         if session::is_paused() {
             return Err("recording was paused");
         }

@@ -5,8 +5,9 @@
 )]
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::guard::guard;
+use crate::guard::guard_always;
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub(super) fn monotonic_ns() -> i64 {
@@ -50,16 +51,20 @@ pub(super) fn driver_version() -> Option<String> {
     text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
-/// Has the session finished when the process exits, and closed in forked children.
+/// Has the session finished when the process exits, and left in forked children. Once: children inherit both.
 pub(super) fn at_exit() {
     extern "C" fn finish() {
-        guard((), super::finish);
+        guard_always(super::finish);
     }
     extern "C" fn in_child() {
-        super::close_in_child();
+        super::leave_in_child();
+    }
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    if IS_REGISTERED.swap(true, Ordering::AcqRel) {
+        return;
     }
     // SAFETY: `finish` is a function of this library, which is never unloaded, and does not unwind.
     unsafe { libc::atexit(finish) };
-    // SAFETY: as above; `in_child` only stores to an atomic, which is allowed after a fork.
+    // SAFETY: as above; `in_child` only touches atomics, which is allowed after a fork.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }

@@ -1,7 +1,7 @@
 //! What Python's calls do; [`super`] documents them.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_config::Instrument;
@@ -19,24 +19,42 @@ use crate::context::{self, Context};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
-static STATES: Mutex<Option<States>> = Mutex::new(None);
-static STORAGES: Mutex<Option<Storages>> = Mutex::new(None);
-static LAST_OP: AtomicU64 = AtomicU64::new(0);
+/// Whether the allocator reports its events, in this process and in those that are forked from it.
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// What a session knows of PyTorch.
+pub(crate) struct State {
+    states: Mutex<States>,
+    storages: Mutex<Storages>,
+    last_op: AtomicU64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let mut storages = Storages::default();
+        if IS_REPORTED.load(Ordering::Acquire) {
+            storages.set_reported();
+        }
+        Self { states: Mutex::default(), storages: Mutex::new(storages), last_op: AtomicU64::new(0) }
+    }
+}
 
 thread_local! {
-    static RUNNING: RefCell<Vec<(Running, Option<&'static str>)>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<(usize, RunningStack)> = const { RefCell::new((0, Vec::new())) };
 }
+
+type RunningStack = Vec<(Running, Option<&'static str>)>;
 
 /// An event of the caching allocator: bytes given out, or taken back where negative.
 pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
     if session::config().is_none_or(|config| config.instrument != Instrument::Accesses) {
         return;
     }
+    let Some(torch) = session::torch() else { return };
     let (now, mut rows) = (Moment::now(), Vec::new());
-    let mut storages = lock(&STORAGES);
-    let storages = storages.get_or_insert_default();
+    let mut storages = lock(&torch.storages);
     if bytes >= 0 {
         storages.allocated(device_id, address, bytes.unsigned_abs(), now, &mut rows);
     } else {
@@ -48,11 +66,15 @@ pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
 
 /// The storage that lives at an address: its first address and bytes.
 pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
-    lock(&STORAGES).as_ref()?.block_at(address)
+    lock(&session::torch()?.storages).block_at(address)
 }
 
 /// What is recorded; starts the session where `start` is true.
 pub fn mode(start: bool) -> u32 {
+    const NEVER: u32 = 8;
+    if session::is_forked_after_cuda() {
+        return NEVER;
+    }
     if start {
         session::start();
     }
@@ -63,8 +85,9 @@ pub fn mode(start: bool) -> u32 {
 
 /// Records a stack; its hash.
 pub fn state(stack: &str) -> i64 {
+    let Some(torch) = session::torch() else { return 0 };
     let mut rows = Vec::new();
-    let Some(hash) = lock(&STATES).get_or_insert_default().record(stack, &mut rows) else {
+    let Some(hash) = lock(&torch.states).record(stack, &mut rows) else {
         session::lose(LossKind::Op, "Python sent a stack that cannot be read", 1, Some(stack.to_owned()));
         return 0;
     };
@@ -74,19 +97,16 @@ pub fn state(stack: &str) -> i64 {
 
 /// Begins an op or region; its identifier.
 pub fn op_begin(words: &[i64]) -> i64 {
-    if session::config().is_none() {
-        return 0;
-    }
+    let Some(torch) = session::torch() else { return 0 };
     let Ok(message) = Begin::read(words) else {
         session::lose(LossKind::Op, "Python sent an op that cannot be read", 1, None);
         return 0;
     };
-    let op_id = OpId(LAST_OP.fetch_add(1, Ordering::Relaxed) + 1);
+    let op_id = OpId(torch.last_op.fetch_add(1, Ordering::Relaxed) + 1);
     let (now, mut rows) = (Moment::now(), Vec::new());
     let running = {
-        let mut storages = lock(&STORAGES);
-        let storages = storages.get_or_insert_default();
-        let running = ops::begin(op_id, session::thread_id(), &message, now, storages, &mut rows);
+        let mut storages = lock(&torch.storages);
+        let running = ops::begin(op_id, session::thread_id(), &message, now, &mut storages, &mut rows);
         send(rows);
         running
     };
@@ -98,15 +118,13 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let has_bundles = session::config().is_some_and(|config| config.bundles.is_some());
     let shapes_hash = if has_bundles { message.shapes_hash() } else { 0 };
     context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
-    RUNNING.with_borrow_mut(|stack| stack.push((running, region)));
+    with_running(|stack| stack.push((running, region)));
     op_id.0.cast_signed()
 }
 
 /// Ends an op or region.
 pub fn op_end(words: &[i64]) {
-    if session::config().is_none() {
-        return;
-    }
+    let Some(torch) = session::torch() else { return };
     let Ok(message) = End::read(words) else {
         session::lose(LossKind::Op, "Python sent an op's end that cannot be read", 1, None);
         return;
@@ -120,32 +138,40 @@ pub fn op_end(words: &[i64]) {
         context::region_exit(region);
     }
     let (now, mut rows) = (Moment::now(), Vec::new());
-    let mut storages = lock(&STORAGES);
-    ops::end(running, &message, now, storages.get_or_insert_default(), &mut rows);
+    let mut storages = lock(&torch.storages);
+    ops::end(running, &message, now, &mut storages, &mut rows);
     send(rows);
 }
 
 /// The running op, with every op that began after it on this thread and never ended dropped.
 fn take_running(op_id: OpId) -> Option<(Running, Option<&'static str>)> {
-    RUNNING.with_borrow_mut(|stack| {
+    with_running(|stack| {
         let at = stack.iter().rposition(|(running, _)| running.op_id == op_id)?;
         stack.truncate(at + 1);
         stack.pop()
     })
 }
 
+/// The ops that run on this thread. Those that ran when the process was forked are the parent's.
+fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> T {
+    RUNNING.with_borrow_mut(|(generation, stack)| {
+        if *generation != session::generation() {
+            *generation = session::generation();
+            stack.clear();
+        }
+        act(stack)
+    })
+}
+
 /// Names tensors.
 pub fn name(words: &[i64]) {
-    if session::config().is_none() {
-        return;
-    }
+    let Some(torch) = session::torch() else { return };
     let Ok(names) = Name::read_all(words) else {
         session::lose(LossKind::Tensor, "Python sent names that cannot be read", 1, None);
         return;
     };
     let (now, mut rows) = (Moment::now(), Vec::new());
-    let mut storages = lock(&STORAGES);
-    let storages = storages.get_or_insert_default();
+    let mut storages = lock(&torch.storages);
     for name in &names {
         storages.name(name, now, &mut rows);
     }
@@ -176,7 +202,10 @@ pub fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
 pub fn hook_allocator() -> i64 {
     let places = allocator_hook::install();
     if places > 0 {
-        lock(&STORAGES).get_or_insert_default().set_reported();
+        IS_REPORTED.store(true, Ordering::Release);
+        if let Some(torch) = session::torch() {
+            lock(&torch.storages).set_reported();
+        }
     }
     i64::try_from(places).unwrap_or(i64::MAX)
 }

@@ -1,0 +1,76 @@
+//! Room for a run's last rows, taken before the disk is full.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
+
+/// Kept for the rows of the end.
+const LAST_BYTES: u64 = 16 << 10;
+/// The first wait between two writes of losses; each wait is twice the one before, so that the room lasts.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// A file of [`RESERVE_BYTES`] whose blocks are allocated. Its rows go over what is there and need no further block.
+pub(super) struct Reserve {
+    path: PathBuf,
+    state: State,
+    wait: Duration,
+    due: Instant,
+}
+
+enum State {
+    Allocated(File),
+    InUse(SegmentWriter),
+    Unusable,
+}
+
+impl Reserve {
+    /// Allocates the file in a run's folder.
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(RESERVE_FILE_NAME);
+        let file = File::create_new(&path)?;
+        // Zeros that were written have blocks; a length that was set has none.
+        file.write_all_at(&vec![0; RESERVE_BYTES], 0)?;
+        Ok(Self { path, state: State::Allocated(file), wait: FIRST_WAIT, due: Instant::now() })
+    }
+
+    /// Whether losses are to be written again.
+    pub(super) fn is_due(&self) -> bool {
+        let State::InUse(rows) = &self.state else { return false };
+        Instant::now() >= self.due && rows.bytes() + LAST_BYTES < RESERVE_BYTES as u64
+    }
+
+    /// Writes rows.
+    pub(super) fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<(), CaptureError> {
+        if let State::Allocated(_) = &self.state {
+            self.begin()?;
+        }
+        self.due = Instant::now() + self.wait;
+        self.wait *= 2;
+        match &mut self.state {
+            State::InUse(segment) => segment.append_batch(table, rows),
+            State::Allocated(_) | State::Unusable => Ok(()),
+        }
+    }
+
+    /// Removes the file where nothing is in it.
+    pub(super) fn remove_unused(&mut self) {
+        if let State::Allocated(_) = &self.state {
+            self.state = State::Unusable;
+            // Zeros that stay are ignored by whoever reads the recording.
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), CaptureError> {
+        if let State::Allocated(file) = std::mem::replace(&mut self.state, State::Unusable) {
+            self.state = State::InUse(SegmentWriter::over(file, &self.path)?);
+        }
+        Ok(())
+    }
+}

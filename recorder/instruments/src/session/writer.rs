@@ -1,0 +1,203 @@
+//! The writer thread: rows and frames to the segment file, each at the latest [`FLUSH`] after it was recorded.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::recording::{LossTotal, RunFact};
+use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::table::Row;
+use stallmap_schema::word::LossKind;
+
+use super::compress::Compressed;
+use super::losses::Losses;
+use super::reserve::Reserve;
+use super::tables::{Batch, Tables};
+use crate::guard::say;
+
+/// How often rows and losses reach the disk at the latest.
+const FLUSH: Duration = Duration::from_millis(100);
+
+/// What the writer thread is told.
+pub(super) enum Message {
+    /// Rows of one table.
+    Rows(Batch),
+    /// Records of one launch, or contents of pages, which a compressing thread will deliver.
+    Frame(Receiver<Compressed>),
+    /// Write everything and these facts, then answer.
+    End(Vec<RunFact>, SyncSender<()>),
+}
+
+/// What the writer shares with the threads that record.
+#[derive(Default)]
+pub(super) struct Shared {
+    tables: Mutex<Tables>,
+    losses: Mutex<Losses>,
+    has_failed: AtomicBool,
+}
+
+impl Shared {
+    /// Whether rows cannot be written any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Adds a row; a table that is full comes back as a batch.
+    pub(super) fn append<R>(&self, row: R) -> Option<Batch>
+    where
+        R: Row + 'static,
+        R::Builder: Send,
+    {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).append(row)
+    }
+
+    /// Counts things that are not recorded.
+    pub(super) fn lose(&self, kind: LossKind, reason: &'static str, count: u64, detail: Option<String>) {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).add(kind, reason, count, detail);
+    }
+
+    /// Counts rows that come after the writer failed.
+    pub(super) fn lose_rows(&self, count: usize) {
+        self.lose(LossKind::Segment, "row after the recording stopped", count as u64, None);
+    }
+
+    fn take_rows(&self) -> Vec<Batch> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn take_changed_losses(&self) -> Vec<LossTotal> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).take_changed()
+    }
+
+    fn all_losses(&self) -> Vec<LossTotal> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).all()
+    }
+}
+
+/// The thread's own state.
+pub(super) struct Writer {
+    pub(super) file: SegmentWriter,
+    /// Null where it could not be made: the disk was full from the start.
+    pub(super) reserve: Option<Reserve>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Writes until the session is gone.
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+        let mut due = Instant::now() + FLUSH;
+        loop {
+            match messages.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Not only when nothing comes: a busy program's losses and rare rows must be on the disk too when it dies.
+            if Instant::now() >= due {
+                self.write_waiting();
+                due = Instant::now() + FLUSH;
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Rows(batch) => self.write_batch(&batch),
+            Message::Frame(frame) => {
+                // A compressing thread that is gone has said why.
+                let Ok(frame) = frame.recv() else { return };
+                self.write(|file| file.append_frame(&frame?));
+                if self.shared.has_failed() {
+                    self.shared.lose(LossKind::Segment, "frame after the recording stopped", 1, None);
+                }
+            }
+            Message::End(facts, answer) => {
+                self.end(facts);
+                answer.send(()).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Writes what waits: rows whose table is not full, and losses.
+    fn write_waiting(&mut self) {
+        for batch in self.shared.take_rows() {
+            self.write_batch(&batch);
+        }
+        if self.shared.has_failed() {
+            if self.reserve.as_ref().is_some_and(Reserve::is_due) {
+                self.write_to_reserve(Vec::new());
+            }
+            return;
+        }
+        let losses = self.shared.take_changed_losses();
+        self.write(|file| append(file, losses));
+    }
+
+    fn write_batch(&mut self, batch: &Batch) {
+        if self.shared.has_failed() {
+            self.shared.lose_rows(batch.rows.num_rows());
+            return;
+        }
+        self.write(|file| file.append_batch(batch.table, &batch.rows));
+        if self.shared.has_failed() {
+            self.shared.lose_rows(batch.rows.num_rows());
+        }
+    }
+
+    fn end(&mut self, facts: Vec<RunFact>) {
+        self.write_waiting();
+        self.write(|file| append(file, facts.clone()).and_then(|()| file.flush()));
+        if self.shared.has_failed() {
+            self.write_to_reserve(facts);
+        } else if let Some(reserve) = &mut self.reserve {
+            reserve.remove_unused();
+        }
+    }
+
+    /// Writes to the segment, and never again once that failed.
+    fn write(&mut self, write: impl FnOnce(&mut SegmentWriter) -> Result<(), CaptureError>) {
+        if self.shared.has_failed() {
+            return;
+        }
+        match write(&mut self.file) {
+            Ok(()) => {}
+            Err(error @ CaptureError::Io { .. }) => self.fail(&error),
+            // One frame cannot be written; the next one can.
+            Err(error) => {
+                self.shared.lose(LossKind::Segment, "frame was refused", 1, Some(error.to_string()));
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &CaptureError) {
+        self.shared.has_failed.store(true, Ordering::Release);
+        let detail = Some(error.to_string());
+        self.shared.lose(LossKind::Segment, "recording stopped: rows could not be written", 1, detail);
+        say(&format!("recording stopped, what was written is kept: {error}"));
+        self.write_to_reserve(Vec::new());
+    }
+
+    /// Writes every loss, and facts but that of a clean end, into the room that was kept for them.
+    fn write_to_reserve(&mut self, mut facts: Vec<RunFact>) {
+        let Some(reserve) = &mut self.reserve else { return };
+        facts.retain(|fact| fact.name != super::CLEAN_END);
+        let losses = batch(self.shared.all_losses());
+        let facts = batch(facts);
+        let written = losses.and_then(|losses| reserve.append(LossTotal::TABLE.name, &losses).ok());
+        if let Some((facts, ())) = facts.zip(written) {
+            // Nothing is left to write to, and the failure itself has been reported.
+            reserve.append(RunFact::TABLE.name, &facts).unwrap_or_default();
+        }
+    }
+}
+
+/// Rows as a batch; they come from one declaration and always fit it.
+fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
+    R::batch(rows).ok()
+}
+
+fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
+    batch(rows).map_or(Ok(()), |rows| file.append_batch(R::TABLE.name, &rows))
+}
