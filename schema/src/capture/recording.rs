@@ -103,5 +103,7 @@ crate::tables! {
         stall_reason: String,
         /// Samples.
         samples: u64,
+        /// Ordinal of the launch, where the correlation id is that of a call with several kernels; it holds then.
+        ordinal: Option<u64>,
     }
 }

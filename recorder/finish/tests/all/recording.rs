@@ -404,6 +404,7 @@ pub(crate) fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, sample
         pc: Pc(pc),
         stall_reason: reason.into(),
         samples,
+        ordinal: None,
     }
 }
 
