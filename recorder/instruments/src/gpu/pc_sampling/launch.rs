@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::{Handle, launch_id};
@@ -294,7 +295,7 @@ impl Instrument {
         let function_id = code.function_id(kernel.name);
         if !is_certain {
             let name = Some(kernel.name.to_owned());
-            rows::lose_at(kernel.kernel_id, LossKind::Code, rows::AMBIGUOUS, 1, name);
+            rows::lose_at(kernel.kernel_id, LossKind::Code, AMBIGUOUS_FUNCTION, 1, name);
         }
         let is_new = lock(&self.book).is_new_function(function_id);
         if is_new {

@@ -14,9 +14,6 @@ use crate::gpu::code::Code;
 use crate::gpu::device;
 use crate::session;
 
-/// The reason of the loss that marks a launch whose function is the best guess.
-pub(super) const AMBIGUOUS: &str = "function of the launch is ambiguous";
-
 /// What rows refer to by number, and what is written once.
 #[derive(Debug, Default)]
 pub(super) struct Book {

@@ -21,6 +21,8 @@ use crate::session;
 
 /// Instructions that one read can answer.
 const PCS: usize = 4096;
+/// Launches whose records wait to be read by their own calls.
+const MOST_OTHERS: usize = 1024;
 /// Reason of a launch that is not sampled while sampling is enabled.
 const BUSY: &str = "sampling was being enabled";
 /// Reason of a launch that cannot be sampled.
@@ -157,15 +159,14 @@ impl Sampler {
             calls.disable()?;
         }
         calls.enable()?;
-        let reasons = Reasons::new(calls.reasons()?);
+        let reasons = Arc::new(Reasons::new(calls.reasons()?));
         let numbers = reasons.numbers();
         let buffer = || Buffer::new(PCS, numbers.len());
-        let buffers = Buffers { kept: buffer(), answer: buffer() };
-        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.kept)?;
         let mut reader = self.reader();
-        reader.reasons = Arc::new(reasons);
-        reader.buffers = Some(buffers);
-        Ok(())
+        reader.reasons = Arc::clone(&reasons);
+        // Sampling is off: CUPTI has no pointer to the buffers that these replace.
+        let buffers = reader.buffers.insert(Buffers { kept: buffer(), answer: buffer() });
+        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.kept)
     }
 
     /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
@@ -207,7 +208,9 @@ impl Sampler {
             })
         });
         let records = others.remove(&correlation_id).unwrap_or_default();
+        let oldest: Vec<_> = (MOST_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
         drop(reader);
+        lose_others(&reasons, oldest.iter().map(|(_, records)| records));
         count_losses(&sums, delivered);
         Reading { reasons, records, dropped: sums.dropped, failure }
     }
@@ -236,11 +239,7 @@ impl Sampler {
         if let Err(error) = stopped {
             session::lose(LossKind::Source, "sampling could not be stopped", 1, Some(error));
         }
-        // Launches were sampled too that ran while a selected one did.
-        let samples = others.values().map(|records| reasons.count_all(records)).sum();
-        if samples > 0 {
-            session::lose(LossKind::Sample, "launch was not selected", samples, None);
-        }
+        lose_others(&reasons, others.values());
     }
 
     /// Disables sampling for good, because the context or the process ends.
@@ -250,20 +249,27 @@ impl Sampler {
         let active = gate.active;
         drop(gate);
         if active > 0 {
-            session::lose(LossKind::Sample, "the process ended during a launch", active.into(), None);
-            return;
+            session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
         }
-        if !matches!(phase, Phase::Ready | Phase::Full) {
-            return;
-        }
-        let disabled = Calls { api, context: self.context }.disable();
+        let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
+        let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
         let mut reader = self.reader();
-        let reasons = Arc::clone(&reader.reasons);
-        // CUPTI writes what no read had into the buffer that it was given.
-        let buffers = if disabled.is_ok() { reader.buffers.take() } else { None };
+        let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
         drop(reader);
-        let records = buffers.map(|mut buffers| buffers.kept.records());
-        reasons.emit(&records.unwrap_or_default(), None);
+        match buffers {
+            // CUPTI has written what no read had into the buffer that it was given.
+            Some(mut buffers) if is_off => reasons.emit(&buffers.kept.records(), None),
+            // CUPTI may still write there.
+            buffers => std::mem::forget(buffers),
+        }
+    }
+}
+
+/// Counts records of launches that were sampled because they ran while a selected one did.
+fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Record>>) {
+    let samples = others.map(|records| reasons.count_all(records)).sum();
+    if samples > 0 {
+        session::lose(LossKind::Sample, "launch was not selected", samples, None);
     }
 }
 
