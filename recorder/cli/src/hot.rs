@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use arrow::array::RecordBatch;
 use stallmap_config::{Instrument, KernelShape};
-use stallmap_schema::capture::recording::CodeRange;
+use stallmap_schema::capture::recording::{CodeRange, RunFact};
 use stallmap_schema::capture::segment::{FILE_NAME, Frame, Kind, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 
-/// Samples of kernels, by their shape.
+/// Cycles in which kernels were sampled, by their shape: samples, each for the period of its launch.
 type Samples = BTreeMap<KernelShape, u64>;
 
 /// The kernels that together have `percent` of the samples in a recording's folder, the hottest first.
@@ -31,21 +31,25 @@ pub(crate) fn kernels(folder: &Path, percent: u8) -> anyhow::Result<Vec<KernelSh
 /// Adds the samples of one process.
 fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
     let segment = SegmentReader::open(path)?;
-    let (mut launches, mut counts, mut names) =
-        (BTreeMap::<KernelId, Launch>::new(), BTreeMap::<KernelId, u64>::new(), BTreeMap::new());
+    let (mut launches, mut runs, mut names) =
+        (BTreeMap::<KernelId, Launch>::new(), Vec::<LaunchRun>::new(), BTreeMap::new());
+    let mut period = 1;
     for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
         // What is damaged costs its samples, not the recording.
         let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
         launches.extend(rows::<Launch>(&table, &batch).map(|launch| (launch.kernel_id, launch)));
-        for run in rows::<LaunchRun>(&table, &batch) {
-            *counts.entry(run.kernel_id).or_default() += run.sample_count.unwrap_or(0);
+        runs.extend(rows::<LaunchRun>(&table, &batch));
+        for fact in rows::<RunFact>(&table, &batch).filter(|fact| fact.name == "sampling_period_cycles") {
+            period = fact.value.parse().unwrap_or(period);
         }
         names.extend(rows::<CodeRange>(&table, &batch).map(|range| (range.function_id, range.name)));
     }
-    for (kernel_id, count) in counts {
-        let launch = launches.get(&kernel_id);
+    for run in runs {
+        let launch = launches.get(&run.kernel_id);
         if let Some(shape) = launch.and_then(|launch| shape(launch, &names)) {
-            *samples.entry(shape).or_default() += count;
+            let cycles = run.sampling_period_cycles.unwrap_or(period);
+            let sum = samples.entry(shape).or_default();
+            *sum = sum.saturating_add(run.sample_count.unwrap_or(0).saturating_mul(cycles));
         }
     }
     Ok(())
@@ -64,13 +68,13 @@ fn shape(launch: &Launch, names: &BTreeMap<FunctionId, String>) -> Option<Kernel
 
 /// The first kernels, by samples, that reach the share; those without samples never do.
 fn hottest(samples: Samples, percent: u8) -> Vec<KernelShape> {
-    let all: u64 = samples.values().sum();
+    let all: u128 = samples.values().map(|count| u128::from(*count)).sum();
     let mut samples: Vec<(KernelShape, u64)> = samples.into_iter().filter(|(_, count)| *count > 0).collect();
     samples.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut before = 0;
+    let mut before = 0_u128;
     let is_needed = |(_, count): &(KernelShape, u64)| {
-        let is_needed = u128::from(before) * 100 < u128::from(all) * u128::from(percent);
-        before += count;
+        let is_needed = before * 100 < all * u128::from(percent);
+        before += u128::from(*count);
         is_needed
     };
     samples.into_iter().take_while(is_needed).map(|(shape, _)| shape).collect()
@@ -98,18 +102,22 @@ mod tests {
         assert_eq!(hottest(Samples::new(), 50), []);
     }
 
-    /// A process whose launches have these kernels, grids and samples.
-    fn write_run(folder: &Path, launches: &[(u64, u32, u64)]) {
+    /// A process whose launches have these kernels, grids, samples, and periods where they are not the run's 256.
+    fn write_run(folder: &Path, launches: &[(u64, u32, u64, Option<u64>)]) {
         std::fs::create_dir(folder).unwrap();
         let mut segment = SegmentWriter::create(&folder.join(FILE_NAME)).unwrap();
-        let rows = (0..).zip(launches).map(|(ordinal, &(function, grid, samples))| {
-            (launch(ordinal, function, grid), launch_run(ordinal, samples), code_range(function))
-        });
+        let rows =
+            (0..).zip(launches).map(|(ordinal, &(function, grid, samples, sampling_period_cycles))| {
+                let run = LaunchRun { sampling_period_cycles, ..launch_run(ordinal, samples) };
+                (launch(ordinal, function, grid), run, code_range(function))
+            });
         let rows: Vec<_> = rows.collect();
+        let period = RunFact { name: "sampling_period_cycles".into(), value: "256".into() };
         let batches = [
             (Launch::TABLE.name, Launch::batch(rows.iter().map(|row| row.0.clone())).unwrap()),
             (LaunchRun::TABLE.name, LaunchRun::batch(rows.iter().map(|row| row.1.clone())).unwrap()),
             (CodeRange::TABLE.name, CodeRange::batch(rows.iter().map(|row| row.2.clone())).unwrap()),
+            (RunFact::TABLE.name, RunFact::batch([period]).unwrap()),
         ];
         for (table, batch) in batches {
             segment.append_batch(table, &batch).unwrap();
@@ -184,11 +192,22 @@ mod tests {
     #[test]
     fn samples_of_all_processes_are_added_up_by_kernel_and_shape() {
         let folder = tempfile::TempDir::new().unwrap();
-        write_run(&folder.path().join("run-pc_samples-1"), &[(1, 4, 30), (1, 8, 5), (2, 4, 20)]);
-        write_run(&folder.path().join("run-pc_samples-2"), &[(2, 4, 25), (3, 4, 20)]);
-        write_run(&folder.path().join("run-accesses-3"), &[(4, 4, 900)]);
+        write_run(
+            &folder.path().join("run-pc_samples-1"),
+            &[(1, 4, 30, None), (1, 8, 5, None), (2, 4, 20, None)],
+        );
+        write_run(&folder.path().join("run-pc_samples-2"), &[(2, 4, 25, None), (3, 4, 20, None)]);
+        write_run(&folder.path().join("run-accesses-3"), &[(4, 4, 900, None)]);
         let found = kernels(folder.path(), 75).unwrap();
         let found: Vec<_> = found.iter().map(|kernel| (kernel.name.as_str(), kernel.shape[0])).collect();
         assert_eq!(found, [("k2", 4), ("k1", 4)]);
+    }
+
+    #[test]
+    fn samples_at_a_coarse_period_stand_for_more_time() {
+        let folder = tempfile::TempDir::new().unwrap();
+        write_run(&folder.path().join("run-pc_samples-1"), &[(1, 4, 100, None), (2, 4, 30, Some(1024))]);
+        let found = kernels(folder.path(), 50).unwrap();
+        assert_eq!(found.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["k2"]);
     }
 }

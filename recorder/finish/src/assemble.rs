@@ -67,6 +67,9 @@ impl<'a> Assembly<'a> {
         let modules = modules(folder, &mut runs, &mut losses);
         let maps =
             runs.iter().map(|run| (run.run_id(), CodeMap::new(&run.rows.code_ranges, &modules))).collect();
+        for run in &mut runs {
+            sampling::correct_functions(run, &modules);
+        }
         launches::identify(&mut runs);
         for run in &mut runs {
             for loss in std::mem::take(&mut run.rows.losses) {

@@ -29,7 +29,7 @@ use crate::loss::Losses;
 
 pub(crate) use global::{LAST_RUN, global, local, ordinal};
 pub(crate) use pages::contents_of;
-pub(crate) use samples::RawSamples;
+pub(crate) use samples::{RawSamples, Sample};
 
 macro_rules! run_rows {
     ($($field:ident: $row:ident,)+) => {

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, Pc, RunId};
+use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::LossKind;
 
 use crate::code::{CodeMap, Modules};
 use crate::loss::Losses;
-use crate::rows::RawSamples;
+use crate::rows::{RawSamples, Sample};
 use crate::runs::RunState;
 
 const STALLED: &str = "smsp__pcsamp_warps_issue_stalled_";
@@ -144,16 +146,14 @@ fn counters(raw: &RawSamples, reasons: &[String]) -> Vec<Counter> {
 impl Merger<'_> {
     fn merge(mut self, run: &mut RunState, losses: &mut Losses) -> Vec<Merged> {
         let run_id = run.run_id();
-        let launches = run.rows.launch_runs.iter();
-        let by_correlation: BTreeMap<u64, (u64, KernelId)> =
-            launches.filter_map(|row| Some((row.correlation_id?, (row.ordinal, row.kernel_id)))).collect();
+        let launches = Launches::new(&run.rows.launch_runs);
         let mut totals: BTreeMap<u64, Totals> = BTreeMap::new();
         let mut rows: Vec<Merged> = Vec::new();
         let mut summed = 0;
         let mut unknown_launch = 0;
         for sample in &self.raw.samples {
             let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
-            let Some((ordinal, kernel_id)) = by_correlation.get(&sample.correlation_id).copied() else {
+            let Some((ordinal, kernel_id)) = launches.of(sample) else {
                 if matches!(counter, Counter::Samples(_)) {
                     unknown_launch += sample.samples;
                 }
@@ -209,6 +209,62 @@ impl Merger<'_> {
         });
         by_name.or_else(|| launched.filter(|function_id| modules.name(*function_id) == raw.name(name)))
     }
+}
+
+/// The launches of a run, as its samples name them.
+struct Launches {
+    by_correlation: BTreeMap<u64, (u64, KernelId)>,
+    by_ordinal: BTreeMap<u64, KernelId>,
+}
+
+impl Launches {
+    fn new(rows: &[LaunchRun]) -> Self {
+        let by_correlation = |row: &LaunchRun| Some((row.correlation_id?, (row.ordinal, row.kernel_id)));
+        Self {
+            by_correlation: rows.iter().filter_map(by_correlation).collect(),
+            by_ordinal: rows.iter().map(|row| (row.ordinal, row.kernel_id)).collect(),
+        }
+    }
+
+    /// The launch of a sample: its ordinal, and its identifier in the capture.
+    fn of(&self, sample: &Sample) -> Option<(u64, KernelId)> {
+        match sample.ordinal {
+            Some(ordinal) => Some((ordinal, *self.by_ordinal.get(&ordinal)?)),
+            None => self.by_correlation.get(&sample.correlation_id).copied(),
+        }
+    }
+}
+
+/// Gives launches the function in which their samples found the kernel: the recorder knows its name, and several modules
+/// may share it. Launches whose samples disagree keep theirs.
+pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
+    let rows = &mut run.rows;
+    let launches = Launches::new(&rows.launch_runs);
+    let of_launch: BTreeMap<KernelId, &str> =
+        rows.launches.iter().map(|launch| (launch.kernel_id, modules.name(launch.function_id))).collect();
+    let mut found: BTreeMap<KernelId, BTreeSet<FunctionId>> = BTreeMap::new();
+    for sample in &rows.samples.samples {
+        let name = rows.samples.name(sample.function);
+        let Some((_, kernel_id)) = launches.of(sample) else { continue };
+        if of_launch.get(&kernel_id).is_none_or(|kernel| *kernel != name) {
+            continue;
+        }
+        let module_id = run.crcs.get(&sample.cubin_crc);
+        let function_id = module_id.map(|module_id| hash::function_id(*module_id, name));
+        let function_id = function_id.filter(|function_id| modules.knows(*function_id));
+        found.entry(kernel_id).or_default().extend(function_id);
+    }
+    let only = |kernel_id: &KernelId| match found.get(kernel_id)?.iter().collect::<Vec<_>>()[..] {
+        [function_id] => Some(*function_id),
+        _ => None,
+    };
+    for launch in &mut rows.launches {
+        launch.function_id = only(&launch.kernel_id).unwrap_or(launch.function_id);
+    }
+    rows.losses.retain(|loss| {
+        let is_mark = loss.kind == LossKind::Code && loss.reason == AMBIGUOUS_FUNCTION;
+        !is_mark || loss.kernel_id.and_then(|kernel_id| only(&kernel_id)).is_none()
+    });
 }
 
 /// The kernel of every launch in the capture.

@@ -339,6 +339,11 @@ pub fn take_ordinals(count: u64) -> u64 {
     NEXT_ORDINAL.fetch_add(count, Ordering::AcqRel)
 }
 
+/// Takes the ordinals of so many launches that follow each other, and gives the first.
+pub fn take_ordinals(count: u64) -> u64 {
+    NEXT_ORDINAL.fetch_add(count, Ordering::AcqRel)
+}
+
 /// Stops or resumes the recording of launches.
 pub fn set_paused(paused: bool) {
     if let Some(session) = session() {

@@ -41,8 +41,15 @@ crate::functions! {
         disable: cuptiPCSamplingDisable(*mut types::CUpti_PCSamplingDisableParams) -> Code;
         /// (parameters)
         get_data: cuptiPCSamplingGetData(*mut types::CUpti_PCSamplingGetDataParams) -> Code;
+        /// (parameters): only with start/stop control
+        start: cuptiPCSamplingStart(*mut types::CUpti_PCSamplingStartParams) -> Code;
+        /// (parameters): only with start/stop control
+        stop: cuptiPCSamplingStop(*mut types::CUpti_PCSamplingStopParams) -> Code;
     }
 }
+
+/// CUPTI_ERROR_OUT_OF_MEMORY: for samples, the hardware buffer is full.
+pub const OUT_OF_MEMORY: Code = 8;
 
 /// Callback domains.
 pub mod domain {
@@ -60,6 +67,8 @@ pub mod resource {
     pub const CONTEXT_DESTROY_STARTING: u32 = 2;
     /// [`super::ModuleData`] is the descriptor.
     pub const MODULE_LOADED: u32 = 6;
+    /// [`super::ModuleData`] is the descriptor.
+    pub const MODULE_UNLOAD_STARTING: u32 = 7;
 }
 
 /// Data of API callbacks.
@@ -71,8 +80,8 @@ pub struct ApiData {
     pub name: *const c_char,
     /// Its parameters.
     pub parameters: *const c_void,
-    /// Where its result will be.
-    pub result: *mut c_void,
+    /// The result, a CUresult for driver calls. Valid on exit only.
+    pub result: *const c_int,
     /// The kernel's mangled name, for launches.
     pub symbol: *const c_char,
     /// The context.

@@ -7,6 +7,9 @@
 use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId, TensorId};
 use crate::word::{LossKind, StorageOrigin};
 
+/// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
+pub const AMBIGUOUS_FUNCTION: &str = "function of the launch is ambiguous";
+
 crate::tables! {
     /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
     /// cuda_version, instrument_version, python_version, torch_version, sampling_period_cycles, clean_end.
@@ -115,5 +118,7 @@ crate::tables! {
         stall_reason: String,
         /// Samples.
         samples: u64,
+        /// Ordinal of the launch, where the correlation id is that of a call with several kernels; it holds then.
+        ordinal: Option<u64>,
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Sample {
     pub(crate) pc: Pc,
     pub(crate) reason: u32,
     pub(crate) samples: u64,
+    pub(crate) ordinal: Option<u64>,
 }
 
 impl RawSamples {
@@ -38,6 +39,7 @@ impl RawSamples {
                 pc: raw.pc,
                 reason: self.number(raw.stall_reason),
                 samples: raw.samples,
+                ordinal: raw.ordinal,
             };
             self.samples.push(sample);
         }

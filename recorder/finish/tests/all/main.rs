@@ -9,4 +9,5 @@ mod finish;
 mod recording;
 mod recover;
 mod replays;
+mod samples;
 mod size;

@@ -140,6 +140,18 @@ fn samples(partial: &Path) {
     put(&mut segment, [fact("clean_end", "true"), fact("sampling_period_cycles", "256")]);
 }
 
+/// Replaces the sampling run by one with these rows.
+pub(crate) fn with_samples(partial: &Path, rows: impl FnOnce(&mut SegmentWriter)) {
+    fs::remove_dir_all(partial.join("run-pc_samples-20")).unwrap();
+    let mut segment = segment(partial, "run-pc_samples-20");
+    describe_run(&mut segment, Instrument::PcSamples, 20);
+    for ordinal in 0..4 {
+        op(&mut segment, ordinal);
+    }
+    rows(&mut segment);
+    put(&mut segment, [fact("clean_end", "true"), fact("sampling_period_cycles", "256")]);
+}
+
 pub(crate) fn run(instrument: Instrument, process_id: u32) -> Run {
     Run {
         run_id: RunId(0),
@@ -251,6 +263,22 @@ fn python(segment: &mut SegmentWriter) {
 /// What is known of a launch before it runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
 /// 2, and storage 3 takes its address.
 fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
+    op(segment, ordinal);
+    before_tensor(segment, ordinal);
+    put(segment, [launch(ordinal)]);
+    put(
+        segment,
+        [LaunchParameter {
+            kernel_id: KernelId(ordinal),
+            bytes: Blob(vec![0; 200]),
+            offsets: vec![0],
+            sizes: vec![200],
+        }],
+    );
+}
+
+/// A launch's op.
+fn op(segment: &mut SegmentWriter, ordinal: u64) {
     let number = ordinal + 1;
     let time_ns = 10 + ordinal.cast_signed() * 10;
     put(
@@ -271,17 +299,6 @@ fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
             forward_op_id: None,
             module_path: None,
             pystates_hash: Some(state()),
-        }],
-    );
-    before_tensor(segment, ordinal);
-    put(segment, [launch(ordinal)]);
-    put(
-        segment,
-        [LaunchParameter {
-            kernel_id: KernelId(ordinal),
-            bytes: Blob(vec![0; 200]),
-            offsets: vec![0],
-            sizes: vec![200],
         }],
     );
 }
@@ -343,7 +360,7 @@ fn before_tensor(segment: &mut SegmentWriter, ordinal: u64) {
     );
 }
 
-fn launch(ordinal: u64) -> Launch {
+pub(crate) fn launch(ordinal: u64) -> Launch {
     Launch {
         kernel_id: KernelId(ordinal),
         run_id: RunId(0),
@@ -404,6 +421,7 @@ pub(crate) fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, sample
         pc: Pc(pc),
         stall_reason: reason.into(),
         samples,
+        ordinal: None,
     }
 }
 

@@ -1,86 +1,91 @@
 //! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
+//!
+//! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::Config;
-use stallmap_schema::capture::recording::CodeRange;
-use stallmap_schema::id::{Address, FunctionId, KernelId, RunId};
-use stallmap_schema::tables::launch::{Launch, LaunchRun};
-use stallmap_schema::word::{LossKind, Match};
+use stallmap_schema::id::Pc;
 use stallmap_sys::cuda::{Handle, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
 use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
 use stallmap_sys::locate;
 
-use super::call::{self, Call};
-use super::code::{self, Code};
+use super::code;
 use super::device;
-use super::name::text;
+use super::graphs::{self, Graphs};
 use super::selection::Selector;
 use crate::guard::guard;
-use crate::{context, replayed, session};
-use sampler::{DEFAULT_PERIOD_EXPONENT, Sampler};
-
-pub use buffer::Taken;
+use crate::session;
+use functions::Functions;
+use period::{FINEST, Periods};
+use rows::Book;
+use sampler::Sampler;
 
 mod buffer;
+mod calls;
+mod driver;
+mod functions;
+mod graph;
+mod launch;
+mod period;
+mod rows;
 mod sampler;
+mod samples;
+mod split;
 
+/// No lock here is held while CUPTI is called or rows are written, nor while another one is.
 struct Instrument {
     api: Cupti,
     config: &'static Config,
     selector: Selector,
-    state: Mutex<State>,
+    samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
+    functions: Mutex<Functions>,
+    periods: Mutex<Periods>,
+    book: Mutex<Book>,
+    graphs: Graphs,
 }
 
-#[derive(Default)]
-struct State {
-    samplers: BTreeMap<usize, Sampler>,
-    /// The modules that hold a kernel of a name, the newest last.
-    kernels: BTreeMap<String, Vec<Arc<Code>>>,
-    streams: BTreeMap<usize, u32>,
-    devices: BTreeSet<c_int>,
-    /// Functions whose names are recorded.
-    named: BTreeSet<FunctionId>,
-}
-
-/// A launch whose call is running on this thread.
-struct Pending {
-    ordinal: u64,
-    name: String,
-    call: Call,
-    begin_ns: i64,
-    correlation_id: u64,
-    recorded: bool,
-    /// The launch of the capture that it replays.
-    replayed: Option<KernelId>,
-}
-
-thread_local! {
-    static PENDING: RefCell<Option<Box<Pending>>> = const { RefCell::new(None) };
+/// The samples of one launch.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// In rows, those of `_not_issued` reasons not counted again.
+    pub delivered: u64,
+    /// Dropped by the hardware.
+    pub dropped: u64,
+    /// The delivered ones of each instruction, by its function's mangled name and its pc.
+    pub by_pc: BTreeMap<(String, Pc), u64>,
 }
 
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
 
-/// What the launch that ended last gave; only where launches are replayed.
-static LAST: Mutex<Taken> = Mutex::new(Taken::EMPTY);
+/// The samples of the launch that ended last; only where launches are replayed.
+static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
 
 /// The samples of the launch that ended last, in a session that replays.
 pub fn samples_of_last_launch() -> Taken {
-    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(&LAST).clone()
 }
 
 /// Subscribes to CUPTI.
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
-    let selector = Selector::new(config.selection.clone())?;
-    if INSTRUMENT.set(Instrument { api, config, selector, state: Mutex::default() }).is_err() {
+    let instrument = Instrument {
+        api,
+        config,
+        selector: Selector::new(config.selection.clone())?,
+        samplers: Mutex::default(),
+        functions: Mutex::default(),
+        periods: Mutex::default(),
+        book: Mutex::default(),
+        graphs: Graphs::default(),
+    };
+    if INSTRUMENT.set(instrument).is_err() {
         return Ok(());
     }
     let mut subscriber = Handle::NULL;
@@ -88,11 +93,22 @@ pub fn attach() -> Result<(), String> {
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
-    let resources = [resource::CONTEXT_CREATED, resource::CONTEXT_DESTROY_STARTING, resource::MODULE_LOADED];
+    let resources = [
+        resource::CONTEXT_CREATED,
+        resource::CONTEXT_DESTROY_STARTING,
+        resource::MODULE_LOADED,
+        resource::MODULE_UNLOAD_STARTING,
+    ];
     let ids = launches.into_iter().map(|id| (domain::DRIVER, id));
     for (domain, id) in ids.chain(resources.map(|id| (domain::RESOURCE, id))) {
         // SAFETY: the subscriber was made above.
         check(unsafe { (api.enable_callback)(1, subscriber, domain, id) }, "enable callbacks")?;
+    }
+    if graphs::are_known() {
+        for id in graphs::CALLBACKS {
+            // SAFETY: as above. An older CUPTI does not know the newest; programs of its time do not call them.
+            unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
+        }
     }
     let mut version = 0;
     // SAFETY: `version` outlives the call.
@@ -101,17 +117,16 @@ pub fn attach() -> Result<(), String> {
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
     }
-    let period = 1_u64 << config.sampling_period_exponent.unwrap_or(DEFAULT_PERIOD_EXPONENT);
-    session::fact("sampling_period_cycles", period.to_string());
+    session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
     Ok(())
 }
 
 /// Delivers what is left and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
-    let samplers = std::mem::take(&mut instrument.lock().samplers);
+    let samplers = std::mem::take(&mut *lock(&instrument.samplers));
     for sampler in samplers.into_values() {
-        instrument.end(sampler);
+        sampler.end(&instrument.api);
     }
 }
 
@@ -124,7 +139,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
         // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
         unsafe {
             match domain {
-                domain::DRIVER => instrument.driver_call(id, &*data.cast()),
+                domain::DRIVER => instrument.driver_call(id, &*data.cast::<ApiData>()),
                 domain::RESOURCE => instrument.resource(id, &*data.cast()),
                 _ => {}
             }
@@ -133,49 +148,47 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
 }
 
 impl Instrument {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// # Safety
     /// `data.descriptor` is what CUPTI documents for `id`.
     unsafe fn resource(&self, id: u32, data: &ResourceData) {
         match id {
             resource::CONTEXT_CREATED => self.context_created(data.context),
-            resource::CONTEXT_DESTROY_STARTING => {
-                let sampler = self.lock().samplers.remove(&data.context.key());
-                if let Some(sampler) = sampler {
-                    self.end(sampler);
+            resource::CONTEXT_DESTROY_STARTING => self.context_ends(data.context),
+            resource::MODULE_LOADED | resource::MODULE_UNLOAD_STARTING if !data.descriptor.is_null() => {
+                // SAFETY: by this function's contract.
+                let module = unsafe { &*data.descriptor.cast::<ModuleData>() };
+                if id == resource::MODULE_UNLOAD_STARTING {
+                    self.module_unloads(data.context, module.module_id);
+                } else if !module.cubin.is_null() {
+                    // SAFETY: the cubin has that many bytes during the callback.
+                    let cubin = unsafe { std::slice::from_raw_parts(module.cubin, module.cubin_bytes) };
+                    self.module_loaded(data.context, module.module_id, cubin);
                 }
-            }
-            resource::MODULE_LOADED if !data.descriptor.is_null() => {
-                // SAFETY: by this function's contract; the cubin has that many bytes during the callback.
-                let cubin = unsafe {
-                    let module = &*data.descriptor.cast::<ModuleData>();
-                    if module.cubin.is_null() {
-                        return;
-                    }
-                    std::slice::from_raw_parts(module.cubin, module.cubin_bytes)
-                };
-                self.module_loaded(cubin);
             }
             _ => {}
         }
     }
 
     fn context_created(&self, context: Handle) {
-        match self.begin(context) {
-            Ok(sampler) => {
-                self.lock().samplers.insert(context.key(), sampler);
-            }
-            Err(error) => {
-                crate::guard::say(&format!("no stall samples are recorded: {error}"));
-                session::lose(LossKind::Source, "PC sampling could not be enabled", 1, Some(error));
-            }
+        let exponent = run_exponent(self.config);
+        let sampler = Arc::new(Sampler::new(context, self.config.sampling_buffer_bytes, exponent));
+        lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
+        // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
+        if !self.config.selection.paused && self.config.selection.region.is_none() {
+            sampler.prepare(&self.api);
         }
     }
 
-    fn module_loaded(&self, cubin: &[u8]) {
+    fn context_ends(&self, context: Handle) {
+        let sampler = lock(&self.samplers).remove(&context.key());
+        if let Some(sampler) = sampler {
+            sampler.end(&self.api);
+        }
+        lock(&self.functions).unload_all(context.key());
+        lock(&self.periods).forget();
+    }
+
+    fn module_loaded(&self, context: Handle, number: u32, cubin: &[u8]) {
         let mut parameters = CUpti_GetCubinCrcParams {
             size: size_of::<CUpti_GetCubinCrcParams>(),
             cubinSize: cubin.len(),
@@ -184,160 +197,29 @@ impl Instrument {
         };
         // SAFETY: the parameters describe `cubin`, which outlives the call.
         let code = unsafe { (self.api.cubin_crc)(&raw mut parameters) };
-        let code = code::register(cubin, (code == 0).then_some(parameters.cubinCrc));
-        let mut state = self.lock();
-        for name in &code.kernels {
-            state.kernels.entry(name.clone()).or_default().push(Arc::clone(&code));
-        }
+        let crc = (code == 0).then_some(parameters.cubinCrc);
+        let code = code::register(cubin, crc);
+        lock(&self.functions).load(context.key(), number, &code, crc);
     }
 
-    /// # Safety
-    /// `data.parameters` points to the parameters of the function with this callback id.
-    unsafe fn driver_call(&self, id: u32, data: &ApiData) {
-        const ENTER: c_int = 0;
-        if launch_id::GRAPH.contains(&id) {
-            if data.site == ENTER {
-                session::lose(LossKind::Launch, "launched by a CUDA graph", 1, None);
-            }
-            return;
-        }
-        if data.site == ENTER {
-            if replayed::is_silent() {
-                return;
-            }
-            // SAFETY: by this function's contract.
-            if let Some(call) = unsafe { call::read(id, data.parameters) } {
-                self.launch_begins(data, call);
-            }
-            return;
-        }
-        let taken = self.collect(data.context);
-        if replayed::is_session() {
-            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = taken.clone();
-        }
-        if let Some(pending) = PENDING.with_borrow_mut(Option::take) {
-            self.launch_ends(&pending, &taken);
-        }
+    fn module_unloads(&self, context: Handle, number: u32) {
+        lock(&self.functions).unload(context.key(), number);
+        lock(&self.periods).forget();
     }
 
-    fn launch_begins(&self, data: &ApiData, call: Call) {
-        let name = text(data.symbol);
-        let decision = self.selector.decide(&name);
-        if let Err(reason) = decision {
-            session::lose(LossKind::Launch, reason, 1, None);
-        }
-        let pending = Pending {
-            ordinal: session::take_ordinal(),
-            name,
-            call,
-            begin_ns: session::now_ns(),
-            correlation_id: data.correlation_id.into(),
-            recorded: decision.is_ok(),
-            replayed: replayed::current(),
-        };
-        PENDING.with_borrow_mut(|slot| *slot = Some(Box::new(pending)));
-    }
-
-    /// The kernel has run, and its module, which the launch itself may have loaded, is known.
-    fn launch_ends(&self, launch: &Pending, taken: &Taken) {
-        let mut state = self.lock();
-        let next = u32::try_from(state.streams.len()).unwrap_or(u32::MAX);
-        let stream_id = *state.streams.entry(launch.call.stream.key()).or_insert(next);
-        let device_id = current_device();
-        if state.devices.insert(device_id)
-            && let Some(device) = device::describe(device_id)
-        {
-            session::emit(device);
-        }
-        if let Some(code) = state.kernels.get(&launch.name).and_then(|modules| modules.last()) {
-            let function_id = code.function_id(&launch.name);
-            if launch.replayed.is_none() {
-                emit_launch(launch, function_id, device_id);
-            }
-            if !state.named.contains(&function_id) {
-                emit_name(launch, function_id, code);
-                state.named.insert(function_id);
-            }
-        } else {
-            let name = Some(launch.name.clone());
-            session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
-        }
-        session::emit(LaunchRun {
-            run_id: RunId(0),
-            ordinal: launch.ordinal,
-            kernel_id: launch.replayed.unwrap_or(KernelId(launch.ordinal)),
-            matched: if launch.replayed.is_some() { Match::Replayed } else { Match::Reference },
-            match_reason: None,
-            thread_id: session::thread_id(),
-            stream_id,
-            correlation_id: Some(launch.correlation_id),
-            begin_ns: launch.begin_ns,
-            end_ns: Some(session::now_ns()),
-            recorded: launch.recorded,
-            request_count: None,
-            lane_access_count: None,
-            lost_request_count: None,
-            sample_count: Some(taken.delivered + taken.dropped),
-            lost_sample_count: Some(taken.dropped),
-            sampling_period_cycles: None,
-            samples_are_split: None,
-        });
+    /// The sampler of a context.
+    fn sampler(&self, context: Handle) -> Option<Arc<Sampler>> {
+        lock(&self.samplers).get(&context.key()).cloned()
     }
 }
 
-fn emit_launch(launch: &Pending, function_id: FunctionId, device_id: i32) {
-    let context = context::current();
-    let &Pending { ordinal, ref call, .. } = launch;
-    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = call.shape;
-    session::emit(Launch {
-        kernel_id: KernelId(ordinal),
-        run_id: RunId(0),
-        function_id,
-        ordinal,
-        occurrence: 0,
-        grid_x,
-        grid_y,
-        grid_z,
-        block_x,
-        block_y,
-        block_z,
-        cluster_x: None,
-        cluster_y: None,
-        cluster_z: None,
-        dynamic_shared_bytes: Some(call.shared_bytes),
-        static_shared_bytes: None,
-        local_bytes: None,
-        register_count: None,
-        device_id,
-        op_id: context.map(|context| context.op_id),
-        pystates_hash: context.and_then(|context| context.pystates_hash),
-        graph_id: None,
-        graph_launch: None,
-        graph_node: None,
-        capture_ordinal: None,
-    });
+/// The exponent of the run's period: the user's, or the finest that the recorder chooses.
+fn run_exponent(config: &Config) -> u32 {
+    config.sampling_period_exponent.unwrap_or(FINEST)
 }
 
-/// The name of a function, for its samples; CUPTI does not say where its code lies.
-fn emit_name(launch: &Pending, function_id: FunctionId, code: &Code) {
-    session::emit(CodeRange {
-        function_id,
-        module_id: code.module_id,
-        name: launch.name.clone(),
-        is_kernel: true,
-        address: Address(0),
-        code_bytes: 0,
-        ordinal: launch.ordinal,
-    });
-}
-
-fn current_device() -> i32 {
-    let mut device = 0;
-    if let Some(cuda) = device::driver() {
-        // SAFETY: `device` outlives the call.
-        unsafe { (cuda.context_get_device)(&raw mut device) };
-    }
-    device
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check(code: c_int, what: &str) -> Result<(), String> {

@@ -1,47 +1,48 @@
-//! The buffers that CUPTI writes samples into, and the rows that become of them.
+//! The buffers that CUPTI writes samples into, and the records in them.
 #![expect(unsafe_code, reason = "memory that CUPTI writes")]
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
-use stallmap_schema::capture::recording::RawSample;
 use stallmap_schema::id::Pc;
-use stallmap_schema::word::LossKind;
 use stallmap_sys::cupti::types::{CUpti_PCSamplingData, CUpti_PCSamplingPCData, CUpti_PCSamplingStallReason};
 
 use crate::gpu::name::text;
-use crate::{replayed, session};
 
-/// Samples that CUPTI handed over.
-#[derive(Clone, Debug, Default)]
-pub struct Taken {
-    /// In rows, those of `_not_issued` reasons not counted again.
-    pub delivered: u64,
-    /// Dropped by the hardware.
-    pub dropped: u64,
-    /// The delivered ones of each instruction, by its function's mangled name and its pc; only where launches are
-    /// replayed.
-    pub by_pc: BTreeMap<(String, Pc), u64>,
+/// Samples of one instruction in one launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) correlation_id: u64,
+    pub(super) cubin_crc: u64,
+    /// Mangled name of the function.
+    pub(super) function: Arc<str>,
+    pub(super) pc: Pc,
+    /// Samples by CUPTI's number of the reason.
+    pub(super) reasons: Vec<(u32, u64)>,
 }
 
-impl Taken {
-    /// Nothing.
-    pub(super) const EMPTY: Self = Self { delivered: 0, dropped: 0, by_pc: BTreeMap::new() };
-
-    /// Adds what was taken after it.
-    pub(super) fn add(&mut self, more: Self) {
-        self.delivered += more.delivered;
-        self.dropped += more.dropped;
-        for (pc, samples) in more.by_pc {
-            *self.by_pc.entry(pc).or_default() += samples;
-        }
-    }
+/// Totals of a read, as CUPTI gives them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    /// All samples: those in records, those dropped, and those outside the program's kernels.
+    pub(super) all: u64,
+    /// Samples that the hardware dropped.
+    pub(super) dropped: u64,
+    /// Samples outside the program's kernels.
+    pub(super) outside: u64,
+    /// Whether the hardware buffer was full.
+    pub(super) is_full: bool,
+    /// Whether CUPTI has more records.
+    pub(super) has_more: bool,
 }
 
 /// A `CUpti_PCSamplingData` with room for instructions and their reasons.
 pub(super) struct Buffer {
     /// What CUPTI fills.
     pub(super) data: Box<CUpti_PCSamplingData>,
+    /// Names of functions, each once.
+    names: BTreeSet<Arc<str>>,
     _pcs: Vec<CUpti_PCSamplingPCData>,
     _reasons: Vec<CUpti_PCSamplingStallReason>,
 }
@@ -77,67 +78,91 @@ impl Buffer {
             nonUsrKernelsTotalSamples: 0,
             hardwareBufferFull: 0,
         });
-        Self { data, _pcs: records, _reasons: reasons }
+        Self { data, names: BTreeSet::new(), _pcs: records, _reasons: reasons }
     }
 
-    /// Turns what CUPTI wrote into rows, and empties the buffer.
-    pub(super) fn record(&mut self, names: &BTreeMap<u32, String>) -> Taken {
-        let data = &mut *self.data;
-        let mut taken = Taken { dropped: data.droppedSamples, ..Taken::EMPTY };
-        let (is_replay, is_silent) = (replayed::is_session(), replayed::is_silent());
-        let count = data.totalNumPcs.min(data.collectNumPcs);
-        for index in 0..count {
-            // SAFETY: CUPTI wrote `count` records, at most as many as there are.
-            let record = unsafe { &*data.pPcData.add(index) };
-            // Records of one function share one name, so it stays CUPTI's: freeing each frees some twice.
-            let function_name = text(record.functionName);
-            let pc = Pc(u32::try_from(record.pcOffset).unwrap_or(u32::MAX));
-            let before = taken.delivered;
-            for reason in 0..record.stallReasonCount {
-                // SAFETY: there are that many reasons behind the pointer.
-                let reason = unsafe { *record.stallReason.add(reason) };
-                if reason.samples == 0 {
-                    continue;
-                }
-                let name = names.get(&reason.pcSamplingStallReasonIndex);
-                if name.is_some_and(|name| !name.ends_with("_not_issued")) {
-                    taken.delivered += u64::from(reason.samples);
-                }
-                if is_silent {
-                    continue;
-                }
-                session::emit(RawSample {
-                    correlation_id: { record.correlationId }.into(),
-                    cubin_crc: record.cubinCrc,
-                    function_name: function_name.clone(),
-                    pc,
-                    stall_reason: name
-                        .cloned()
-                        .unwrap_or_else(|| format!("reason {}", { reason.pcSamplingStallReasonIndex })),
-                    samples: reason.samples.into(),
-                });
-            }
-            if is_replay && taken.delivered > before {
-                *taken.by_pc.entry((function_name, pc)).or_default() += taken.delivered - before;
-            }
+    /// Empties the buffer. CUPTI leaves what it does not write: totals of the last read would count again.
+    pub(super) fn clear(&mut self) {
+        self.data.totalSamples = 0;
+        self.data.droppedSamples = 0;
+        self.data.totalNumPcs = 0;
+        self.data.remainingNumPcs = 0;
+        self.data.nonUsrKernelsTotalSamples = 0;
+        self.data.hardwareBufferFull = 0;
+    }
+
+    /// The totals that CUPTI wrote.
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            all: self.data.totalSamples,
+            dropped: self.data.droppedSamples,
+            outside: self.data.nonUsrKernelsTotalSamples,
+            is_full: self.data.hardwareBufferFull != 0,
+            has_more: self.data.remainingNumPcs != 0,
         }
-        if is_silent {
-            data.totalNumPcs = 0;
-            data.droppedSamples = 0;
-            return taken;
+    }
+
+    /// The records that CUPTI wrote, in its order.
+    pub(super) fn records(&mut self) -> Vec<Record> {
+        let count = self.data.totalNumPcs.min(self.data.collectNumPcs);
+        (0..count).map(|index| self.record(index)).collect()
+    }
+
+    fn record(&mut self, index: usize) -> Record {
+        // SAFETY: `index` is below the count of records, at most as many as there are.
+        let record = unsafe { &*self.data.pPcData.add(index) };
+        let reasons = (0..record.stallReasonCount).filter_map(|reason| {
+            // SAFETY: there are that many reasons behind the pointer.
+            let reason = unsafe { *record.stallReason.add(reason) };
+            (reason.samples > 0).then(|| (reason.pcSamplingStallReasonIndex, u64::from(reason.samples)))
+        });
+        Record {
+            correlation_id: { record.correlationId }.into(),
+            cubin_crc: record.cubinCrc,
+            pc: Pc(u32::try_from(record.pcOffset).unwrap_or(u32::MAX)),
+            reasons: reasons.collect(),
+            // Records of one function share one name, and which reads share it is not documented: it stays CUPTI's,
+            // because freeing each frees some twice.
+            function: self.name(text(record.functionName)),
         }
-        if data.droppedSamples > 0 {
-            session::lose(LossKind::Sample, "dropped by the hardware", data.droppedSamples, None);
+    }
+
+    fn name(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.names.get(name.as_str()) {
+            return Arc::clone(known);
         }
-        if data.hardwareBufferFull != 0 {
-            session::lose(LossKind::Source, "sample buffer of the hardware was full", 1, None);
-        }
-        if data.nonUsrKernelsTotalSamples > 0 {
-            let samples = data.nonUsrKernelsTotalSamples;
-            session::lose(LossKind::Sample, "taken outside the program's kernels", samples, None);
-        }
-        data.totalNumPcs = 0;
-        data.droppedSamples = 0;
-        taken
+        let name: Arc<str> = name.into();
+        self.names.insert(Arc::clone(&name));
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cleared_buffer_counts_nothing_again() {
+        let mut buffer = Buffer::new(2, 1);
+        buffer.data.totalNumPcs = 1;
+        buffer.data.totalSamples = 9;
+        buffer.data.droppedSamples = 3;
+        buffer.data.nonUsrKernelsTotalSamples = 5;
+        buffer.data.hardwareBufferFull = 1;
+        // SAFETY: the buffer has room for two records of one reason each.
+        unsafe { (*(*buffer.data.pPcData).stallReason).samples = 1 };
+        assert_eq!(buffer.records().len(), 1);
+        assert!(buffer.totals().is_full);
+        buffer.clear();
+        let Totals { all, dropped, outside, is_full, has_more } = buffer.totals();
+        assert_eq!((all, dropped, outside, is_full, has_more), (0, 0, 0, false, false));
+        assert!(buffer.records().is_empty());
+    }
+
+    #[test]
+    fn names_are_kept_once() {
+        let mut buffer = Buffer::new(1, 1);
+        let [first, second] = [buffer.name("k".into()), buffer.name("k".into())];
+        assert!(Arc::ptr_eq(&first, &second));
     }
 }

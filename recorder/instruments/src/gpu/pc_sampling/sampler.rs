@@ -1,178 +1,310 @@
-//! Sampling of one context: enabled with it, read after each launch, disabled before it goes.
-#![expect(unsafe_code, reason = "calls of CUPTI")]
+//! Sampling of one context: started for the launches that are selected, read after each.
+//!
+//! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
+//! decode for milliseconds; a launch that begins never takes it. The slow calls, which enable sampling, are made under
+//! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
+//! are written.
 
 use std::collections::BTreeMap;
-use std::ffi::c_char;
-use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
-use stallmap_sys::cupti::types::{
-    CUpti_PCSamplingConfigurationAttributeType as Attribute, CUpti_PCSamplingConfigurationInfo,
-    CUpti_PCSamplingConfigurationInfo__bindgen_ty_1 as Value,
-    CUpti_PCSamplingConfigurationInfo__bindgen_ty_1__bindgen_ty_1 as Words,
-    CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingDisableParams, CUpti_PCSamplingEnableParams,
-    CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
-    CUpti_PCSamplingGetStallReasonsParams, CUptiResult,
-};
+use stallmap_sys::cupti::{Code, Cupti, OUT_OF_MEMORY};
 
-use super::buffer::{Buffer, Taken};
-use super::{Instrument, check};
-use crate::gpu::name::text;
+use super::buffer::{Buffer, Record};
+use super::calls::Calls;
+use super::period::Machine;
+use super::samples::{Reasons, Sums};
+use crate::guard::say;
 use crate::session;
 
-/// Two to this power cycles between samples, where the user does not say.
-pub(super) const DEFAULT_PERIOD_EXPONENT: u32 = 8;
-/// Instructions that one request for data can answer.
+/// Instructions that one read can answer.
 const PCS: usize = 4096;
-/// Bytes of a stall reason's name.
-const NAME_BYTES: usize = 128;
-/// KERNEL_SERIALIZED of CUpti_PCSamplingCollectionMode.
-const SERIALIZED: u64 = 2;
-/// What the names of the reasons that we collect begin with.
-const REASON_PREFIX: &str = "smsp__pcsamp_warps_issue_stalled_";
+/// Launches whose records wait to be read by their own calls.
+const MOST_OTHERS: usize = 1024;
+/// Reason of a launch that is not sampled while sampling is enabled.
+const BUSY: &str = "sampling was being enabled";
+/// Reason of a launch that cannot be sampled.
+const DEAD: &str = "sampling could not be enabled";
 
 /// Sampling of one context.
 pub(super) struct Sampler {
     context: Handle,
-    reasons: BTreeMap<u32, String>,
-    /// Where CUPTI keeps what nobody asked for yet.
+    buffer_bytes: u64,
+    gate: Mutex<Gate>,
+    reader: Mutex<Reader>,
+    machine: OnceLock<Machine>,
+}
+
+// SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread; the rest is `Send` and locked.
+#[expect(unsafe_code, reason = "a raw handle")]
+unsafe impl Send for Sampler {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "a raw handle")]
+unsafe impl Sync for Sampler {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not enabled yet.
+    Off,
+    /// Being enabled: launches go on without samples.
+    Busy,
+    Ready,
+    /// The hardware buffer was full: CUPTI answers nothing until sampling is enabled again.
+    Full,
+    /// Sampling cannot be enabled, or the context ends.
+    Dead,
+}
+
+struct Gate {
+    phase: Phase,
+    /// Sampled launches whose calls are running.
+    active: u32,
+    exponent: u32,
+}
+
+#[derive(Default)]
+struct Reader {
+    buffers: Option<Buffers>,
+    reasons: Arc<Reasons>,
+    /// Records of launches whose calls did not read them themselves, by correlation id.
+    others: BTreeMap<u64, Vec<Record>>,
+}
+
+struct Buffers {
+    /// Where CUPTI keeps what is left when sampling ends.
     kept: Buffer,
     /// Where it answers.
     answer: Buffer,
 }
 
-// SAFETY: the buffers' pointers are to memory that the sampler owns.
-unsafe impl Send for Sampler {}
+// SAFETY: the pointers in the buffers are to memory that they own.
+#[expect(unsafe_code, reason = "buffers with pointers into themselves")]
+unsafe impl Send for Buffers {}
 
-impl Instrument {
-    /// Enables sampling in a context.
-    pub(super) fn begin(&self, context: Handle) -> Result<Sampler, String> {
-        // Until sampling is enabled, CUPTI does not say which reasons there are.
-        let mut enable = CUpti_PCSamplingEnableParams {
-            size: size_of::<CUpti_PCSamplingEnableParams>(),
-            pPriv: null_mut(),
-            ctx: context.0.cast(),
-        };
-        // SAFETY: the context was just created.
-        check(unsafe { (self.api.enable)(&raw mut enable) }, "enable PC sampling")?;
-        let reasons = self.reasons(context)?;
-        let kept = Buffer::new(PCS, reasons.len());
-        let answer = Buffer::new(PCS, reasons.len());
-        let mut indices: Vec<u32> = reasons.keys().copied().collect();
-        let exponent = self.config.sampling_period_exponent.unwrap_or(DEFAULT_PERIOD_EXPONENT);
-        let mut settings = [
-            setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
-            setting(
-                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD,
-                [exponent.into(), 0],
-            ),
-            setting(
-                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON,
-                [indices.len() as u64, indices.as_mut_ptr() as u64],
-            ),
-            setting(
-                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE,
-                [self.config.sampling_buffer_bytes, 0],
-            ),
-            setting(
-                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
-                [&raw const *kept.data as u64, 0],
-            ),
-        ];
-        let mut configure = CUpti_PCSamplingConfigurationInfoParams {
-            size: size_of::<CUpti_PCSamplingConfigurationInfoParams>(),
-            pPriv: null_mut(),
-            ctx: context.0.cast(),
-            numAttributes: settings.len(),
-            pPCSamplingConfigurationInfo: settings.as_mut_ptr(),
-        };
-        // SAFETY: the settings and what they point to outlive the call; `kept` lives until sampling ends.
-        check(unsafe { (self.api.configure)(&raw mut configure) }, "configure PC sampling")?;
-        Ok(Sampler { context, reasons, kept, answer })
-    }
+/// The samples of one launch call.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) reasons: Arc<Reasons>,
+    pub(super) records: Vec<Record>,
+    /// Samples that the hardware dropped.
+    pub(super) dropped: u64,
+    /// The reason that samples are missing.
+    pub(super) failure: Option<Failure>,
+}
 
-    /// The stall reasons that the hardware counts, by index.
-    fn reasons(&self, context: Handle) -> Result<BTreeMap<u32, String>, String> {
-        let mut count = 0;
-        let mut ask = CUpti_PCSamplingGetNumStallReasonsParams {
-            size: size_of::<CUpti_PCSamplingGetNumStallReasonsParams>(),
-            pPriv: null_mut(),
-            ctx: context.0.cast(),
-            numStallReasons: &raw mut count,
-        };
-        // SAFETY: `count` outlives the call.
-        check(unsafe { (self.api.stall_reason_count)(&raw mut ask) }, "count stall reasons")?;
-        let mut indices = vec![0_u32; count];
-        let mut names = vec![[0 as c_char; NAME_BYTES]; count];
-        let mut pointers: Vec<*mut c_char> = names.iter_mut().map(|name| name.as_mut_ptr()).collect();
-        let mut list = CUpti_PCSamplingGetStallReasonsParams {
-            size: size_of::<CUpti_PCSamplingGetStallReasonsParams>(),
-            pPriv: null_mut(),
-            ctx: context.0.cast(),
-            numStallReasons: count,
-            stallReasonIndex: indices.as_mut_ptr(),
-            stallReasons: pointers.as_mut_ptr(),
-        };
-        // SAFETY: there are `count` indices and `count` names of 128 bytes, as CUPTI asks for.
-        check(unsafe { (self.api.stall_reasons)(&raw mut list) }, "list stall reasons")?;
-        let reasons = indices.into_iter().zip(pointers.iter().map(|&name| text(name)));
-        // The others are totals, not reasons.
-        Ok(reasons.filter(|(_, name)| name.starts_with(REASON_PREFIX)).collect())
-    }
+/// A reason that samples of a launch are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The hardware buffer was full.
+    Full,
+    /// CUPTI answered with this code.
+    Code(Code),
+}
 
-    /// Records every sample that CUPTI has for a context.
-    pub(super) fn collect(&self, context: Handle) -> Taken {
-        let mut state = self.lock();
-        let sampler = state.samplers.get_mut(&context.key());
-        sampler.map_or_else(Taken::default, |sampler| self.collect_from(sampler))
-    }
-
-    fn collect_from(&self, sampler: &mut Sampler) -> Taken {
-        let mut taken = Taken::default();
-        loop {
-            let Sampler { context, reasons, answer, .. } = sampler;
-            let mut ask = CUpti_PCSamplingGetDataParams {
-                size: size_of::<CUpti_PCSamplingGetDataParams>(),
-                pPriv: null_mut(),
-                ctx: context.0.cast(),
-                pcSamplingData: (&raw mut *answer.data).cast(),
-            };
-            // SAFETY: the buffer was built for this many instructions and reasons, and the sampler owns it.
-            let code = unsafe { (self.api.get_data)(&raw mut ask) };
-            if code != 0 {
-                let detail = Some(format!("CUPTI error {code}"));
-                session::lose(LossKind::Sample, "samples could not be read", 1, detail);
-                return taken;
-            }
-            taken.add(answer.record(reasons));
-            if answer.data.remainingNumPcs == 0 {
-                return taken;
-            }
+impl Sampler {
+    /// Sampling of a context, not enabled yet.
+    pub(super) fn new(context: Handle, buffer_bytes: u64, exponent: u32) -> Self {
+        Self {
+            context,
+            buffer_bytes,
+            gate: Mutex::new(Gate { phase: Phase::Off, active: 0, exponent }),
+            reader: Mutex::default(),
+            machine: OnceLock::new(),
         }
     }
 
-    /// Delivers what is left, and disables sampling.
-    pub(super) fn end(&self, mut sampler: Sampler) {
-        self.collect_from(&mut sampler);
-        let mut disable = CUpti_PCSamplingDisableParams {
-            size: size_of::<CUpti_PCSamplingDisableParams>(),
-            pPriv: null_mut(),
-            ctx: sampler.context.0.cast(),
-        };
-        // SAFETY: sampling was enabled for this context.
-        let code = unsafe { (self.api.disable)(&raw mut disable) };
-        if code == 0 {
-            // What was left after the last request lies in the buffer that CUPTI was given.
-            sampler.kept.record(&sampler.reasons);
+    /// The context's bounds; `describe` gives its multiprocessors and their clock.
+    pub(super) fn machine(&self, describe: impl FnOnce() -> (u64, u64)) -> Machine {
+        let buffer_bytes = self.buffer_bytes;
+        *self.machine.get_or_init(|| {
+            let (multiprocessors, clock_khz) = describe();
+            Machine { multiprocessors, clock_khz, buffer_bytes }
+        })
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enables sampling, if it never was.
+    pub(super) fn prepare(&self, api: &Cupti) {
+        let gate = self.gate();
+        if gate.phase == Phase::Off {
+            self.enable(api, gate, false);
+        }
+    }
+
+    /// Enables sampling, again where it was on. No sampled launch is running.
+    fn enable(&self, api: &Cupti, mut gate: MutexGuard<'_, Gate>, was_on: bool) {
+        gate.phase = Phase::Busy;
+        let exponent = gate.exponent;
+        drop(gate);
+        let enabled = self.set_up(api, exponent, was_on);
+        self.gate().phase = if enabled.is_ok() { Phase::Ready } else { Phase::Dead };
+        if let Err(error) = enabled {
+            say(&format!("no more stall samples are recorded: {error}"));
+            session::lose(LossKind::Source, "PC sampling could not be enabled", 1, Some(error));
+        }
+    }
+
+    fn set_up(&self, api: &Cupti, exponent: u32, was_on: bool) -> Result<(), String> {
+        let calls = Calls { api, context: self.context };
+        if was_on {
+            calls.disable()?;
+        }
+        calls.enable()?;
+        let reasons = Arc::new(Reasons::new(calls.reasons()?));
+        let numbers = reasons.numbers();
+        let buffer = || Buffer::new(PCS, numbers.len());
+        let mut reader = self.reader();
+        reader.reasons = Arc::clone(&reasons);
+        // Sampling is off: CUPTI has no pointer to the buffers that these replace.
+        let buffers = reader.buffers.insert(Buffers { kept: buffer(), answer: buffer() });
+        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.kept)
+    }
+
+    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
+    pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
+        self.prepare(api);
+        let mut gate = self.gate();
+        match gate.phase {
+            Phase::Ready => {}
+            Phase::Off | Phase::Busy | Phase::Full => return Err(BUSY),
+            Phase::Dead => return Err(DEAD),
+        }
+        if gate.active == 0 {
+            let calls = Calls { api, context: self.context };
+            if gate.exponent != exponent && calls.set_period(exponent).is_ok() {
+                gate.exponent = exponent;
+            }
+            if let Err(error) = calls.start() {
+                drop(gate);
+                session::lose(LossKind::Source, "sampling could not be started", 1, Some(error));
+                return Err("sampling could not be started");
+            }
+        }
+        gate.active += 1;
+        Ok(gate.exponent)
+    }
+
+    /// The samples of a launch whose call ends, which [`Self::leave`] must follow.
+    pub(super) fn read(&self, api: &Cupti, correlation_id: u64) -> Reading {
+        let mut sums = Sums::default();
+        let mut reader = self.reader();
+        let Reader { buffers, reasons, others } = &mut *reader;
+        let reasons = Arc::clone(reasons);
+        let mut delivered = 0;
+        let failure = buffers.as_mut().map_or(Some(Failure::Code(-1)), |buffers| {
+            let calls = Calls { api, context: self.context };
+            read_all(calls, &mut buffers.answer, &mut sums, &mut |record| {
+                delivered += reasons.count(&record);
+                others.entry(record.correlation_id).or_default().push(record);
+            })
+        });
+        let records = others.remove(&correlation_id).unwrap_or_default();
+        let oldest: Vec<_> = (MOST_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
+        drop(reader);
+        lose_others(&reasons, oldest.iter().map(|(_, records)| records));
+        count_losses(&sums, delivered);
+        Reading { reasons, records, dropped: sums.dropped, failure }
+    }
+
+    /// Ends a sampled launch.
+    pub(super) fn leave(&self, api: &Cupti, failure: Option<Failure>) {
+        let mut gate = self.gate();
+        if failure == Some(Failure::Full) && gate.phase == Phase::Ready {
+            gate.phase = Phase::Full;
+        }
+        gate.active = gate.active.saturating_sub(1);
+        if gate.active > 0 {
+            return;
+        }
+        let stopped = Calls { api, context: self.context }.stop();
+        // No launch reads now, and none begins while the gate is held: these are nobody's.
+        let mut reader = self.reader();
+        let reasons = Arc::clone(&reader.reasons);
+        let others = std::mem::take(&mut reader.others);
+        drop(reader);
+        if gate.phase == Phase::Full {
+            self.enable(api, gate, true);
+        } else {
+            drop(gate);
+        }
+        if let Err(error) = stopped {
+            session::lose(LossKind::Source, "sampling could not be stopped", 1, Some(error));
+        }
+        lose_others(&reasons, others.values());
+    }
+
+    /// Disables sampling for good, because the context or the process ends.
+    pub(super) fn end(&self, api: &Cupti) {
+        let mut gate = self.gate();
+        let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
+        let active = gate.active;
+        drop(gate);
+        if active > 0 {
+            session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
+        }
+        let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
+        let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
+        let mut reader = self.reader();
+        let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
+        drop(reader);
+        match buffers {
+            // CUPTI has written what no read had into the buffer that it was given.
+            Some(mut buffers) if is_off => reasons.emit(&buffers.kept.records(), None),
+            // CUPTI may still write there.
+            buffers => std::mem::forget(buffers),
         }
     }
 }
 
-fn setting(attribute: Attribute, [first, second]: [u64; 2]) -> CUpti_PCSamplingConfigurationInfo {
-    CUpti_PCSamplingConfigurationInfo {
-        attributeType: attribute,
-        attributeStatus: CUptiResult::CUPTI_SUCCESS,
-        attributeData: Value { invalidData: Words { data: [first, second, 0] } },
+/// Counts records of launches that were sampled because they ran while a selected one did.
+fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Record>>) {
+    let samples = others.map(|records| reasons.count_all(records)).sum();
+    if samples > 0 {
+        session::lose(LossKind::Sample, "launch was not selected", samples, None);
+    }
+}
+
+/// Reads until CUPTI has no more records; the result says why it did not come so far.
+fn read_all(
+    calls: Calls<'_>,
+    answer: &mut Buffer,
+    sums: &mut Sums,
+    each: &mut dyn FnMut(Record),
+) -> Option<Failure> {
+    loop {
+        answer.clear();
+        let code = calls.read(answer);
+        let totals = answer.totals();
+        if code == 0 {
+            answer.records().into_iter().for_each(&mut *each);
+            sums.add(totals);
+        }
+        match code {
+            OUT_OF_MEMORY => return Some(Failure::Full),
+            0 if totals.is_full => return Some(Failure::Full),
+            0 if totals.has_more => {}
+            0 => return None,
+            code => return Some(Failure::Code(code)),
+        }
+    }
+}
+
+fn count_losses(sums: &Sums, delivered: u64) {
+    let losses = [
+        ("dropped by the hardware", sums.dropped),
+        ("taken outside the program's kernels", sums.outside),
+        ("in the hardware's total and in no record", sums.missing(delivered)),
+    ];
+    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
+        session::lose(LossKind::Sample, reason, count, None);
     }
 }
