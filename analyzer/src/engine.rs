@@ -13,6 +13,9 @@
 //! storage but in no view is the storage's; in no storage, the device allocation's, as `outside any tensor`; else it
 //! is an `unknown address`. A lane belongs where the first byte that it accesses lies.
 //!
+//! A node of a graph has the addresses of its capture: candidates are the storages whose life holds the ordinal that the
+//! capture took, although memory of the graph is free, in Python's view, when the capture ends.
+//!
 //! Beside that, the shapes of requests: what they touch and how, whoever owns it.
 
 pub mod access;

@@ -58,6 +58,20 @@ const ADDED: &[&[TableDef]] = &[
     &[launch::GraphLaunch::TABLE],
 ];
 
+/// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as
+/// null.
+const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
+    (run::Run::TABLE, &["parent_process_id", "rank", "local_rank", "world_size"]),
+    (run::Device::TABLE, &["uuid"]),
+    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal"]),
+    (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
+];
+
+/// Whether a file of an earlier release lacks a column of a table, so that it reads as null.
+pub fn is_added_column(table: &str, column: &str) -> bool {
+    ADDED_COLUMNS.iter().any(|(added, columns)| added.name == table && columns.contains(&column))
+}
+
 /// Whether a capture that holds some tables lacks one that its writer knew.
 pub fn is_missing(name: &str, holds: impl Fn(&str) -> bool) -> bool {
     let group = ADDED.iter().find(|group| group.iter().any(|table| table.name == name));
@@ -81,5 +95,17 @@ mod tests {
         assert!(!missing(&["run"], "replay"));
         assert!(missing(&["run", "bundle"], "replay"));
         assert!(!missing(&["run", "bundle"], "bundle"));
+        assert!(!missing(&["run"], "graph_launch"));
+    }
+
+    #[test]
+    fn added_columns_are_declared_and_nullable() {
+        for (table, columns) in ADDED_COLUMNS {
+            for name in *columns {
+                let column = table.columns.iter().find(|column| column.name == *name);
+                assert!(column.is_some_and(|column| column.nullable), "{}.{name}", table.name);
+            }
+        }
+        assert!(!is_added_column("launch", "kernel_id") && !is_added_column("run", "uuid"));
     }
 }

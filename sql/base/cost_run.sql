@@ -1,8 +1,8 @@
 -- One launch's cost: the sampling run that it is taken from, so that no answer mixes measures.
 --
 -- The rule: where the capture has sampling runs of the program, those. Otherwise of each launch its newest sampling run
--- of replays in which a repeat did to memory what the launch did. Such runs differ in period and repeats: their samples
--- are scaled to one execution of the launch at the smallest period of the runs in use, so that launches compare.
+-- of replays in which a repeat did to memory what the launch did. Launches differ in period, and replays in repeats:
+-- samples are scaled to one execution of the launch at the smallest period in use, so that launches compare.
 CREATE VIEW cost_run (
   -- The launch.
   kernel_id,
@@ -12,8 +12,10 @@ CREATE VIEW cost_run (
   is_replay,
   -- Times that its samples are the sum of.
   repeats,
-  -- What one sample of the run counts as: 1 in runs of the program.
-  scale
+  -- What one sample of the run counts as: 1 in runs of the program with one period.
+  scale,
+  -- GPU cycles between two samples of a multiprocessor; null where they are not known.
+  period_cycles
 ) AS
 WITH placed AS (
   SELECT
@@ -28,5 +30,5 @@ WITH placed AS (
 )
 SELECT
   kernel_id, run_id, is_replay, repeats,
-  CASE WHEN is_replay THEN coalesce(period_cycles / min(period_cycles) OVER (), 1.0) / repeats ELSE 1.0 END
+  coalesce(period_cycles / min(period_cycles) OVER (), 1.0) / repeats, period_cycles
 FROM used

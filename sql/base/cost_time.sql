@@ -13,7 +13,10 @@ CREATE VIEW cost_time (
 ) AS
 WITH timed AS (
   -- A replay may use another device of its kind, and a run of replays uses one.
-  SELECT run_id, device_id, sample_ns, taken_ns, count(*) OVER (PARTITION BY run_id) AS devices FROM sample_time
+  SELECT
+    run_id, device_id, sample_ns, taken_ns, CAST(period_cycles AS DOUBLE) AS period_cycles,
+    count(*) OVER (PARTITION BY run_id) AS devices
+  FROM sample_time
 ), dropped AS (
   SELECT s.run_id, s.kernel_id, CAST(sum(s.sample_count) AS DOUBLE) AS taken, sum(s.lost_sample_count) AS lost
   FROM launch_run s
@@ -24,7 +27,8 @@ WITH timed AS (
 SELECT
   k.kernel_id, k.run_id,
   CASE WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost) ELSE t.sample_ns END
-    / (k.repeats * k.scale)
+    -- A launch may have a period of its own.
+    * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.scale)
 FROM cost_run k
 JOIN launch l ON l.kernel_id = k.kernel_id
 LEFT JOIN timed t ON t.run_id = k.run_id AND (t.device_id = l.device_id OR t.devices = 1)

@@ -27,7 +27,15 @@ CREATE VIEW launch_context (
   -- Its innermost line in the user's own code.
   line,
   -- In backward, the line whose gradient this is.
-  forward_line
+  forward_line,
+  -- The rank of its process; null outside distributed programs.
+  rank,
+  -- The CUDA graph that launched it; null for every other launch. `op`, `line` and the like are those of its capture.
+  graph_id,
+  -- The n-th launch of that graph, from 0.
+  graph_launch,
+  -- Its node in that graph.
+  graph_node
 ) AS
 SELECT
   l.kernel_id,
@@ -43,8 +51,13 @@ SELECT
   o.module_path,
   l.pystates_hash,
   p.line,
-  q.line
+  q.line,
+  r.rank,
+  l.graph_id,
+  l.graph_launch,
+  l.graph_node
 FROM launch l
+LEFT JOIN run r ON r.run_id = l.run_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id

@@ -1,7 +1,7 @@
 -- Samples that count as cost: those of `pc_sample` that `cost_run` takes, scaled so that launches compare.
 --
--- Where the program was sampled, they are what was counted. Where only replays were, they are what one execution at the
--- smallest period in use would have given. `pc_sample` holds what each run counted.
+-- They are what one execution at the smallest period in use would have given: where the program was sampled with one
+-- period, what was counted. `pc_sample` holds what each run counted.
 CREATE VIEW sample (
   -- The run that took them.
   run_id,

@@ -1,12 +1,15 @@
--- One sampling run on one device: what a sample of `pc_sample` stands for in time.
+-- One sampling run on one device: what a sample of `pc_sample` stands for in time, at the run's period.
 --
 -- A multiprocessor takes one sample each period while it runs a kernel, so that a kernel's time is
--- `samples * period / (multiprocessors * clock)`, times taken / delivered where samples were dropped. Measured on an
+-- `samples * period / (multiprocessors * clock)`, times taken / delivered where the hardware dropped samples. Samples that
+-- other reasons left out (outside the program's kernels, launch not selected, process killed) are not time of the launches
+-- that are here. Measured on an
 -- H200 (132 multiprocessors, 1.98 GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles; the
 -- formula gives 0.11 ms. The clock is the device's largest, so the estimate is low where it ran slower. A launch that
 -- leaves multiprocessors without a block counts as the part of the GPU that it holds: its time from start to end, which
 -- `launch_duration` has of its replays, is longer.
--- Null where the capture lacks a number. A run of replays has samples of several executions: see `cost_time`.
+-- Null where the capture lacks a number. A run of replays has samples of several executions, and a launch may have a
+-- period of its own: see `cost_time`.
 CREATE VIEW sample_time (
   -- The run.
   run_id,
@@ -15,24 +18,41 @@ CREATE VIEW sample_time (
   -- Samples that the hardware took, the dropped ones too; null where the run does not say. Repeats that did not verify
   -- do not count, here and below.
   taken_count,
-  -- Those that were dropped.
+  -- Those that the hardware dropped, and those of launches that are lost for other reasons.
   lost_count,
   -- Nanoseconds that one delivered sample stands for.
   sample_ns,
   -- Nanoseconds that one sample stands for where none was dropped.
-  taken_ns
+  taken_ns,
+  -- GPU cycles between two samples of a multiprocessor for which both hold: the run's, else the smallest of a launch.
+  period_cycles,
+  -- Samples that are not in the capture, whatever the reason.
+  missing_count
 ) AS
-WITH seen AS (
+WITH replayed AS (
   SELECT
-    s.run_id,
-    sum(CASE WHEN p.result IN ('different', 'failed') THEN 0 ELSE s.sample_count END) AS taken,
-    sum(CASE WHEN p.result IN ('different', 'failed') THEN 0 ELSE s.lost_sample_count END) AS lost,
-    sum(s.sample_count) AS taken_in_all
+    s.*, coalesce(p.result NOT IN ('different', 'failed'), true) AS is_verified
   FROM launch_run s
   LEFT JOIN replay p ON p.run_id = s.run_id AND p.ordinal = s.ordinal
-  GROUP BY s.run_id
+), seen AS (
+  SELECT
+    run_id,
+    sum(CASE WHEN is_verified THEN sample_count ELSE 0 END) AS taken,
+    sum(CASE WHEN is_verified THEN lost_sample_count ELSE 0 END) AS missing,
+    sum(CASE WHEN is_verified AND recorded THEN lost_sample_count ELSE 0 END) AS lost,
+    sum(CASE WHEN is_verified THEN sample_count ELSE 0 END)
+      / nullif(CAST(sum(sample_count) AS DOUBLE), 0.0) AS verified_share,
+    min(sampling_period_cycles) AS period_cycles
+  FROM replayed
+  GROUP BY run_id
 ), loss_row AS (
-  SELECT run_id, sum(lost_count) AS lost FROM loss WHERE kind = 'sample' GROUP BY run_id
+  SELECT
+    run_id, sum(lost_count) AS lost,
+    -- The recorder's reasons of drops name the hardware.
+    sum(CASE WHEN strpos(reason, 'hardware') > 0 THEN lost_count ELSE 0 END) AS dropped
+  FROM loss
+  WHERE kind = 'sample'
+  GROUP BY run_id
 ), delivered AS (
   SELECT run_id, sum(samples) AS delivered FROM pc_sample GROUP BY run_id
 ), drop AS (
@@ -40,31 +60,25 @@ WITH seen AS (
   SELECT
     r.run_id,
     coalesce(d.delivered, 0) AS delivered,
-    greatest(
-      CAST(coalesce(s.lost, 0) AS DOUBLE),
-      coalesce(l.lost, 0) * coalesce(s.taken / nullif(CAST(s.taken_in_all AS DOUBLE), 0.0), 1.0)
-    ) AS lost,
-    s.taken
+    greatest(CAST(coalesce(s.lost, 0) AS DOUBLE), coalesce(l.dropped, 0) * coalesce(s.verified_share, 1.0)) AS lost,
+    greatest(CAST(coalesce(s.missing, 0) AS DOUBLE), coalesce(l.lost, 0) * coalesce(s.verified_share, 1.0)) AS missing,
+    s.taken, coalesce(r.sampling_period_cycles, s.period_cycles) AS period_cycles
   FROM run r
   LEFT JOIN seen s ON s.run_id = r.run_id
   LEFT JOIN loss_row l ON l.run_id = r.run_id
   LEFT JOIN delivered d ON d.run_id = r.run_id
   WHERE r.instrument = 'pc_samples'
+), timed AS (
+  SELECT
+    drop.*, v.device_id,
+    CASE
+      WHEN v.multiprocessor_count > 0 AND v.sm_clock_khz > 0
+      THEN drop.period_cycles * 1e6 / (v.multiprocessor_count * CAST(v.sm_clock_khz AS DOUBLE))
+    END AS taken_ns
+  FROM drop
+  JOIN device v ON v.run_id = drop.run_id
 )
 SELECT
-  r.run_id,
-  v.device_id,
-  drop.taken,
-  drop.lost,
-  CASE
-    WHEN drop.delivered > 0 AND v.multiprocessor_count > 0 AND v.sm_clock_khz > 0
-    THEN r.sampling_period_cycles * 1e6 / (v.multiprocessor_count * CAST(v.sm_clock_khz AS DOUBLE))
-      * (drop.delivered + drop.lost) / drop.delivered
-  END,
-  CASE
-    WHEN v.multiprocessor_count > 0 AND v.sm_clock_khz > 0
-    THEN r.sampling_period_cycles * 1e6 / (v.multiprocessor_count * CAST(v.sm_clock_khz AS DOUBLE))
-  END
-FROM run r
-JOIN drop ON drop.run_id = r.run_id
-JOIN device v ON v.run_id = r.run_id
+  run_id, device_id, taken, lost, CASE WHEN delivered > 0 THEN taken_ns * (delivered + lost) / delivered END, taken_ns,
+  period_cycles, missing
+FROM timed

@@ -8,24 +8,28 @@ CREATE VIEW sampled_launch (
   is_replay,
   -- Times that the samples are the sum of: 1 in the program; replays that did to memory what the launch did.
   repeats,
-  -- GPU cycles between two samples of a multiprocessor; null where the run does not say.
+  -- GPU cycles between two samples of a multiprocessor: the launch's own period, else the run's; null where neither is
+  -- known.
   period_cycles,
   -- When the run started.
   started_ns
 ) AS
 WITH measured AS (
-  SELECT run_id, kernel_id, false AS is_replay, 1 AS repeats
+  -- A launch that was left out may have a few samples: they are no measure of it.
+  SELECT run_id, kernel_id, false AS is_replay, 1 AS repeats, max(sampling_period_cycles) AS period_cycles
   FROM launch_run
-  WHERE matched <> 'replayed' AND (recorded OR sample_count > 0)
+  WHERE matched <> 'replayed' AND recorded
   GROUP BY run_id, kernel_id
   UNION ALL
   -- Samples of other repeats are not in the capture.
-  SELECT run_id, kernel_id, true AS is_replay, count(*) AS repeats
-  FROM replay
-  WHERE result IN ('verified', 'unstable')
-  GROUP BY run_id, kernel_id
+  SELECT p.run_id, p.kernel_id, true AS is_replay, count(*) AS repeats, max(s.sampling_period_cycles) AS period_cycles
+  FROM replay p
+  LEFT JOIN launch_run s ON s.run_id = p.run_id AND s.ordinal = p.ordinal
+  WHERE p.result IN ('verified', 'unstable')
+  GROUP BY p.run_id, p.kernel_id
 )
-SELECT m.run_id, m.kernel_id, m.is_replay, m.repeats, r.sampling_period_cycles, r.started_ns
+SELECT
+  m.run_id, m.kernel_id, m.is_replay, m.repeats, coalesce(m.period_cycles, r.sampling_period_cycles), r.started_ns
 FROM measured m
 JOIN run r ON r.run_id = m.run_id
 WHERE r.instrument = 'pc_samples'

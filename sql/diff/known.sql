@@ -31,13 +31,12 @@ WITH capture AS (
 ), cost AS (
   SELECT
     k.capture,
-    array_to_string(array_sort(array_agg(DISTINCT CAST(r.sampling_period_cycles AS VARCHAR))), ', ')
+    array_to_string(array_sort(array_agg(DISTINCT CAST(CAST(k.period_cycles AS BIGINT) AS VARCHAR))), ', ')
       AS period,
     CASE WHEN bool_or(k.is_replay) THEN 'replays' ELSE 'the program' END AS source,
     CASE WHEN bool_or(k.is_replay) THEN '1' ELSE CAST(count(DISTINCT k.run_id) AS VARCHAR) END AS runs,
     count(DISTINCT k.kernel_id) AS launches
   FROM every.cost_run k
-  JOIN every.run r ON r.capture = k.capture AND r.run_id = k.run_id
   GROUP BY k.capture
 ), drop AS (
   SELECT capture, sum(lost_count) AS lost, CAST(sum(taken_count) AS DOUBLE) AS taken

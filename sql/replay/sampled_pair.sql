@@ -16,17 +16,23 @@ CREATE VIEW sampled_pair (
   samples_a,
   -- Samples that run_b counted.
   samples_b,
-  -- Samples of run_a for one execution of each launch.
+  -- Samples of run_a for one execution of each launch, at the run's smallest period.
   mean_a,
-  -- Samples of run_b for one execution of each launch.
+  -- Samples of run_b for one execution of each launch, at the run's smallest period.
   mean_b
 ) AS
-WITH pair AS (
+WITH measured AS (
+  -- Launches of one run may differ in period: a sample at twice the period counts twice.
+  SELECT
+    run_id, kernel_id, repeats,
+    coalesce(period_cycles / CAST(min(period_cycles) OVER (PARTITION BY run_id) AS DOUBLE), 1.0) AS period
+  FROM sampled_launch
+), pair AS (
   SELECT
     a.kernel_id, l.function_id AS kernel_function_id, a.run_id AS run_a, b.run_id AS run_b,
-    a.repeats AS repeats_a, b.repeats AS repeats_b
-  FROM sampled_launch a
-  JOIN sampled_launch b ON b.kernel_id = a.kernel_id AND b.run_id > a.run_id
+    a.repeats / a.period AS repeats_a, b.repeats / b.period AS repeats_b
+  FROM measured a
+  JOIN measured b ON b.kernel_id = a.kernel_id AND b.run_id > a.run_id
   JOIN launch l ON l.kernel_id = a.kernel_id
 ), taken AS (
   SELECT

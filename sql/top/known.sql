@@ -7,8 +7,8 @@ SELECT
   (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM pc_sample WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
     AS delivered_samples,
   (
-    SELECT CAST(coalesce(sum(lost_count), 0) AS DOUBLE)
-    FROM (SELECT DISTINCT run_id, lost_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
+    SELECT CAST(coalesce(sum(missing_count), 0) AS DOUBLE)
+    FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
   ) AS lost_samples,
   (SELECT string_agg(name, ', ' ORDER BY name) FROM (SELECT DISTINCT name FROM device)) AS gpus,
   (

@@ -24,6 +24,7 @@ use super::derived::{
     BlockFootprint, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
 };
 use super::index::TensorIndex;
+use super::life::Life;
 use super::redundancy::Redundancy;
 use super::resolve::Resolver;
 use super::reuse::Reuse;
@@ -172,7 +173,7 @@ impl Asked {
 
 /// The first and the last kernel_id of launches during the lives of some storages.
 fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> {
-    let lives: Vec<(usize, u64, u64)> = index
+    let lives: Vec<(usize, &Life)> = index
         .runs
         .iter()
         .enumerate()
@@ -180,12 +181,9 @@ fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> 
             let held = (0..).zip(&known.storage_rows).filter(|(_, row)| storages.contains(row));
             held.map(move |(life, _)| (run, known.storages.get(life)))
         })
-        .map(|(run, life)| (run, life.born, life.dead))
         .collect();
-    let lives_at = |run: usize, ordinal: u64| {
-        lives.iter().any(|&(of, born, dead)| of == run && born <= ordinal && ordinal < dead)
-    };
-    let kernels = index.launches.iter().filter(|(_, launch)| lives_at(launch.run, launch.ordinal));
+    let lives_at = |run: usize, time: u64| lives.iter().any(|&(of, life)| of == run && life.lives_at(time));
+    let kernels = index.launches.iter().filter(|(_, launch)| lives_at(launch.run, launch.alive_at));
     kernels.map(|(&kernel_id, _)| kernel_id).fold(None, |range, kernel_id| {
         let (first, last) = range.unwrap_or((kernel_id, kernel_id));
         Some((first.min(kernel_id), last.max(kernel_id)))

@@ -31,9 +31,9 @@ pub struct Sources {
 
 /// The tables and columns that the index reads, in the order of [`Sources`].
 pub const SOURCES: [(&str, &[&str]); 7] = [
-    ("launch", &["kernel_id", "run_id", "ordinal", "op_id"]),
+    ("launch", &["kernel_id", "run_id", "ordinal", "op_id", "capture_ordinal"]),
     ("launch_run", &["kernel_id", "run_id", "begin_ns"]),
-    ("op", &["op_id", "parent_op_id", "begin_ns"]),
+    ("op", &["op_id", "parent_op_id", "begin_ns", "end_ns"]),
     ("op_tensor", &["op_id", "tensor_id"]),
     ("storage", &["storage_id", "run_id", "address", "size_bytes", "alloc_ordinal", "free_ordinal"]),
     ("tensor", &["tensor_id", "storage_id", "op_id", "address", "element_bytes", "sizes", "strides"]),
@@ -50,8 +50,19 @@ pub(super) struct Launch {
     pub(super) run: usize,
     pub(super) ordinal: u64,
     pub(super) op: Option<u32>,
-    /// When the launch call began; the largest number where it is not known.
-    pub(super) begin_ns: i64,
+    /// The time at which what its addresses mean lives: of a node of a graph that of its capture, because in the
+    /// framework's view memory of the graph is free when the capture ends.
+    pub(super) alive_at: u64,
+    /// Views that were made until then are there: when the launch call began, or, for a node of a graph, when the op
+    /// that captured it ended; the largest number where it is not known.
+    pub(super) views_until_ns: i64,
+}
+
+impl Launch {
+    /// Whether it is a node of a graph.
+    pub(super) fn is_captured(&self) -> bool {
+        self.alive_at != self.ordinal
+    }
 }
 
 /// What lived in one run: positions in [`Lives`] are those in the id columns.
@@ -130,13 +141,27 @@ impl TensorIndex {
         let (kernels, ordinals) = (ids(launch, "kernel_id")?, ids(launch, "ordinal")?);
         let run_ids = column::<UInt32Type>(launch, "run_id")?;
         let op_ids = column::<UInt64Type>(launch, "op_id")?;
+        let captures = column::<UInt64Type>(launch, "capture_ordinal")?;
+        let op_ends = column::<Int64Type>(&sources.op, "end_ns")?;
+        let op_end = |op: u32| op_ends.is_valid(op as usize).then(|| op_ends.value(op as usize));
         for (row, (&kernel, &ordinal)) in kernels.iter().zip(&ordinals).enumerate() {
             let run_id = run_ids.value(row);
             let next = runs.len();
             let run = *runs.entry(run_id).or_insert(next);
             let op = op_ids.is_valid(row).then(|| ops.get(&op_ids.value(row)).copied()).flatten();
             let begin_ns = begins.get(&(kernel, run_id)).copied().unwrap_or(i64::MAX);
-            self.launches.insert(kernel, Launch { run, ordinal, op, begin_ns });
+            let captured = captures.is_valid(row).then(|| captures.value(row));
+            let capture_end = captured.and(op).and_then(op_end);
+            self.launches.insert(
+                kernel,
+                Launch {
+                    run,
+                    ordinal,
+                    op,
+                    alive_at: captured.unwrap_or(ordinal),
+                    views_until_ns: capture_end.map_or(begin_ns, |end_ns| end_ns.min(begin_ns)),
+                },
+            );
         }
         Ok(())
     }

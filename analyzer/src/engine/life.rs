@@ -1,6 +1,6 @@
-//! Address ranges with lives, and those that live at one launch.
+//! Address ranges with lives, and those that live at one time.
 //!
-//! Times are launch ordinals, half-open like the addresses.
+//! Times are launch ordinals, half-open like the addresses. A capture of a node of a graph takes an ordinal too.
 
 /// An address range that lives for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,13 @@ pub struct Life {
     pub born: u64,
     /// Ordinal of the first launch that cannot; the largest number where it never dies.
     pub dead: u64,
+}
+
+impl Life {
+    /// Whether it lives at a time.
+    pub fn lives_at(&self, time: u64) -> bool {
+        self.born <= time && time < self.dead
+    }
 }
 
 /// A piece of the address space that belongs to one life.
@@ -63,11 +70,11 @@ impl Lives {
     }
 }
 
-/// What lives at one launch; moving forward in time costs only what changes.
+/// What lives at one time; moving a little, forward or back, costs only what changes.
 #[derive(Debug, Default)]
 pub struct LiveSet {
-    /// The launch, unless none was looked at yet.
-    ordinal: Option<u64>,
+    /// The time, unless none was looked at yet.
+    time: Option<u64>,
     /// Of `by_birth` and `by_death`, how many are done with.
     births: usize,
     deaths: usize,
@@ -77,15 +84,24 @@ pub struct LiveSet {
     flat: Option<Vec<Piece>>,
 }
 
+/// Where more than one of so many lives begins or ends on the way, it is cheaper to look at all of them.
+const WALKED_SHARE: usize = 16;
+
 impl LiveSet {
-    /// Moves to the launch with an ordinal.
-    pub fn move_to(&mut self, lives: &Lives, ordinal: u64) {
-        match self.ordinal {
-            Some(now) if now == ordinal => return,
-            Some(now) if now < ordinal => self.advance(lives, ordinal),
-            _ => self.rebuild(lives, ordinal),
+    /// Moves to a time.
+    pub fn move_to(&mut self, lives: &Lives, time: u64) {
+        if self.time == Some(time) {
+            return;
         }
-        self.ordinal = Some(ordinal);
+        let births = lives.by_birth.partition_point(|&life| lives.get(life).born <= time);
+        let deaths = lives.by_death.partition_point(|&life| lives.get(life).dead <= time);
+        let events = births.abs_diff(self.births) + deaths.abs_diff(self.deaths);
+        if self.time.is_some() && events <= WALKED_SHARE + births / WALKED_SHARE {
+            self.walk(lives, (births, deaths), time);
+        } else {
+            self.rebuild(lives, births, time);
+        }
+        (self.births, self.deaths, self.time) = (births, deaths, Some(time));
         let overlap = self.live.windows(2).any(|pair| pair[1].low < pair[0].high);
         self.flat = overlap.then(|| flatten(lives, &self.live));
     }
@@ -105,34 +121,24 @@ impl LiveSet {
         }
     }
 
-    fn rebuild(&mut self, lives: &Lives, ordinal: u64) {
-        self.births = lives.by_birth.partition_point(|&life| lives.get(life).born <= ordinal);
-        self.deaths = lives.by_death.partition_point(|&life| lives.get(life).dead <= ordinal);
+    fn rebuild(&mut self, lives: &Lives, births: usize, time: u64) {
         self.live.clear();
-        let born = lives.by_birth[..self.births].iter();
+        let born = lives.by_birth[..births].iter();
         self.live
-            .extend(born.filter(|&&life| ordinal < lives.get(life).dead).map(|&life| piece(lives, life)));
+            .extend(born.filter(|&&life| lives.get(life).lives_at(time)).map(|&life| piece(lives, life)));
         self.live.sort_unstable_by_key(key);
     }
 
-    fn advance(&mut self, lives: &Lives, ordinal: u64) {
-        while let Some(&life) =
-            lives.by_birth.get(self.births).filter(|&&life| lives.get(life).born <= ordinal)
-        {
-            self.births += 1;
+    /// Looks again at each life that begins or ends between two times, whichever is the later one.
+    fn walk(&mut self, lives: &Lives, (births, deaths): (usize, usize), time: u64) {
+        let born = births.min(self.births)..births.max(self.births);
+        let dead = deaths.min(self.deaths)..deaths.max(self.deaths);
+        for &life in lives.by_birth[born].iter().chain(&lives.by_death[dead]) {
             let piece = piece(lives, life);
-            if ordinal < lives.get(life).dead
-                && let Err(place) = self.live.binary_search_by_key(&key(&piece), key)
-            {
-                self.live.insert(place, piece);
-            }
-        }
-        while let Some(&life) =
-            lives.by_death.get(self.deaths).filter(|&&life| lives.get(life).dead <= ordinal)
-        {
-            self.deaths += 1;
-            if let Ok(place) = self.live.binary_search_by_key(&key(&piece(lives, life)), key) {
-                self.live.remove(place);
+            match (self.live.binary_search_by_key(&key(&piece), key), lives.get(life).lives_at(time)) {
+                (Err(place), true) => self.live.insert(place, piece),
+                (Ok(place), false) => drop(self.live.remove(place)),
+                _ => {}
             }
         }
     }
@@ -174,6 +180,9 @@ fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn life(low: u64, high: u64, born: u64, dead: u64) -> Life {
@@ -205,5 +214,26 @@ mod tests {
         let owner = |address| live.find(address).ok().map(|piece| piece.life);
         assert_eq!([0, 19, 20, 29, 30, 49, 50, 99].map(owner), [0, 0, 1, 1, 2, 2, 0, 0].map(Some));
         assert_eq!(live.find(100), Err(Gap { low: 100, high: u64::MAX }));
+    }
+    proptest! {
+        #[test]
+        fn walking_comes_to_what_lives(
+            lives in vec((0..20_u64, 0..5_u64, 0..30_u64, 0..30_u64), 0..200),
+            times in vec(0..30_u64, 1..60),
+        ) {
+            let lives: Vec<Life> = lives
+                .into_iter()
+                .map(|(low, size, born, dead)| Life { low, high: low + size, born, dead })
+                .collect();
+            let known = Lives::new(lives.clone());
+            let mut live = LiveSet::default();
+            for time in times {
+                live.move_to(&known, time);
+                let mut held: Vec<u32> = live.live.iter().map(|piece| piece.life).collect();
+                held.sort_unstable();
+                let wanted = (0..).zip(&lives).filter(|(_, life)| life.low < life.high && life.lives_at(time));
+                prop_assert_eq!(held, wanted.map(|(life, _)| life).collect::<Vec<u32>>());
+            }
+        }
     }
 }

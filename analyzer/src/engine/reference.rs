@@ -34,9 +34,11 @@ struct Program {
     allocations: Vec<Block>,
     /// Op of each launch.
     ops: Vec<Option<u64>>,
+    /// Of each launch that is a node of a graph, the ordinal of its capture.
+    captured: Vec<Option<u64>>,
 }
 
-/// Ops 0 to 3 follow each other; op 4 + n is inside op n. Op n begins at 10 n, launch n at 10 n too.
+/// Ops 0 to 3 follow each other; op 4 + n is inside op n. Op n begins at 10 n, launch n at 5 n.
 const OPS: u64 = 8;
 
 fn parent(op: u64) -> Option<u64> {
@@ -45,6 +47,11 @@ fn parent(op: u64) -> Option<u64> {
 
 fn op_begins(op: u64) -> i64 {
     10 * i64::try_from(op % 4).unwrap()
+}
+
+/// Nothing is known of the end of every fourth op.
+fn op_ends(op: u64) -> Option<i64> {
+    (op % 4 < 3).then(|| op_begins(op) + 6)
 }
 
 fn launch_begins(ordinal: u64) -> i64 {
@@ -60,9 +67,10 @@ fn program() -> impl Strategy<Value = Program> {
         (storage, offset, sizes, strides, op)
     });
     let part = (0..OPS, 0..12_usize);
-    let op = proptest::option::of(0..OPS);
+    let op = (proptest::option::of(0..OPS), proptest::option::of(0..LAUNCHES));
     (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, 8)).prop_map(
         |(storages, tensors, parts, allocations, ops)| {
+            let (ops, captured) = ops.into_iter().unzip();
             let blocks = |(low, size, born, dead)| (low * 16, size * 16, born, dead);
             Program {
                 storages: storages.into_iter().map(blocks).collect(),
@@ -70,6 +78,7 @@ fn program() -> impl Strategy<Value = Program> {
                 parts,
                 allocations: allocations.into_iter().map(blocks).collect(),
                 ops,
+                captured,
             }
         },
     )
@@ -89,7 +98,7 @@ impl Program {
     }
 
     fn launches(&self) -> RecordBatch {
-        let launch = |(ordinal, op): (u64, &Option<u64>)| Launch {
+        let launch = |((ordinal, op), captured): ((u64, &Option<u64>), &Option<u64>)| Launch {
             kernel_id: KernelId(ordinal),
             run_id: RunId(1),
             function_id: FunctionId(0),
@@ -114,9 +123,9 @@ impl Program {
             graph_id: None,
             graph_launch: None,
             graph_node: None,
-            capture_ordinal: None,
+            capture_ordinal: *captured,
         };
-        Launch::batch((0..).zip(&self.ops).map(launch)).unwrap()
+        Launch::batch((0..).zip(&self.ops).zip(&self.captured).map(launch)).unwrap()
     }
 
     fn op_tensors(&self) -> RecordBatch {
@@ -192,11 +201,9 @@ impl Program {
 
     /// What an address belongs to at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
+        let time = self.captured[usize::try_from(ordinal).unwrap()].unwrap_or(ordinal);
         let lives = |&(low, size, born, dead): &Block| {
-            low <= address
-                && address < low + size
-                && born <= ordinal
-                && dead.is_none_or(|dead| ordinal < dead)
+            low <= address && address < low + size && born <= time && dead.is_none_or(|dead| time < dead)
         };
         let smallest = |blocks: &[Block]| {
             let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
@@ -207,7 +214,7 @@ impl Program {
         };
         let views = (0..self.tensors.len()).filter(|&tensor| {
             let (of, .., op) = &self.tensors[tensor];
-            let exists = op.is_none_or(|op| op_begins(op) <= launch_begins(ordinal));
+            let exists = op.is_none_or(|op| op_begins(op) <= self.views_until(ordinal));
             *of == storage && exists && self.elements(tensor).iter().any(|&e| e <= address && address < e + 4)
         });
         let best = views.min_by_key(|&tensor| {
@@ -216,6 +223,13 @@ impl Program {
             (self.depth(ordinal, tensor), self.bytes(tensor), span, Reverse(tensor))
         });
         (Some(storage as u64), best.map(|tensor| tensor as u64), None)
+    }
+
+    /// Ops that began later have made their views later: than the launch, or than the op that captured it.
+    fn views_until(&self, ordinal: u64) -> i64 {
+        let launch = usize::try_from(ordinal).unwrap();
+        let capture_end = self.captured[launch].and(self.ops[launch]).and_then(op_ends);
+        capture_end.map_or(launch_begins(ordinal), |end| end.min(launch_begins(ordinal)))
     }
 
     /// Addresses of all elements, index by index.
@@ -281,7 +295,7 @@ fn op(number: u64) -> Op {
         parent_op_id: parent(number).map(OpId),
         thread_id: 0,
         begin_ns: op_begins(number),
-        end_ns: None,
+        end_ns: op_ends(number),
         phase: Phase::Forward,
         step: 0,
         sequence_number: None,

@@ -70,12 +70,16 @@ struct Candidates {
     end: usize,
 }
 
-/// Answers for one launch after the other; cheapest when launches come in their order.
+/// Answers for one launch after the other; cheapest when launches come in their order, and nodes of a graph in theirs.
 #[derive(Debug)]
 pub struct Resolver {
     index: Arc<TensorIndex>,
     /// Of each run, its storages and allocations that live at the launch last looked at.
-    live: Vec<(LiveSet, LiveSet)>,
+    live: Vec<Alive>,
+    /// The same for nodes of graphs: their captures lie far back, so that the others do not go to and fro.
+    live_in_capture: Vec<Alive>,
+    /// Whether `live_in_capture` answers.
+    is_in_capture: bool,
     kernel_id: Option<u64>,
     launch: Option<Launch>,
     /// At this launch, the depth of the op that each view takes part in, 0 for the running op.
@@ -88,16 +92,21 @@ pub struct Resolver {
     oldest: usize,
 }
 
+/// Storages and allocations that live at one moment.
+type Alive = (LiveSet, LiveSet);
+
 /// A stretch that holds no address.
 const NOWHERE: Stretch = Stretch { low: 1, high: 0, answer: Ok(Target::Unknown) };
 
 impl Resolver {
     /// A resolver over an index.
     pub fn new(index: Arc<TensorIndex>) -> Self {
-        let live = index.runs.iter().map(|_| Default::default()).collect();
+        let live = || index.runs.iter().map(|_| Alive::default()).collect();
         Self {
+            live: live(),
+            live_in_capture: live(),
+            is_in_capture: false,
             index,
-            live,
             kernel_id: None,
             launch: None,
             depths: None,
@@ -119,15 +128,30 @@ impl Resolver {
             return;
         }
         self.kernel_id = Some(kernel_id);
-        self.launch = self.index.launches.get(&kernel_id).copied();
+        let launch = self.index.launches.get(&kernel_id).copied();
+        self.is_in_capture = launch.is_some_and(|launch| launch.is_captured());
+        self.set(launch);
+    }
+
+    /// Moves to the call that launches a kernel: for a node of a graph, that is not when its addresses were captured.
+    pub fn move_to_call(&mut self, kernel_id: u64) {
+        let launch = self.index.launches.get(&kernel_id).copied();
+        self.kernel_id = None;
+        self.is_in_capture = false;
+        self.set(launch.map(|launch| Launch { alive_at: launch.ordinal, ..launch }));
+    }
+
+    fn set(&mut self, launch: Option<Launch>) {
+        self.launch = launch;
         self.depths = None;
         self.stretches.clear();
         self.candidates.clear();
         self.recent = [NOWHERE; 4];
-        if let Some(Launch { run, ordinal, .. }) = self.launch {
-            let (storages, allocations) = &mut self.live[run];
-            storages.move_to(&self.index.runs[run].storages, ordinal);
-            allocations.move_to(&self.index.runs[run].allocations, ordinal);
+        if let Some(Launch { run, alive_at, .. }) = launch {
+            let live = if self.is_in_capture { &mut self.live_in_capture } else { &mut self.live };
+            let (storages, allocations) = &mut live[run];
+            storages.move_to(&self.index.runs[run].storages, alive_at);
+            allocations.move_to(&self.index.runs[run].allocations, alive_at);
         }
     }
 
@@ -194,7 +218,8 @@ impl Resolver {
         let Some(launch) = self.launch else {
             return Stretch { low: 0, high: u64::MAX, answer: Ok(Target::Unknown) };
         };
-        let (storages, allocations) = &self.live[launch.run];
+        let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
+        let (storages, allocations) = &live[launch.run];
         let run = &self.index.runs[launch.run];
         match (storages.find(address), allocations.find(address)) {
             (Ok(piece), _) => self.in_storage(piece, run.storage_rows[piece.life as usize], address, launch),
@@ -286,7 +311,7 @@ impl Resolver {
         let index = Arc::clone(&self.index);
         let views = index.storage_views[storage as usize]..index.storage_views[storage as usize + 1];
         let mut order: Vec<u32> =
-            views.filter(|&view| index.views[view as usize].born_ns <= launch.begin_ns).collect();
+            views.filter(|&view| index.views[view as usize].born_ns <= launch.views_until_ns).collect();
         if order.len() > 1 {
             let depths = self.depths.get_or_insert_with(|| depths(&index, launch.op));
             // Stable: among equals the index has the preferred one first.

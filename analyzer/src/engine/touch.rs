@@ -73,10 +73,12 @@ impl Touches {
     /// Moves to a launch: what was copied and filled before it comes first.
     fn begin(&mut self, kernel_id: u64) {
         self.kernel_id = Some(kernel_id);
+        if let Some(launch) = self.resolver.index().launches.get(&kernel_id) {
+            let (run, ordinal) = (launch.run, launch.ordinal);
+            self.resolver.move_to_call(kernel_id);
+            self.copy(run, ordinal);
+        }
         self.resolver.move_to(kernel_id);
-        let Some(launch) = self.resolver.index().launches.get(&kernel_id) else { return };
-        let (run, ordinal) = (launch.run, launch.ordinal);
-        self.copy(run, ordinal);
     }
 
     /// Does what copies and fills did before a launch.
@@ -268,8 +270,10 @@ impl Analysis for Touches {
 
     fn end(&mut self) {
         // What was copied after the last launch.
-        if let Some(launch) = self.kernel_id.and_then(|kernel| self.resolver.index().launches.get(&kernel)) {
-            let run = launch.run;
+        if let Some(kernel_id) = self.kernel_id
+            && let Some(run) = self.resolver.index().launches.get(&kernel_id).map(|launch| launch.run)
+        {
+            self.resolver.move_to_call(kernel_id);
             self.copy(run, u64::MAX);
         }
         self.memory.end();

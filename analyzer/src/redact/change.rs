@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::MAX_CUBIN_BYTES;
@@ -115,9 +115,15 @@ impl Rewrite for Redactor {
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let mut columns: Vec<ArrayRef> = Vec::new();
         for column in table.columns {
-            let missing = || format!("column `{}` is missing", column.name);
-            let array = batch.column_by_name(column.name).ok_or_else(missing)?;
-            columns.push(self.column(table, column, array, batch)?);
+            let changed = match batch.column_by_name(column.name) {
+                Some(array) => self.column(table, column, array, batch)?,
+                // A capture of an earlier release lacks columns that were added since.
+                None if tables::is_added_column(table.name, column.name) => {
+                    new_null_array(&(column.data_type)(), batch.num_rows())
+                }
+                None => return Err(format!("column `{}` is missing", column.name)),
+            };
+            columns.push(changed);
         }
         let changed = RecordBatch::try_new(table.schema(), columns).map_err(|cause| cause.to_string())?;
         if self.is_reordered(table) { sorted(table, &changed) } else { Ok(changed) }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::DataType;
 use stallmap::library;
 use stallmap::redact::{Also, Options, redact};
@@ -86,8 +86,10 @@ impl Rewrite for Plant {
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let columns = table.columns.iter().map(|column| {
-            let array = batch.column_by_name(column.name).unwrap();
-            Self::column(table, column, array)
+            // A capture of an earlier release lacks some.
+            let array = batch.column_by_name(column.name).cloned();
+            let array = array.unwrap_or_else(|| new_null_array(&(column.data_type)(), batch.num_rows()));
+            Self::column(table, column, &array)
         });
         RecordBatch::try_new(table.schema(), columns.collect()).map_err(|cause| cause.to_string())
     }

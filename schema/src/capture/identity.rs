@@ -7,7 +7,7 @@
 //!   bytes, lists with their length and their values; a null is one byte, 0.
 //! - A column is its values in the order of the rows; a word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
-//!   without rows is as one that is not there.
+//!   without rows is as one that is not there, and so is a column of nulls that a later release added.
 //! - A file is its content, uncompressed where its name ends with `.zst`.
 //! - A capture is, for each table and then each file in the order of names: the name with its length, and the hash.
 
@@ -22,6 +22,7 @@ use arrow::downcast_primitive_array;
 use super::entry;
 use super::error::CaptureError;
 use super::reader::{CaptureReader, MAX_CUBIN_BYTES};
+use crate::tables;
 
 /// Name and version of the rules in this file.
 pub const RULES: &str = "stallmap-content/1";
@@ -64,7 +65,7 @@ fn name_and_hash(hasher: &mut blake3::Hasher, name: &str, hash: &str) {
 }
 
 fn table_id(reader: &CaptureReader, table: &str) -> Result<(u64, String), CaptureError> {
-    let mut columns: BTreeMap<String, blake3::Hasher> = BTreeMap::new();
+    let mut columns: BTreeMap<String, Column> = BTreeMap::new();
     let mut rows = 0;
     for batch in reader.read_table(table)? {
         let batch = batch?;
@@ -74,16 +75,27 @@ fn table_id(reader: &CaptureReader, table: &str) -> Result<(u64, String), Captur
     }
     let mut all = blake3::Hasher::new();
     for (name, column) in columns {
-        name_and_hash(&mut all, &name, column.finalize().to_hex().as_str());
+        if column.has_value || !tables::is_added_column(table, &name) {
+            name_and_hash(&mut all, &name, column.hasher.finalize().to_hex().as_str());
+        }
     }
     Ok((rows, all.finalize().to_hex().to_string()))
 }
 
-fn add(batch: &RecordBatch, columns: &mut BTreeMap<String, blake3::Hasher>) -> Result<(), String> {
+/// A column while it is read.
+#[derive(Default)]
+struct Column {
+    hasher: blake3::Hasher,
+    has_value: bool,
+}
+
+fn add(batch: &RecordBatch, columns: &mut BTreeMap<String, Column>) -> Result<(), String> {
     for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
         let mut bytes = Vec::with_capacity(array.len() * 9);
         values(array.as_ref(), &mut bytes)?;
-        columns.entry(field.name().clone()).or_default().update(&bytes);
+        let column = columns.entry(field.name().clone()).or_default();
+        column.hasher.update(&bytes);
+        column.has_value |= array.null_count() < array.len();
     }
     Ok(())
 }

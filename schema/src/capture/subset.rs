@@ -78,8 +78,8 @@ pub struct Selection {
 }
 
 /// Tables that are kept whatever is chosen: without them nothing is known of the rest.
-const ALWAYS: [&str; 8] =
-    ["run", "run_option", "device", "module", "function", "launch", "launch_run", "loss"];
+const ALWAYS: [&str; 9] =
+    ["run", "run_option", "device", "module", "function", "launch", "graph_launch", "launch_run", "loss"];
 
 /// Writes a part of a capture.
 pub fn pack_part(

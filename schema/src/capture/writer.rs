@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
@@ -212,12 +212,16 @@ impl TableWriter {
     fn write(&mut self, table: &str, batch: &RecordBatch, output: &Path) -> Result<(), CaptureError> {
         let refused =
             |cause: String| CaptureError::refused(format!("rows of table `{table}`"), cause, output);
-        // The declared schema carries the docs, which batches from segments have lost.
-        let column = |field: &Arc<Field>| {
-            let missing = || refused(format!("column `{}` is missing", field.name()));
-            batch.column_by_name(field.name()).cloned().ok_or_else(missing)
+        // The declared schema carries the docs, which batches from segments have lost. Rows of a capture of an earlier
+        // release lack the columns that were added since.
+        let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+            Some(column) => Ok(column.clone()),
+            None if tables::is_added_column(table, field.name()) => {
+                Ok(new_null_array(field.data_type(), batch.num_rows()))
+            }
+            None => Err(refused(format!("column `{}` is missing", field.name()))),
         };
-        let columns = self.schema.fields().iter().map(column).collect::<Result<_, _>>()?;
+        let columns = self.schema.fields().iter().map(column).collect::<Result<_, CaptureError>>()?;
         let batch =
             RecordBatch::try_new(self.schema.clone(), columns).map_err(|cause| refused(cause.to_string()))?;
         self.rows += batch.num_rows() as u64;

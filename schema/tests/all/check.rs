@@ -1,5 +1,6 @@
 //! Each rule of `check` finds what breaks it.
 
+use parquet::arrow::ArrowWriter;
 use stallmap_schema::capture::check::{Rule, check};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
@@ -46,6 +47,43 @@ fn broken<R: Row>(rule: Rule, what: &str, change: impl FnOnce(&mut Vec<R>)) {
 #[test]
 fn a_sound_capture_has_no_violations() {
     assert_eq!(violations::<Launch>(|_| ()), []);
+}
+
+/// The violations of the example after a column of the table `launch` was left out of its file.
+fn without_column(column: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let (sound, changed) = (folder.path().join("sound"), folder.path().join("changed"));
+    tiny::write(&sound, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&sound).unwrap();
+    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    for mut file in reader.table_files().unwrap() {
+        if file.name == Launch::TABLE.name {
+            let batch = Launch::batch(reader.read_rows().unwrap()).unwrap();
+            let kept = batch.schema().fields().iter().enumerate().filter(|(_, field)| field.name() != column);
+            let batch = batch.project(&kept.map(|(index, _)| index).collect::<Vec<_>>()).unwrap();
+            let mut bytes = Vec::new();
+            let mut table = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+            table.write(&batch).unwrap();
+            table.close().unwrap();
+            file.bytes = bytes.into();
+        }
+        writer.copy_table(&file).unwrap();
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    let violations = check(&CaptureReader::open(&changed).unwrap());
+    violations.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn only_columns_of_a_later_release_may_be_missing() {
+    assert_eq!(without_column("graph_id"), Vec::<String>::new());
+    for column in ["grid_x", "op_id"] {
+        let missing = format!("schema: column `{column}` of table `launch` is missing");
+        assert!(without_column(column).contains(&missing), "{column}");
+    }
 }
 
 #[test]

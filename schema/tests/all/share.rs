@@ -13,6 +13,7 @@ use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
 use stallmap_schema::capture::subset::{Part, REASON, Selection, pack_part};
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::TableDef;
+use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
@@ -87,6 +88,37 @@ fn an_identity_survives_every_form_and_no_change() {
     rewrite(&reader, &place("code.stallmap"), Form::File, &mut Changed(Some("cubin"))).unwrap();
     let code = identity(&place("code.stallmap"));
     assert!(code.files != whole.files && code.tables == whole.tables && code.content_id != whole.content_id);
+}
+
+/// A capture of a release that had fewer columns and tables.
+const OLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/blame_replays.stallmap");
+
+#[test]
+fn a_capture_of_an_earlier_release_is_written_anew() {
+    let old = CaptureReader::open(Path::new(OLD)).unwrap();
+    assert!(old.read_table("launch").unwrap().schema().field_with_name("graph_id").is_err());
+    assert_eq!(check(&old), []);
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    rewrite(&old, &place("anew.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    let kernels = old.read_rows::<Launch>().unwrap().iter().map(|launch| launch.kernel_id.0).collect();
+    let selection = Selection { launches: Some(kernels), ..Selection::default() };
+    pack_part(&old, &selection, &place("part.stallmap"), Form::File).unwrap();
+    for name in ["anew.stallmap", "part.stallmap"] {
+        let written = CaptureReader::open(&place(name)).unwrap();
+        assert_eq!(check(&written), [], "{name}");
+        for table in tables::ALL {
+            let schema = written.read_table(table.name).unwrap().schema().clone();
+            let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let is_copied = name == "part.stallmap" && !names.contains(&"kernel_id");
+            if !is_copied {
+                let declared: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+                assert_eq!(names, declared, "{name}: {}", table.name);
+            }
+        }
+        assert_eq!(written.read_rows::<Launch>().unwrap(), old.read_rows::<Launch>().unwrap());
+        assert_eq!(identity(&place(name)), identity(Path::new(OLD)), "{name}: nulls are no content");
+    }
 }
 
 /// A part of the small capture, which is sound.

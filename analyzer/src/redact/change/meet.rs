@@ -6,7 +6,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Cell as _;
 use stallmap_schema::tables::launch::TensorMap;
 use stallmap_schema::tables::python::PythonFrame;
-use stallmap_schema::tables::run::Run;
+use stallmap_schema::tables::run::{Device, Run};
 
 use crate::redact::addresses::{Rebase, Regions};
 use crate::redact::words::Words;
@@ -33,6 +33,9 @@ pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Resul
         words.path(&run.program);
         words.whole_folder(&run.working_directory);
         words.meet_in_text(&run.arguments);
+    }
+    for uuid in reader.read_rows::<Device>()?.iter().filter_map(|device| device.uuid.as_deref()) {
+        words.host(uuid);
     }
     reader.for_each_row(MOST_ROWS, |frame: PythonFrame| {
         words.path(&frame.original_file);

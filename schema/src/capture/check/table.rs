@@ -10,6 +10,7 @@ use super::{Found, Rule};
 use crate::capture::reader::CaptureReader;
 use crate::cell::Cell;
 use crate::table::TableDef;
+use crate::tables;
 
 pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) {
     let batches = match reader.read_table(table.name) {
@@ -46,6 +47,7 @@ fn check_schema(table: &TableDef, schema: &Schema, found: &mut Found) -> bool {
     for column in table.columns {
         let wanted = (column.data_type)();
         let problem = match schema.field_with_name(column.name) {
+            Err(_) if tables::is_added_column(table.name, column.name) => continue,
             Err(_) => "is missing".to_owned(),
             Ok(field) if *field.data_type() != wanted => {
                 format!("has type {} instead of {wanted}", field.data_type())

@@ -1,0 +1,78 @@
+-- One process of the program, as its defining run saw it: a rank of a distributed program, or the whole of any other.
+CREATE VIEW process (
+  -- The defining run: that of `launch`.
+  run_id,
+  -- The rank; null outside distributed programs.
+  rank,
+  -- Processes of the distributed program; null where it is not known.
+  world_size,
+  -- The host's name.
+  host,
+  -- The process id.
+  process_id,
+  -- The GPUs that its launches used, as CUDA's device ordinals.
+  devices,
+  -- Launches.
+  launch_count,
+  -- Launches that were not recorded, and launches that have no row. Of several runs, the largest number counts.
+  lost_launch_count,
+  -- Samples that are in the capture.
+  sample_count,
+  -- Samples of its launches that are not.
+  lost_sample_count,
+  -- Warp requests that are in the capture.
+  request_count,
+  -- Warp requests that are not.
+  lost_request_count
+) AS
+WITH launched AS (
+  SELECT run_id, count(*) AS launches FROM launch GROUP BY run_id
+), used AS (
+  SELECT run_id, string_agg(CAST(device_id AS VARCHAR), ', ' ORDER BY device_id) AS devices
+  FROM (SELECT DISTINCT run_id, device_id FROM launch)
+  GROUP BY run_id
+), lost_row AS (
+  -- Samples outside the program's kernels, and of launches that were not selected, are no loss.
+  SELECT
+    run_id,
+    sum(CASE WHEN kind = 'launch' THEN lost_count ELSE 0 END) AS launches,
+    sum(CASE WHEN kind = 'sample' AND reason NOT IN ('taken outside the program''s kernels', 'launch was not selected')
+      THEN lost_count ELSE 0 END) AS samples,
+    sum(CASE WHEN kind = 'access' THEN lost_count ELSE 0 END) AS requests
+  FROM loss
+  GROUP BY run_id
+), delivered AS (
+  SELECT run_id, sum(samples) AS samples FROM pc_sample GROUP BY run_id
+), seen AS (
+  SELECT
+    run_id, sum(CASE WHEN recorded THEN 0 ELSE 1 END) AS launches, sum(lost_sample_count) AS samples,
+    sum(request_count) AS requests, sum(lost_request_count) AS lost_requests
+  FROM launch_run
+  WHERE matched <> 'replayed'
+  GROUP BY run_id
+), run_sum AS (
+  -- The same loss can be known by launch and by run.
+  SELECT
+    r.reference_run_id AS run_id,
+    max(greatest(coalesce(s.launches, 0), coalesce(l.launches, 0))) AS lost_launches,
+    sum(coalesce(d.samples, 0)) AS samples,
+    sum(greatest(coalesce(s.samples, 0), coalesce(l.samples, 0))) AS lost_samples,
+    sum(coalesce(s.requests, 0)) AS requests,
+    sum(greatest(coalesce(s.lost_requests, 0), coalesce(l.requests, 0))) AS lost_requests
+  FROM run r
+  LEFT JOIN seen s ON s.run_id = r.run_id
+  LEFT JOIN lost_row l ON l.run_id = r.run_id
+  LEFT JOIN delivered d ON d.run_id = r.run_id
+  LEFT ANTI JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
+  GROUP BY r.reference_run_id
+)
+SELECT
+  r.run_id, r.rank, r.world_size, r.host, r.process_id, u.devices, coalesce(n.launches, 0),
+  coalesce(m.lost_launches, 0), coalesce(m.samples, 0), coalesce(m.lost_samples, 0), coalesce(m.requests, 0),
+  coalesce(m.lost_requests, 0)
+FROM run r
+LEFT JOIN launched n ON n.run_id = r.run_id
+LEFT JOIN used u ON u.run_id = r.run_id
+LEFT JOIN run_sum m ON m.run_id = r.run_id
+LEFT ANTI JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
+WHERE r.run_id = r.reference_run_id
