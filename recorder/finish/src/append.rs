@@ -113,7 +113,7 @@ impl<'a> Appending<'a> {
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
-            let scratch = &self.folder.path;
+            let scratch = self.folder.scratch();
             let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, code, scratch };
             let writer = &mut self.writer;
             let converted = accesses::convert(&source, &mut |batch| merge.push(&batch, writer))?;

@@ -95,7 +95,7 @@ impl<'a> Assembly<'a> {
         for run in self.runs.iter_mut().filter(|run| access_table::has_accesses(run)) {
             let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
-            let around = Surroundings { segment, code, scratch: &self.folder.path, progress: &report };
+            let around = Surroundings { segment, code, scratch: self.folder.scratch(), progress: &report };
             self.used.extend(access_table::write(run, &around, writer, &mut self.losses)?);
         }
         Ok(())

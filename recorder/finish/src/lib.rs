@@ -28,6 +28,7 @@ mod launches;
 mod lives;
 mod loss;
 mod matching;
+mod pairing;
 mod python;
 mod recording;
 mod rows;
@@ -45,6 +46,12 @@ use summary::{Progress, Summary};
 /// Makes a capture of a recording's folder.
 pub fn finish(partial: &Path, output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
     assemble::assemble(&Folder::open(partial)?, output, progress)
+}
+
+/// Makes one capture of the folders of several recordings: of one program that ran on several hosts, or whose ranks were
+/// recorded each by a `stallmap-record` of its own. Runs are numbered in the order of rank and start.
+pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
+    assemble::assemble(&Folder::merge(partials)?, output, progress)
 }
 
 /// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.

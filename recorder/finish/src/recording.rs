@@ -4,71 +4,167 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use stallmap_config::Instrument;
+use stallmap_config::folder::{RunName, host_word};
 use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
-use stallmap_schema::capture::segment::{self, SegmentReader};
+use stallmap_schema::capture::segment::{self, Frame, Kind, SegmentReader};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
 
-/// A recording's folder, opened.
+/// Frames at the start of a segment among which the run's own row is: a flush writes one for each table.
+const FIRST_FRAMES: usize = 64;
+
+/// The folder of a recording, opened; or those of one program's recordings on several hosts, as one.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
-    /// What `stallmap-record` knew; its default where the file is missing or damaged.
-    pub(crate) recording: Recording,
-    /// The runs in the order of their run_ids: access runs first, the program's own process before its children.
+    /// At least one.
+    parts: Vec<Part>,
+    /// The runs in the order of their run_ids. Sampling runs come last. In one folder, the program's own process comes
+    /// before its children; otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
+}
+
+/// What one `stallmap-record` wrote.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    /// What `stallmap-record` knew; its default where the file is missing or damaged.
+    recording: Recording,
 }
 
 /// One process's folder.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
-    pub(crate) instrument: Instrument,
-    pub(crate) process_id: u32,
+    pub(crate) name: RunName,
+    /// Which of the recording's folders holds it.
+    pub(crate) part: usize,
     /// Its rows; the error's text where they cannot be read at all.
     pub(crate) segment: Result<SegmentReader, String>,
+    /// Rows that were written when the disk was full.
+    pub(crate) reserve: Option<SegmentReader>,
+    /// The process's own row; null where it was lost.
+    row: Option<Run>,
 }
 
 impl Folder {
+    /// Opens the folder of one recording.
     pub(crate) fn open(path: &Path) -> Result<Self, FinishError> {
+        let (part, mut runs) = Part::open(path, 0)?;
+        runs.sort_by_cached_key(|run| {
+            let passes = &part.recording.passes;
+            let own = passes.iter().position(|pass| run.is_of(pass, &part.recording));
+            (run.is_sampling(), own.unwrap_or(passes.len()), run.order())
+        });
+        Ok(Self { parts: vec![part], runs })
+    }
+
+    /// Opens the folders of several recordings of one program.
+    pub(crate) fn merge(paths: &[&Path]) -> Result<Self, FinishError> {
+        let (mut parts, mut runs) = (Vec::new(), Vec::new());
+        for (index, path) in paths.iter().enumerate() {
+            let (part, own) = Part::open(path, index)?;
+            parts.push(part);
+            runs.extend(own);
+        }
+        if parts.is_empty() {
+            let cause = "no folder is named".to_owned();
+            return Err(FinishError::NoRecording { cause, path: PathBuf::new() });
+        }
+        runs.sort_by_cached_key(|run| (run.is_sampling(), run.order()));
+        Ok(Self { parts, runs })
+    }
+
+    /// What `stallmap-record` knew of the recording that a run is part of.
+    pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
+        static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();
+        let part = self.parts.get(run.part);
+        part.map_or_else(|| UNKNOWN.get_or_init(Recording::default), |part| &part.recording)
+    }
+
+    /// The pass whose own process a run is: where the process executed several programs, the last of them, because the
+    /// pass knows how that one ended.
+    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&Pass> {
+        let recording = self.recording(run);
+        let pass = recording.passes.iter().find(|pass| run.is_of(pass, recording))?;
+        let is_later = |other: &&RunFolder| {
+            other.part == run.part && other.is_of(pass, recording) && other.start_ns() > run.start_ns()
+        };
+        self.runs.iter().find(is_later).is_none().then_some(pass)
+    }
+
+    /// The folders of cubins.
+    pub(crate) fn cubins(&self) -> Vec<PathBuf> {
+        self.parts.iter().map(|part| part.path.join("cubins")).collect()
+    }
+
+    /// A folder for temporary files.
+    pub(crate) fn scratch(&self) -> &Path {
+        self.parts.first().map_or(Path::new("."), |part| &part.path)
+    }
+}
+
+impl Part {
+    fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
         let recording = fs::read(path.join(RECORDING_FILE)).ok();
         let recording: Recording =
             recording.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
-        let mut runs: Vec<RunFolder> =
-            entries.filter_map(Result::ok).filter_map(|entry| RunFolder::open(&entry.path())).collect();
+        let runs: Vec<RunFolder> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| RunFolder::open(&entry.path(), index))
+            .collect();
         if runs.is_empty() {
             let cause = "it holds no run's folder".to_owned();
             return Err(FinishError::NoRecording { cause, path: path.to_owned() });
         }
-        runs.sort_by_key(|run| {
-            let passes = &recording.passes;
-            let own = passes.iter().position(|pass| run.is_of(pass)).unwrap_or(passes.len());
-            (run.instrument == Instrument::PcSamples, own, run.process_id)
-        });
-        Ok(Self { path: path.to_owned(), recording, runs })
-    }
-
-    /// The pass whose own process a run is.
-    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&Pass> {
-        self.recording.passes.iter().find(|pass| run.is_of(pass))
-    }
-
-    pub(crate) fn cubins(&self) -> PathBuf {
-        self.path.join("cubins")
+        Ok((Self { path: path.to_owned(), recording }, runs))
     }
 }
 
 impl RunFolder {
-    fn open(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?;
-        let (instrument, process_id) = name.strip_prefix("run-")?.rsplit_once('-')?;
-        let instrument = Instrument::ALL.into_iter().find(|known| known.word() == instrument)?;
-        let process_id = process_id.parse().ok()?;
+    fn open(path: &Path, part: usize) -> Option<Self> {
+        let name: RunName = path.file_name()?.to_str()?.parse().ok()?;
         let segment = SegmentReader::open(&path.join(segment::FILE_NAME)).map_err(|error| error.to_string());
-        Some(Self { instrument, process_id, segment })
+        // A reserve that was never needed is all zero, and not a segment.
+        let reserve = SegmentReader::open(&path.join(segment::RESERVE_FILE_NAME)).ok();
+        let row = segment.as_ref().ok().and_then(own_row);
+        Some(Self { name, part, segment, reserve, row })
     }
 
-    fn is_of(&self, pass: &Pass) -> bool {
-        pass.instrument == self.instrument && pass.process_id == self.process_id
+    fn is_sampling(&self) -> bool {
+        self.name.instrument == Instrument::PcSamples
     }
+
+    /// What runs of one kind are ordered by: rank (those without one come last), start, process.
+    fn order(&self) -> (u32, i64, u32) {
+        let rank = self.row.as_ref().and_then(|row| row.rank).unwrap_or(u32::MAX);
+        (rank, self.start_ns(), self.name.process_id)
+    }
+
+    fn start_ns(&self) -> i64 {
+        let named = || self.name.origin.as_ref().and_then(|origin| i64::try_from(origin.start_ns).ok());
+        self.row.as_ref().map(|row| row.started_ns).or_else(named).unwrap_or(0)
+    }
+
+    /// Whether it is of the process that a pass started. A process of another host may have the same id.
+    fn is_of(&self, pass: &Pass, recording: &Recording) -> bool {
+        let is_host = |origin: &stallmap_config::folder::Origin| {
+            recording.host.is_empty() || origin.host == host_word(&recording.host)
+        };
+        pass.instrument == self.name.instrument
+            && pass.process_id == self.name.process_id
+            && self.name.origin.as_ref().is_none_or(is_host)
+    }
+}
+
+/// The row that the process wrote about itself.
+fn own_row(segment: &SegmentReader) -> Option<Run> {
+    let frames = segment.frames().iter().take(FIRST_FRAMES);
+    frames.filter(|frame| frame.kind == Some(Kind::Rows)).find_map(|frame| {
+        match segment.read(frame).ok()? {
+            Frame::Rows { table, batch } if table == Run::TABLE.name => Run::read_all(&batch).ok()?.pop(),
+            _ => None,
+        }
+    })
 }

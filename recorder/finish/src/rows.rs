@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
-    AllocationEvent, CodeRange, OpEnd, RawSample, RunFact, StorageEvent, TensorName,
+    AllocationEvent, CodeRange, LossTotal, OpEnd, RawSample, RunFact, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
@@ -86,6 +86,7 @@ run_rows! {
     replays: Replay,
     counters: Counter,
     losses: Loss,
+    loss_totals: LossTotal,
 }
 
 impl RunRows {
@@ -103,6 +104,31 @@ impl RunRows {
             losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
         }
         rows
+    }
+
+    /// Adds the rows that the run wrote when its segment could not be written any more. What is behind them was never
+    /// used.
+    pub(crate) fn read_reserve(&mut self, reserve: &SegmentReader) {
+        for frame in reserve.frames() {
+            // A row that is not whole has an earlier one of the same losses.
+            self.add_frame(reserve, frame).unwrap_or_default();
+        }
+    }
+
+    /// Turns the last total of each kind and reason into rows of `loss`.
+    pub(crate) fn settle_losses(&mut self) {
+        let mut last: BTreeMap<(LossKind, String), LossTotal> = BTreeMap::new();
+        for total in std::mem::take(&mut self.loss_totals) {
+            last.insert((total.kind, total.reason.clone()), total);
+        }
+        self.losses.extend(last.into_values().map(|total| Loss {
+            run_id: RunId(0),
+            kind: total.kind,
+            reason: total.reason,
+            lost_count: total.total_count,
+            kernel_id: None,
+            detail: total.detail,
+        }));
     }
 
     /// Adds what a frame holds, or notes where it is; the reason and its detail where neither can be done.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_config::Instrument as Pass;
+use stallmap_config::{Instrument as Pass, RecordingOption};
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::loss::Losses;
+use crate::pairing::{self, Process};
 use crate::recording::{Folder, RunFolder};
 use crate::rows::RunRows;
 
@@ -47,7 +48,7 @@ pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
     for run in &mut runs {
         run.rows.globalize(run.row.run_id);
     }
-    refer(&mut runs);
+    refer(&mut runs, folder, losses);
     runs
 }
 
@@ -79,12 +80,17 @@ fn read_run(
             RunRows::default()
         }
     };
+    if let Some(reserve) = &run.reserve {
+        rows.read_reserve(reserve);
+    }
+    rows.settle_losses();
     let mut row = rows.run.first().cloned().unwrap_or_else(|| unseen_run(run_id, run, folder));
     row.run_id = run_id;
     let clean_end = apply_facts(&mut row, &rows.facts);
     if let Some(pass) = folder.pass(run) {
-        row.program.clone_from(&folder.recording.program);
-        row.arguments = serde_json::to_string(&folder.recording.arguments).unwrap_or_default();
+        let recording = folder.recording(run);
+        row.program.clone_from(&recording.program);
+        row.arguments = serde_json::to_string(&recording.arguments).unwrap_or_default();
         row.ended_ns = row.ended_ns.or(pass.ended_ns);
         row.exit_code = row.exit_code.or(pass.exit_code);
         row.exit_signal = row.exit_signal.or(pass.exit_signal);
@@ -92,38 +98,46 @@ fn read_run(
     if !clean_end {
         losses.add(run_id, LossKind::Segment, "the process ended before it had written everything", 1);
     }
-    rows.options = options(run_id, &rows.options, folder);
+    rows.options = options(run_id, &rows.options, &folder.recording(run).options);
     let crcs = rows.modules.iter().filter_map(|row| Some((row.cupti_crc?, row.module_id))).collect();
     RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
 }
 
-/// A sampling run refers to the access run of the same process: the n-th with the same command line, or else the n-th
-/// of those left that launched anything. Every other run is its own reference.
-fn refer(runs: &mut [RunState]) {
+/// A sampling run refers to the access run of the same process; see [`pairing`]. Every other run is its own reference,
+/// and is counted where it launched something and the other pass has processes to find it among.
+fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
     for run in runs.iter_mut() {
         run.row.reference_run_id = run.row.run_id;
     }
-    let (references, samplings): (Vec<&mut RunState>, Vec<&mut RunState>) =
+    let (references, mut samplings): (Vec<&mut RunState>, Vec<&mut RunState>) =
         runs.iter_mut().partition(|run| run.row.instrument == Instrument::Accesses);
-    let mut free: Vec<&RunState> = references.into_iter().map(|run| &*run).collect();
-    let mut take = |fits: &dyn Fn(&RunState) -> bool| {
-        let position = free.iter().position(|reference| fits(reference))?;
-        Some(free.remove(position).row.run_id)
-    };
-    let mut left = Vec::new();
-    for run in samplings {
-        let same = |other: &RunState| {
-            (&other.row.program, &other.row.arguments) == (&run.row.program, &run.row.arguments)
-        };
-        match take(&same) {
-            Some(reference) => run.row.reference_run_id = reference,
-            None => left.push(run),
+    let pairs = pairing::pair(&processes(&references, folder), &processes(&samplings, folder));
+    for (run, reference) in samplings.iter_mut().zip(&pairs) {
+        if let Some(reference) = reference.and_then(|index| references.get(index)) {
+            run.row.reference_run_id = reference.row.run_id;
         }
     }
-    for run in left.into_iter().filter(|run| !run.rows.launches.is_empty()) {
-        let reference = take(&|other| !other.rows.launches.is_empty());
-        run.row.reference_run_id = reference.unwrap_or(run.row.run_id);
+    let paired: BTreeSet<RunId> = samplings.iter().map(|run| run.row.reference_run_id).collect();
+    let (has_accesses, has_samples) = (!references.is_empty(), !samplings.is_empty());
+    let alone = samplings.iter().filter(|run| has_accesses && run.is_reference());
+    for run in alone.filter(|run| !run.rows.launches.is_empty()) {
+        losses.add(run.run_id(), LossKind::Source, "no process of the accesses pass is this one", 1);
     }
+    let alone = references.iter().filter(|run| has_samples && !paired.contains(&run.run_id()));
+    for run in alone.filter(|run| !run.rows.launches.is_empty()) {
+        losses.add(run.run_id(), LossKind::Source, "no process of the sampling pass is this one", 1);
+    }
+}
+
+fn processes<'a>(runs: &'a [&mut RunState], folder: &Folder) -> Vec<Process<'a>> {
+    let process = |run: &'a &mut RunState| Process {
+        rank: run.row.rank,
+        part: folder.runs.get(run.folder_index).map_or(0, |run| run.part),
+        role: (&run.row.program, &run.row.arguments),
+        started_ns: run.row.started_ns,
+        has_launches: !run.rows.launches.is_empty(),
+    };
+    runs.iter().map(process).collect()
 }
 
 fn apply_facts(row: &mut Run, facts: &[RunFact]) -> bool {
@@ -149,10 +163,10 @@ fn apply_facts(row: &mut Run, facts: &[RunFact]) -> bool {
 
 /// A run whose own row was lost.
 fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
-    let recording = &folder.recording;
+    let recording = folder.recording(run);
     Run {
         run_id,
-        instrument: match run.instrument {
+        instrument: match run.name.instrument {
             Pass::Accesses => Instrument::Accesses,
             Pass::PcSamples => Instrument::PcSamples,
             Pass::Counters => Instrument::Counters,
@@ -162,9 +176,9 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
         program: recording.program.clone(),
         arguments: serde_json::to_string(&recording.arguments).unwrap_or_default(),
         working_directory: recording.working_directory.clone(),
-        host: String::new(),
+        host: run.name.origin.as_ref().map(|origin| origin.host.clone()).unwrap_or_default(),
         system: String::new(),
-        process_id: run.process_id,
+        process_id: run.name.process_id,
         started_ns: folder.pass(run).map_or(recording.created_ns, |pass| pass.started_ns),
         ended_ns: None,
         clock_offset_ns: 0,
@@ -184,8 +198,8 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
 }
 
 /// The options of the command line, then those that the process wrote beside them.
-fn options(run_id: RunId, own: &[RunOption], folder: &Folder) -> Vec<RunOption> {
-    let given = folder.recording.options.iter().map(|option| RunOption {
+fn options(run_id: RunId, own: &[RunOption], given: &[RecordingOption]) -> Vec<RunOption> {
+    let given = given.iter().map(|option| RunOption {
         run_id,
         name: option.name.clone(),
         value: option.value.clone(),

@@ -49,9 +49,9 @@ struct Named {
 }
 
 impl Modules {
-    /// Reads the cubins of a recording's folder. `rows` are the modules that the runs saw.
-    pub(crate) fn read(folder: &Path, rows: impl IntoIterator<Item = Module>) -> Self {
-        let files = cubin_files(folder);
+    /// Reads the cubins of a recording's folders. `rows` are the modules that the runs saw.
+    pub(crate) fn read(folders: &[PathBuf], rows: impl IntoIterator<Item = Module>) -> Self {
+        let files: BTreeMap<_, _> = folders.iter().flat_map(|folder| cubin_files(folder)).collect();
         let mut merged: BTreeMap<ModuleId, Module> = BTreeMap::new();
         for row in rows {
             let crc = row.cupti_crc;

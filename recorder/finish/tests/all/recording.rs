@@ -260,6 +260,13 @@ fn python(segment: &mut SegmentWriter) {
     );
 }
 
+/// So many launches, all alike, with nothing around them.
+pub(crate) fn launches(segment: &mut SegmentWriter, count: u64) {
+    let bare = |ordinal| Launch { op_id: None, pystates_hash: None, ..launch(ordinal) };
+    put(segment, (0..count).map(bare));
+    put(segment, (0..count).map(launch_run));
+}
+
 /// What is known of a launch before it runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
 /// 2, and storage 3 takes its address.
 fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
