@@ -308,3 +308,6 @@ fn count_losses(sums: &Sums, delivered: u64) {
         session::lose(LossKind::Sample, reason, count, None);
     }
 }
+
+#[cfg(test)]
+mod tests;

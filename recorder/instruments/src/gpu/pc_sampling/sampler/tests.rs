@@ -1,0 +1,276 @@
+//! Launches of several threads, on a CUPTI that only notes what it is asked.
+#![expect(unsafe_code, reason = "functions of a C library")]
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::cupti::types::{
+    CUpti_GetCubinCrcParams, CUpti_PCSamplingConfigurationAttributeType as Attribute,
+    CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingData, CUpti_PCSamplingDisableParams,
+    CUpti_PCSamplingEnableParams, CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
+    CUpti_PCSamplingGetStallReasonsParams, CUpti_PCSamplingStartParams, CUpti_PCSamplingStopParams,
+};
+use stallmap_sys::cupti::{Callback, Code, Cupti, OUT_OF_MEMORY};
+
+use super::*;
+
+/// A context as CUPTI knows it.
+#[derive(Default)]
+struct Context {
+    calls: Vec<String>,
+    /// Correlation ids and samples of what was not read yet.
+    records: Vec<(u32, u32)>,
+    is_full: bool,
+    /// Whether sampling cannot be enabled.
+    is_broken: bool,
+}
+
+/// The contexts of all tests, by handle.
+static CONTEXTS: Mutex<BTreeMap<usize, Context>> = Mutex::new(BTreeMap::new());
+
+fn contexts() -> MutexGuard<'static, BTreeMap<usize, Context>> {
+    CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with<T, C>(context: *mut C, change: impl FnOnce(&mut Context) -> T) -> T {
+    change(contexts().entry(context.addr()).or_default())
+}
+
+fn note<C>(context: *mut C, call: &str) -> Code {
+    with(context, |context| context.calls.push(call.to_owned()));
+    0
+}
+
+extern "C" fn version(_version: *mut u32) -> Code {
+    0
+}
+
+extern "C" fn subscribe(_subscriber: *mut Handle, _callback: Callback, _userdata: *mut c_void) -> Code {
+    0
+}
+
+extern "C" fn enable_callback(_enable: u32, _subscriber: Handle, _domain: c_int, _id: u32) -> Code {
+    0
+}
+
+extern "C" fn cubin_crc(_parameters: *mut CUpti_GetCubinCrcParams) -> Code {
+    0
+}
+
+unsafe extern "C" fn stall_reason_count(parameters: *mut CUpti_PCSamplingGetNumStallReasonsParams) -> Code {
+    // SAFETY: the sampler passes parameters whose output lives during the call.
+    unsafe { *(*parameters).numStallReasons = 1 };
+    0
+}
+
+unsafe extern "C" fn stall_reasons(parameters: *mut CUpti_PCSamplingGetStallReasonsParams) -> Code {
+    let name = c"smsp__pcsamp_warps_issue_stalled_wait";
+    // SAFETY: the sampler passes room for one number and one name of 128 bytes.
+    unsafe {
+        *(*parameters).stallReasonIndex = 1;
+        name.as_ptr().copy_to(*(*parameters).stallReasons, name.count_bytes() + 1);
+    }
+    0
+}
+
+unsafe extern "C" fn configure(parameters: *mut CUpti_PCSamplingConfigurationInfoParams) -> Code {
+    // SAFETY: the sampler passes so many settings.
+    let (context, settings) = unsafe {
+        let parameters = &*parameters;
+        let settings = parameters.pPCSamplingConfigurationInfo;
+        (parameters.ctx, std::slice::from_raw_parts(settings, parameters.numAttributes))
+    };
+    for setting in settings {
+        if setting.attributeType == Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD {
+            // SAFETY: the setting is a period.
+            let period = unsafe { setting.attributeData.samplingPeriodData.samplingPeriod };
+            note(context, &format!("period {period}"));
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn enable(parameters: *mut CUpti_PCSamplingEnableParams) -> Code {
+    // SAFETY: the sampler passes parameters.
+    let context = unsafe { (*parameters).ctx };
+    with(context, |context| context.is_full = false);
+    note(context, "enable") + c_int::from(with(context, |context| context.is_broken))
+}
+
+unsafe extern "C" fn disable(parameters: *mut CUpti_PCSamplingDisableParams) -> Code {
+    // SAFETY: the sampler passes parameters.
+    note(unsafe { (*parameters).ctx }, "disable")
+}
+
+unsafe extern "C" fn start(parameters: *mut CUpti_PCSamplingStartParams) -> Code {
+    // SAFETY: the sampler passes parameters.
+    note(unsafe { (*parameters).ctx }, "start")
+}
+
+unsafe extern "C" fn stop(parameters: *mut CUpti_PCSamplingStopParams) -> Code {
+    // SAFETY: the sampler passes parameters.
+    note(unsafe { (*parameters).ctx }, "stop")
+}
+
+/// Answers with one record, and says that there are more.
+unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) -> Code {
+    // SAFETY: the sampler passes a buffer with room for records of one reason.
+    let (context, data) =
+        unsafe { ((*parameters).ctx, &mut *(*parameters).pcSamplingData.cast::<CUpti_PCSamplingData>()) };
+    with(context, |context| {
+        if context.is_full {
+            return OUT_OF_MEMORY;
+        }
+        if !context.records.is_empty() {
+            let (correlation_id, samples) = context.records.remove(0);
+            // SAFETY: as above.
+            unsafe {
+                let record = &mut *data.pPcData;
+                record.correlationId = correlation_id;
+                record.stallReasonCount = 1;
+                (*record.stallReason).pcSamplingStallReasonIndex = 1;
+                (*record.stallReason).samples = samples;
+            }
+            data.totalNumPcs = 1;
+        }
+        data.remainingNumPcs = context.records.len();
+        0
+    })
+}
+
+const API: Cupti = Cupti {
+    version,
+    subscribe,
+    enable_callback,
+    cubin_crc,
+    stall_reason_count,
+    stall_reasons,
+    configure,
+    enable,
+    disable,
+    get_data,
+    start,
+    stop,
+};
+
+/// A sampler of a context that no other test has.
+fn sampler(context: usize) -> Sampler {
+    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), 64 << 20, 8)
+}
+
+fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {
+    with(sampler.context.0, change);
+}
+
+/// The calls since the last time.
+fn calls(sampler: &Sampler) -> Vec<String> {
+    with(sampler.context.0, |context| std::mem::take(&mut context.calls))
+}
+
+fn samples(reading: &Reading) -> u64 {
+    reading.reasons.count_all(&reading.records)
+}
+
+#[test]
+fn sampling_is_enabled_once_and_on_only_during_launches() {
+    let sampler = sampler(0x10);
+    sampler.prepare(&API);
+    sampler.prepare(&API);
+    assert_eq!(calls(&sampler), ["enable", "period 8"]);
+    for exponent in [8, 12, 12] {
+        assert_eq!(sampler.enter(&API, exponent), Ok(exponent));
+        sampler.leave(&API, None);
+    }
+    assert_eq!(calls(&sampler), ["start", "stop", "period 12", "start", "stop", "start", "stop"]);
+    sampler.end(&API);
+    assert_eq!(calls(&sampler), ["disable"]);
+    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
+}
+
+#[test]
+fn launches_side_by_side_share_a_period_and_have_their_own_samples() {
+    let sampler = sampler(0x20);
+    assert_eq!(sampler.enter(&API, 10), Ok(10));
+    assert_eq!(sampler.enter(&API, 14), Ok(10));
+    // The third was not selected.
+    change(&sampler, |context| context.records = vec![(1, 5), (2, 7), (3, 9), (1, 11)]);
+    assert_eq!(samples(&sampler.read(&API, 1)), 16);
+    sampler.leave(&API, None);
+    assert_eq!(samples(&sampler.read(&API, 2)), 7);
+    assert_eq!(sampler.reader().others.len(), 1);
+    sampler.leave(&API, None);
+    assert!(sampler.reader().others.is_empty());
+    assert_eq!(calls(&sampler), ["enable", "period 8", "period 10", "start", "stop"]);
+}
+
+#[test]
+fn a_full_buffer_is_emptied_after_the_last_launch() {
+    let sampler = sampler(0x30);
+    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    calls(&sampler);
+    change(&sampler, |context| context.is_full = true);
+    for left in [1, 0] {
+        let reading = sampler.read(&API, 1);
+        assert_eq!(reading.failure, Some(Failure::Full));
+        sampler.leave(&API, reading.failure);
+        if left > 0 {
+            assert_eq!(sampler.enter(&API, 8), Err(BUSY), "no launch joins until then");
+        }
+    }
+    assert_eq!(calls(&sampler), ["stop", "disable", "enable", "period 8"]);
+    assert_eq!(sampler.enter(&API, 9), Ok(9));
+    change(&sampler, |context| context.records = vec![(4, 1)]);
+    let reading = sampler.read(&API, 4);
+    assert_eq!((samples(&reading), reading.failure), (1, None));
+}
+
+#[test]
+fn a_context_that_cannot_be_sampled_says_so() {
+    let sampler = sampler(0x40);
+    change(&sampler, |context| context.is_broken = true);
+    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
+    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
+    assert_eq!(calls(&sampler), ["enable"]);
+}
+
+#[test]
+fn records_that_no_launch_takes_are_bounded() {
+    let sampler = sampler(0x50);
+    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    change(&sampler, |context| context.records = (10..3000).map(|id| (id, 1)).collect());
+    assert_eq!(samples(&sampler.read(&API, 2999)), 1);
+    assert_eq!(sampler.reader().others.len(), MOST_OTHERS);
+}
+
+#[test]
+fn threads_neither_hang_nor_lose_samples() {
+    let sampler = sampler(0x60);
+    let launch = |thread: u32| {
+        let mut found = 0;
+        for number in 0..200 {
+            let correlation_id = thread << 16 | number;
+            if sampler.enter(&API, 8 + number % 3).is_err() {
+                // Another thread was enabling sampling.
+                continue;
+            }
+            change(&sampler, |context| context.records.push((correlation_id, 1)));
+            let reading = sampler.read(&API, correlation_id.into());
+            assert_eq!(samples(&reading), 1);
+            sampler.leave(&API, reading.failure);
+            found += 1;
+        }
+        found
+    };
+    let found: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..5).map(|thread| scope.spawn(move || launch(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()
+    });
+    assert!(found >= 200, "{found} launches were sampled");
+    let calls = calls(&sampler);
+    let count = |call: &str| calls.iter().filter(|found| *found == call).count();
+    assert_eq!(count("start"), count("stop"));
+    assert_eq!(sampler.gate().active, 0);
+}
