@@ -161,7 +161,7 @@ impl Instrument {
         let end_ns = session::now_ns();
         match open {
             Open::Captured(id, stream) if result == 0 => {
-                if let Some(Some(node)) = graphs::capture(id, stream) {
+                if let Some(node) = graphs::capture(id, stream).and_then(|capture| capture.node) {
                     self.graphs.captured(node);
                 }
             }
