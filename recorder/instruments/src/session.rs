@@ -336,12 +336,7 @@ pub fn take_ordinal() -> u64 {
 
 /// Takes the ordinals of so many launches in a row: the first.
 pub fn take_ordinals(count: u64) -> u64 {
-    NEXT_ORDINAL.fetch_add(count, Ordering::AcqRel)
-}
-
-/// Takes the ordinals of so many launches that follow each other, and gives the first.
-pub fn take_ordinals(count: u64) -> u64 {
-    NEXT_ORDINAL.fetch_add(count, Ordering::AcqRel)
+    session().map_or(0, |session| session.next_ordinal.fetch_add(count, Ordering::AcqRel))
 }
 
 /// Stops or resumes the recording of launches.
