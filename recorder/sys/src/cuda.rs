@@ -74,8 +74,6 @@ crate::functions! {
         kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
         /// (function of a kernel, kernel)
         kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
-        /// (module, function): 400 for a kernel's handle
-        function_get_module: cuFuncGetModule(*mut Handle, Handle) -> c_int;
         /// (address, bytes, module, name) of a variable
         module_get_global: cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char) -> c_int;
         /// (device) of the current context

@@ -198,7 +198,7 @@ impl Instrument {
             name: &node.name,
             shape: node.shape,
             shared_bytes: node.shared_bytes,
-            context: node.captured.and_then(|captured| captured.context),
+            context: node.captured.map_or(pending.context, |captured| captured.context),
         };
         let crcs = samples::crcs(records, &node.name);
         if let Some(function_id) = self.function(&ran, node.function, &crcs) {

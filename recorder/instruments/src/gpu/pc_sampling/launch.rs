@@ -161,8 +161,9 @@ impl Instrument {
         let end_ns = session::now_ns();
         match open {
             Open::Captured(id, stream) if result == 0 => {
-                if let Some(node) = graphs::capture(id, stream).and_then(|capture| capture.node) {
-                    self.graphs.captured(node);
+                match graphs::capture(id, stream).and_then(|capture| capture.node) {
+                    Some(node) => self.graphs.captured(node),
+                    None => session::lose(LossKind::Op, "node of a captured launch is not known", 1, None),
                 }
             }
             Open::CapturedGraph if result == 0 => {}
