@@ -72,6 +72,8 @@ crate::functions! {
         function_get_parameter: cuFuncGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
         /// (kernel, index, offset, bytes): 1 past the last parameter
         kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        /// (module, function): 400 for a kernel's handle
+        function_get_module: cuFuncGetModule(*mut Handle, Handle) -> c_int;
         /// (function of a kernel, kernel)
         kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
         /// (address, bytes, module, name) of a variable

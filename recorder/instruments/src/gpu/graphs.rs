@@ -198,6 +198,16 @@ impl Graphs {
         self.lock().launch(exec.key())
     }
 
+    /// The kernel nodes of an executable graph, by number; `None` where it was never seen.
+    pub fn nodes(&self, exec: Handle) -> Option<Arc<Vec<Node>>> {
+        self.lock().nodes(exec.key())
+    }
+
+    /// Launches of a node of an executable graph are announced by another handle than its own.
+    pub fn alias(&self, exec: usize, index: u32, alias: usize) {
+        self.lock().alias(exec, index, alias);
+    }
+
     /// A node of a type that cuGraphAddNode was told.
     fn node_added(&self, node: Handle, parameters: *mut c_void) {
         /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
@@ -372,6 +382,7 @@ impl Kernel {
             parameters: Arc::new(self.parameters),
             captured,
             is_enabled: true,
+            alias: None,
         }
     }
 }

@@ -63,6 +63,8 @@ struct State {
     modules: BTreeMap<Key, Loaded>,
     /// Executable graphs that are there.
     graphs: BTreeSet<Key>,
+    /// Those whose kernels' places in memory are recorded.
+    placed_graphs: BTreeSet<Key>,
     layouts: BTreeMap<Key, Layout>,
     resources: BTreeMap<Key, Resources>,
     streams: BTreeMap<Key, u32>,

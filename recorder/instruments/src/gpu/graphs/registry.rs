@@ -38,6 +38,8 @@ pub struct Node {
     pub captured: Option<Captured>,
     /// Whether a launch of the graph runs it.
     pub is_enabled: bool,
+    /// The handle that its launches are announced by, once it is known to be another.
+    pub alias: Option<usize>,
 }
 
 /// One launch of an executable graph.
@@ -104,7 +106,7 @@ impl Registry {
         let Some(exec) = self.execs.get_mut(&exec) else { return };
         let old = Arc::clone(&exec.nodes);
         let keep = |node: Node| match old.get(node.index as usize) {
-            Some(old) => Node { handle: old.handle, is_enabled: old.is_enabled, ..node },
+            Some(old) => Node { handle: old.handle, is_enabled: old.is_enabled, alias: old.alias, ..node },
             None => node,
         };
         exec.nodes = Arc::new(nodes.into_iter().map(keep).collect());
@@ -113,14 +115,26 @@ impl Registry {
     /// What a node of an executable graph runs from now on; where it was captured stays.
     pub(super) fn set(&mut self, exec: usize, handle: usize, new: Node) {
         self.change(exec, handle, |node| {
-            let (index, is_enabled) = (node.index, node.is_enabled);
+            let (index, is_enabled, alias) = (node.index, node.is_enabled, node.alias);
             let captured = new.captured.or(node.captured);
-            *node = Node { handle, index, is_enabled, captured, ..new };
+            *node = Node { handle, index, is_enabled, captured, alias, ..new };
         });
     }
 
     pub(super) fn enable(&mut self, exec: usize, handle: usize, is_enabled: bool) {
         self.change(exec, handle, |node| node.is_enabled = is_enabled);
+    }
+
+    /// Launches of a node are announced by another handle than its own.
+    pub(super) fn alias(&mut self, exec: usize, index: u32, alias: usize) {
+        let Some(exec) = self.execs.get_mut(&exec) else { return };
+        if let Some(node) = Arc::make_mut(&mut exec.nodes).get_mut(index as usize) {
+            node.alias = Some(alias);
+        }
+    }
+
+    pub(super) fn nodes(&self, exec: usize) -> Option<Arc<Vec<Node>>> {
+        self.execs.get(&exec).map(|exec| Arc::clone(&exec.nodes))
     }
 
     pub(super) fn destroy(&mut self, exec: usize) {
@@ -158,6 +172,7 @@ mod tests {
             parameters: Arc::default(),
             captured: ordinal.map(|ordinal| Captured { context: None, ordinal, thread_id: 0 }),
             is_enabled: true,
+            alias: None,
         }
     }
 

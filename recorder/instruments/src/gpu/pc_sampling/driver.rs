@@ -30,14 +30,5 @@ pub(super) fn multiprocessors() -> (u64, u64) {
 
 /// The module's handle of a function or kernel that is loaded.
 pub(super) fn module_of(function: usize) -> Option<usize> {
-    let function = Handle(std::ptr::without_provenance_mut(function));
-    let cuda = device::driver()?;
-    let mut of_kernel = Handle::NULL;
-    // SAFETY: the output outlives the call; the driver refuses handles of other kinds.
-    let code = unsafe { (cuda.kernel_get_function)(&raw mut of_kernel, function) };
-    let function = if code == 0 { of_kernel } else { function };
-    let mut module = Handle::NULL;
-    // SAFETY: as above.
-    let code = unsafe { (cuda.function_get_module)(&raw mut module, function) };
-    (code == 0).then(|| module.key())
+    device::module_of(Handle::of_key(function)).map(Handle::key)
 }

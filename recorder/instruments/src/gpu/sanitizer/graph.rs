@@ -16,6 +16,7 @@ use stallmap_sys::sanitizer::{GraphLaunchData, GraphNodeData, LaunchData};
 use super::launch::{Given, Origin, begun, emit_launch, settle};
 use super::{Instrument, Key, own};
 use crate::context;
+use crate::gpu::device;
 use crate::gpu::graphs::{GraphLaunch, Node};
 use crate::gpu::name::text;
 use crate::gpu::parameters::Parameters;
@@ -25,12 +26,21 @@ use crate::{replayed, session};
 /// Nodes that are expected of a graph whose making was not seen.
 const UNKNOWN_NODES: u32 = 512;
 
+/// What becomes of a kernel node.
+#[derive(Clone, Copy)]
+struct Expected {
+    index: u32,
+    ordinal: u64,
+    /// Why it is left out, where it is.
+    decision: Result<(), &'static str>,
+}
+
 /// A graph launch that runs on this thread.
 struct Running {
     exec: Key,
     launch: Option<GraphLaunch>,
-    /// What becomes of each kernel node, by handle: its number, its ordinal, and why it is left out where it is.
-    nodes: BTreeMap<Key, (u32, u64, Result<(), &'static str>)>,
+    /// Kernel nodes that were not announced yet, by the handle that they are expected to be announced by.
+    nodes: BTreeMap<Key, Expected>,
     armed: Option<Armed>,
     /// None where the graph is only uploaded, or launched by the replayer itself.
     row: Option<GraphLaunchRow>,
@@ -56,7 +66,9 @@ impl Instrument {
             launch.iter().flat_map(|launch| launch.nodes.iter()).filter(|node| node.is_enabled).collect();
         let first = session::take_ordinals(enabled.len() as u64);
         for (ordinal, node) in (first..).zip(enabled) {
-            running.nodes.insert(node.handle, (node.index, ordinal, self.selector.decide(&node.name)));
+            let expected =
+                Expected { index: node.index, ordinal, decision: self.selector.decide(&node.name) };
+            running.nodes.insert(node.alias.unwrap_or(node.handle), expected);
         }
         let context = context::current();
         let stream_id = self.lock().stream(data.stream_handle);
@@ -73,7 +85,7 @@ impl Instrument {
             op_id: context.map(|context| context.op_id),
             pystates_hash: context.and_then(|context| context.pystates_hash),
         });
-        let is_wanted = running.nodes.values().any(|node| node.2.is_ok());
+        let is_wanted = running.nodes.values().any(|node| node.decision.is_ok());
         let count = u32::try_from(running.nodes.len()).unwrap_or(u32::MAX);
         running.launch = launch;
         if !is_wanted && running.launch.is_some() {
@@ -120,16 +132,22 @@ impl Instrument {
     }
 
     fn kernel_begins(&self, node: &GraphNodeData, data: &LaunchData, running: &mut Running) {
-        let Some(row) = &mut running.row else {
+        let Some(mut row) = running.row.take() else {
             self.leave_out(data);
             return;
         };
         row.kernel_count += 1;
         let name = text(data.name);
-        let known = running.nodes.remove(&node.node.key());
-        let (index, ordinal, decision) = known.unwrap_or_else(|| {
+        let expected = running.nodes.remove(&node.node.key());
+        let expected = expected.or_else(|| {
+            let found = running.find(&name, data)?;
+            self.graphs.alias(running.exec, found.index, node.node.key());
+            Some(found)
+        });
+        let Expected { index, ordinal, decision } = expected.unwrap_or_else(|| {
             // A node that was not seen comes behind those that were.
-            (row.kernel_count - 1, session::take_ordinal(), self.selector.decide(&name))
+            let index = row.kernel_count - 1;
+            Expected { index, ordinal: session::take_ordinal(), decision: self.selector.decide(&name) }
         });
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
@@ -142,8 +160,9 @@ impl Instrument {
             captured,
         };
         let (begin_ns, stream_id) = (row.begin_ns, row.stream_id);
+        running.row = Some(row);
         let mut state = self.lock();
-        let (code, is_patched) = self.code_of(&mut state, data.module, &name, ordinal).unzip();
+        let (code, is_patched) = Self::code_of(&state, data.module).unzip();
         let resources = state.resources(data);
         drop(state);
         match &code {
@@ -207,8 +226,7 @@ impl Instrument {
 
     pub(super) fn graph_ends(&self, data: &GraphLaunchData) {
         let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
-        let Running { armed, row, nodes, launch, .. } = *running;
-        let announced = row.as_ref().map_or(0, |row| row.kernel_count);
+        let Running { armed, row, nodes, .. } = *running;
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
@@ -221,24 +239,8 @@ impl Instrument {
         if let Some(row) = row {
             session::emit(GraphLaunchRow { end_ns: Some(session::now_ns()), ..row });
         }
-        let unseen: Vec<&(u32, u64, Result<(), &str>)> =
-            nodes.values().filter(|node| node.2.is_ok()).collect();
-        if let Some(first) = unseen.first() {
-            let name =
-                launch.as_ref().and_then(|launch| launch.nodes.get(first.0 as usize)).map(|node| &node.name);
-            let detail = format!(
-                "{} of {} nodes, {announced} announced, first {} {name:?}",
-                unseen.len(),
-                launch.as_ref().map_or(0, |launch| launch.nodes.len()),
-                first.0
-            );
-            session::lose(
-                LossKind::Launch,
-                "node of a graph launch was not announced",
-                unseen.len() as u64,
-                Some(detail),
-            );
-        }
+        let unseen = nodes.values().filter(|node| node.decision.is_ok()).count() as u64;
+        session::lose(LossKind::Launch, "node of a graph launch was not announced", unseen, None);
     }
 
     /// A graph launch that began on this thread and never ended was refused by the driver.
@@ -250,15 +252,46 @@ impl Instrument {
         }
     }
 
+    /// Records where the kernels of a graph lie, before it is launched: the driver does not say while it is.
+    pub(super) fn place_graph(&self, exec: Handle) {
+        if !self.lock().placed_graphs.insert(exec.key()) {
+            return;
+        }
+        let ordinal = session::next_ordinal();
+        for node in self.graphs.nodes(exec).iter().flat_map(|nodes| nodes.iter()) {
+            if let Some(module) = device::module_of(Handle::of_key(node.function)) {
+                self.place_kernel(&mut self.lock(), module, &node.name, ordinal);
+            }
+        }
+    }
+
     /// The grids of an updated graph may have other numbers.
     pub(super) fn forget_grids(&self, exec: Handle) {
-        for ring in self.lock().rings.values_mut() {
+        let state = &mut *self.lock();
+        state.placed_graphs.remove(&exec.key());
+        for ring in state.rings.values_mut() {
             ring.forget_graph(exec.key());
         }
     }
 
     fn place_of(&self, context: Handle, stream: Handle) -> Place<'_> {
         Place { api: &self.api, context, stream }
+    }
+}
+
+impl Running {
+    /// The first node that is like what is announced, where the API announces nodes by handles of its own: those of a copy
+    /// that the driver made of the graph.
+    fn find(&mut self, name: &str, data: &LaunchData) -> Option<Expected> {
+        let launch = self.launch.as_ref()?;
+        let shape = [data.grid, data.block].concat();
+        let is_like = |expected: &Expected| {
+            let node = launch.nodes.get(expected.index as usize);
+            node.is_some_and(|node| node.name == name && node.shape == shape[..])
+        };
+        let like = self.nodes.iter().filter(|(_, expected)| is_like(expected));
+        let handle = like.min_by_key(|(_, expected)| expected.index).map(|(handle, _)| *handle)?;
+        self.nodes.remove(&handle)
     }
 }
 

@@ -81,6 +81,9 @@ impl Instrument {
             id if launch_id::GRAPH.contains(&id) => {
                 if data.site != ENTER {
                     self.abandon_graph();
+                } else if !data.parameters.is_null() {
+                    // SAFETY: the first parameter is the executable graph.
+                    self.place_graph(unsafe { *data.parameters.cast() });
                 }
             }
             id if graphs::CALLBACKS.contains(&id) => {
@@ -156,7 +159,8 @@ impl Instrument {
         let given = GIVEN.with_borrow_mut(Option::take);
         let mut state = self.lock();
         let stream_id = state.stream(data.stream_handle);
-        let (code, is_patched) = self.code_of(&mut state, data.module, &name, ordinal).unzip();
+        self.place_kernel(&mut state, data.module, &name, ordinal);
+        let (code, is_patched) = Self::code_of(&state, data.module).unzip();
         let resources = state.resources(data);
         drop(state);
         let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };

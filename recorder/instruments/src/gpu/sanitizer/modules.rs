@@ -116,6 +116,7 @@ impl Instrument {
     pub(super) fn graph_is_gone(&self, data: &GraphExecData) {
         let state = &mut *self.lock();
         state.graphs.remove(&data.exec.key());
+        state.placed_graphs.remove(&data.exec.key());
         for ring in state.rings.values_mut() {
             ring.forget_graph(data.exec.key());
         }
@@ -174,26 +175,27 @@ impl Instrument {
         }
     }
 
-    /// The code that a launch runs, with the place of its functions in memory recorded, and whether it is patched.
-    pub(super) fn code_of(
-        &self,
-        state: &mut State,
-        module: Handle,
-        name: &str,
-        ordinal: u64,
-    ) -> Option<(Arc<Code>, bool)> {
-        let loaded = state.modules.get_mut(&module.key())?;
-        let code = Arc::clone(&loaded.code);
-        if loaded.placed.insert(name.to_owned()) {
-            if !self.place(&code, module, name, true, ordinal) {
-                // A kernel that has no place is a loss.
-                let detail = Some(name.to_owned());
-                session::lose(LossKind::Code, "function has no known place in memory", 1, detail);
-            }
-            // A device function that is not loaded has no accesses yet.
-            loaded.unplaced.retain(|function| !self.place(&code, module, function, false, ordinal));
+    /// The code that a launch runs, and whether it is patched.
+    pub(super) fn code_of(state: &State, module: Handle) -> Option<(Arc<Code>, bool)> {
+        let loaded = state.modules.get(&module.key())?;
+        Some((Arc::clone(&loaded.code), loaded.is_patched))
+    }
+
+    /// Records where a kernel lies in memory, and the functions of its module that it may call. While a graph is being
+    /// launched the driver does not answer.
+    pub(super) fn place_kernel(&self, state: &mut State, module: Handle, name: &str, ordinal: u64) {
+        let Some(loaded) = state.modules.get_mut(&module.key()) else { return };
+        if !loaded.placed.insert(name.to_owned()) {
+            return;
         }
-        Some((code, loaded.is_patched))
+        let code = Arc::clone(&loaded.code);
+        if !self.place(&code, module, name, true, ordinal) {
+            // A kernel that has no place is a loss.
+            let detail = Some(name.to_owned());
+            session::lose(LossKind::Code, "function has no known place in memory", 1, detail);
+        }
+        // A device function that is not loaded has no accesses yet.
+        loaded.unplaced.retain(|function| !self.place(&code, module, function, false, ordinal));
     }
 
     /// Records where a function lies; whether the API knows it.
