@@ -14,6 +14,7 @@ Examples:
   stallmap-record -o step.stallmap -- python train.py --steps 2
   stallmap-record -o gemm.stallmap --kernels 'gemm|nvjet' --count 20 -- ./program
   stallmap-record -o stalls.stallmap --only samples -- ./program
+  stallmap-record -o ddp.stallmap -- torchrun --nproc-per-node 8 train.py
   stallmap-record recover step.stallmap.partial
   stallmap-record doctor
 
@@ -22,6 +23,10 @@ accesses recorded, then with its stalls sampled, because the driver does not let
 one process do both. Its output, exit code and signals pass through; what it
 prints to standard output the second time is dropped (see --repeat-output), and
 it reads the same file again, but nothing where its input is a pipe.
+
+Every process that the program starts is recorded into the same capture. Where
+`mpirun` or `srun` starts one stallmap-record for each rank or host, each writes
+NAME.rankN.stallmap; with --keep, `stallmap-record merge` makes one of them.
 
 Exit codes:
   the program's own, or 128 + the signal that ended it
@@ -39,7 +44,7 @@ program's.";
 #[command(name = "stallmap-record", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
-                            stallmap-record recover|replay|doctor [OPTIONS]")]
+                            stallmap-record recover|merge|replay|doctor [OPTIONS]")]
 pub(crate) struct Arguments {
     /// What to do instead of recording.
     #[command(subcommand)]
@@ -54,6 +59,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Make a capture of what an interrupted recording left, or add what interrupted replays left
     Recover(Recover),
+    /// Make one capture of the recordings of several hosts or ranks
+    Merge(Merge),
     /// Run recorded launches again, under other instruments, and add the results to their capture
     Replay(Replay),
     /// Replay what a plan says, in a process of its own
@@ -189,6 +196,23 @@ pub(crate) struct Recover {
     /// The capture to write; the folder's name without its end otherwise
     #[arg(short, long, value_name = "NAME.stallmap")]
     pub output: Option<PathBuf>,
+    /// Replace an existing capture
+    #[arg(short, long)]
+    pub force: bool,
+    /// How much to say
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// The options of `merge`.
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The folders that `stallmap-record --keep` left, one of each host or rank: NAME.stallmap.partial
+    #[arg(value_name = "DIR", required = true, num_args = 1..)]
+    pub folders: Vec<PathBuf>,
+    /// The capture to write
+    #[arg(short, long, value_name = "NAME.stallmap")]
+    pub output: PathBuf,
     /// Replace an existing capture
     #[arg(short, long)]
     pub force: bool,

@@ -21,12 +21,26 @@ const NAMED_LOSSES: usize = 5;
 
 /// Writes the capture and says what is in it, and what is not.
 pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messages) -> Result<(), Failure> {
+    merge(&[partial], output, force, messages)
+}
+
+/// Writes one capture of the recordings in several folders.
+pub(crate) fn merge(
+    partials: &[&Path],
+    output: &Path,
+    force: bool,
+    messages: Messages,
+) -> Result<(), Failure> {
     // The program may have made a file of that name.
     folder::check_output(output, force)?;
     let bar = progress_bar(messages);
     let replaced = output.symlink_metadata().is_ok();
     let place = if replaced { beside(output) } else { output.to_owned() };
-    let finished = stallmap_finish::finish(partial, &place, &|progress| show(&bar, progress));
+    let report = |progress| show(&bar, progress);
+    let finished = match partials {
+        [partial] => stallmap_finish::finish(partial, &place, &report),
+        partials => stallmap_finish::merge(partials, &place, &report),
+    };
     bar.finish_and_clear();
     let summary = finished.map_err(failure)?;
     if replaced {

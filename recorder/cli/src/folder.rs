@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use anyhow::{Context as _, anyhow};
+use stallmap_config::folder::{RunName, host_word};
+use stallmap_config::rank::Rank;
 use stallmap_config::{Instrument, RECORDING_FILE, Recording};
 
 use crate::exit::Failure;
@@ -68,9 +70,9 @@ impl Folder {
 
     /// How many processes left rows under `instrument`.
     pub(crate) fn processes(&self, instrument: Instrument) -> usize {
-        let prefix = format!("run-{}-", instrument.word());
         let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
-        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
+        let is_of = |name: &str| name.parse::<RunName>().is_ok_and(|name| name.instrument == instrument);
+        entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of)).count()
     }
 
     /// Bytes that can still be written here, where the system says so.
@@ -83,6 +85,24 @@ impl Folder {
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         fs::remove_dir_all(&self.path).with_context(|| format!("remove `{}`", self.path.display()))
     }
+}
+
+/// The capture that this process writes where `mpirun` or `srun` started one `stallmap-record` for each of several ranks
+/// with one name: `NAME.rankN.stallmap`, so that none writes over another's.
+pub(crate) fn of_rank(output: &Path, rank: Option<Rank>) -> PathBuf {
+    let rank = rank.filter(|rank| rank.world_size.is_none_or(|size| size > 1));
+    let Some((rank, name)) = rank.zip(output.file_name()) else { return output.to_owned() };
+    let (stem, end) = match (Path::new(name).file_stem(), Path::new(name).extension()) {
+        (Some(stem), Some(end)) => (stem, Some(end)),
+        _ => (name, None),
+    };
+    let mut name = stem.to_owned();
+    name.push(format!(".rank{}", rank.rank));
+    if let Some(end) = end {
+        name.push(".");
+        name.push(end);
+    }
+    output.with_file_name(name)
 }
 
 /// The recording's folder of the capture at `output`.
@@ -98,6 +118,11 @@ pub(crate) fn output_of(folder: &Path) -> Option<PathBuf> {
 /// The capture that replays in a folder go into, where its name says so.
 pub(crate) fn output_of_replays(folder: &Path) -> Option<PathBuf> {
     without_suffix(folder, REPLAYS)
+}
+
+/// This host's name, as the folders of its processes have it.
+pub(crate) fn host() -> String {
+    host_word(fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim())
 }
 
 fn with_suffix(output: &Path, suffix: &str) -> PathBuf {
@@ -132,4 +157,19 @@ pub(crate) fn check_output(output: &Path, force: bool) -> Result<(), Failure> {
 
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("find the folder of `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_names_of_their_own() {
+        let rank = |rank, world_size| Some(Rank { rank, local_rank: None, world_size });
+        let name = |output: &str, rank| of_rank(output.as_ref(), rank).display().to_string();
+        assert_eq!(name("a/step.stallmap", rank(3, Some(8))), "a/step.rank3.stallmap");
+        assert_eq!(name("a.b/step", rank(0, None)), "a.b/step.rank0");
+        assert_eq!(name("step.stallmap", rank(0, Some(1))), "step.stallmap", "one rank needs no number");
+        assert_eq!(name("step.stallmap", None), "step.stallmap");
+    }
 }

@@ -9,6 +9,7 @@ mod finishing;
 mod folder;
 mod hot;
 mod injection;
+mod merge;
 mod message;
 mod passes;
 mod probe;
@@ -32,6 +33,7 @@ fn run(arguments: args::Arguments) -> Result<ExitCode, exit::Failure> {
     match arguments.command {
         None => record::record(&arguments.record),
         Some(args::Command::Recover(options)) => recover::recover(&options),
+        Some(args::Command::Merge(options)) => merge::merge(&options),
         Some(args::Command::Replay(options)) => replay::replay(&options),
         Some(args::Command::ReplayWorker(options)) => Ok(replay::work(&options)),
         Some(args::Command::Doctor(options)) => doctor::doctor(&options),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use stallmap_config::rank::Rank;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Selection, Space, WhenFull};
 
 use crate::args::{self, Record, Side};
@@ -24,6 +25,11 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     };
     bundles::check(options)?;
     let messages = Messages(options.method.voice);
+    let named = folder::of_rank(output, Rank::of(|name| std::env::var(name).ok()));
+    if named != output {
+        messages.result(format_args!("this is one of several ranks: its capture is `{}`", named.display()));
+    }
+    let output = named.as_path();
     let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::create(output, options.method.force)?;
     if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
@@ -180,6 +186,7 @@ fn describe(options: &Record) -> Recording {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         working_directory: folder.unwrap_or_default(),
+        host: folder::host(),
         options: described_options(options),
         passes: Vec::new(),
     }

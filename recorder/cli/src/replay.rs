@@ -109,6 +109,7 @@ fn describe(options: &Replay) -> Recording {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         working_directory: folder.unwrap_or_default(),
+        host: folder::host(),
         options: given.into_iter().filter_map(option).collect(),
         passes: Vec::new(),
     }

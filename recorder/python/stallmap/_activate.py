@@ -52,9 +52,11 @@ def end_region(op_id):
 
 def _activate(library):
     stacks = _stacks.Stacks(library, Files(), os.path.dirname(os.path.abspath(torch.__file__)))
+    SESSION.forgetters.append(stacks.forget)
     tensors = _tensors.Tensors(library)
     names = _names.Names(library, tensors)
     autograd = _autograd.Autograd(library, stacks)
+    SESSION.forgetters += [names.forget, autograd.forget]
     optimizers = _optimizers.Optimizers(library, names)
     recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
     mode = _dispatch.DispatchMode(recorder)

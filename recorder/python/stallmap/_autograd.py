@@ -22,6 +22,11 @@ class Autograd:
         self._threads = set()
         self._calls = []
 
+    def forget(self):
+        """Forgets ops of an earlier session."""
+        self._forward.clear()
+        self._calls.clear()
+
     def forward_sequence(self):
         """The sequence number of the node that autograd made for the op that now begins, or -1.
 

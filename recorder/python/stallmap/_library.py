@@ -4,7 +4,7 @@ import os
 import struct
 import sys
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 _OP, _TENSOR, _SOURCE = 0, 1, 2
 
@@ -50,6 +50,7 @@ class Library:
         lose = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int64]
         self._lose = _function(library.stallmap_lose, None, lose)
         self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
+        self.finish = _function(library.stallmap_finish, None, [])
         self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
         self._numbers = {"": 0, None: 0}
         self._packers = {}

@@ -17,6 +17,10 @@ class Names:
         # id of a parameter or buffer -> {role or state's key: address that was last named}.
         self._addresses = {}
 
+    def forget(self):
+        """Names everything again: a new session knows none of it."""
+        self._addresses.clear()
+
     def of_root(self, module):
         """[(weak reference, name, role)] of a root module's parameters and buffers."""
         owned = [(weakref.ref(tensor), name, "parameter") for name, tensor in module.named_parameters()]

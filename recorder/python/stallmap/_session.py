@@ -1,7 +1,8 @@
 """What is being recorded in this process: the injected library, and what it asks for.
 
 The library's session begins when CUDA does (the driver injects the library then). Until then nothing is recorded and
-every hook returns at once: a process that never uses the GPU leaves no trace.
+every hook returns at once: a process that never uses the GPU leaves no trace. A child that is forked before that has
+its own session, which begins when the child starts CUDA.
 """
 
 import os
@@ -12,7 +13,7 @@ from stallmap import _library
 # For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
-_RECORDING, _TENSORS, _PAUSED = 1, 2, 4
+_RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
 
 
 class Session:
@@ -26,6 +27,8 @@ class Session:
         self._paused = None
         self._is_settled = False
         self._started = False
+        # Called in a forked child: what is remembered of the parent's session is not valid in the child's.
+        self.forgetters = []
 
     def open(self):
         """Loads the library, at the first call; whether there is one."""
@@ -41,6 +44,8 @@ class Session:
         if not self._started:
             mode = self.library.mode(int(CPU))
             if not mode & _RECORDING:
+                if mode & _NEVER:
+                    self._close()
                 return False
             self._begin(mode)
         return self.active
@@ -68,16 +73,45 @@ class Session:
         self.active = not paused
         self.library.pause(paused)
 
-    def close(self):
-        """Ends recording in a forked child, which has no part in its parent's session."""
+    def _close(self):
+        """Ends recording in this process: the library never will record in it."""
         self._is_settled = True
         self.active = False
         self.library = None
 
+    def forked(self):
+        """Leaves the parent's session in a forked child, which has its own when it starts CUDA.
+
+        Where the parent had started CUDA, the child cannot use it: the library says so at the next `poll`.
+        """
+        self.active = False
+        self._started = False
+        for forget in self.forgetters:
+            forget()
+        _finish_with_process(self)
+
+    def finish(self):
+        """Writes everything, in a process that ends without running the library's own exit handler."""
+        if self.library is not None and self._started:
+            self.library.finish()
+
+
+def _finish_with_process(session):
+    """Children of `multiprocessing` leave by `os._exit`, after their finalizers."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        # Before the child runs its target, and after `multiprocessing` has cleared what its parent registered.
+        util.register_after_fork(session, _register_finish)
+
+
+def _register_finish(session):
+    # Lower priorities run later; the program's own finalizers may still use the GPU.
+    sys.modules["multiprocessing.util"].Finalize(None, session.finish, exitpriority=-1000)
+
 
 SESSION = Session()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=SESSION.close)
+    os.register_at_fork(after_in_child=SESSION.forked)
 
 
 def start():

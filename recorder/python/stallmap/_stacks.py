@@ -32,6 +32,10 @@ class Stacks:
         self._optimizer = os.path.join(torch_folder, "optim", "optimizer.py")
         self._stacks = {}
 
+    def forget(self):
+        """Records every stack again: a new session has none."""
+        self._stacks.clear()
+
     def here(self, frame, outer=None):
         """The stack of a frame, and outside of it `outer`, a stack of the thread that this one works for."""
         first = frame

@@ -11,6 +11,7 @@ use super::run::Place;
 fn help() {
     assert_snapshot!("help", Place::new().run(&["--help"]));
     assert_snapshot!("help_recover", Place::new().run(&["recover", "--help"]));
+    assert_snapshot!("help_merge", Place::new().run(&["merge", "--help"]));
     assert_snapshot!("help_replay", Place::new().run(&["replay", "--help"]));
     assert_snapshot!("help_doctor", Place::new().run(&["doctor", "--help"]));
 }
@@ -27,7 +28,7 @@ fn wrong_words() {
       <PROGRAM>...
 
     Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
-           stallmap-record recover|replay|doctor [OPTIONS]
+           stallmap-record recover|merge|replay|doctor [OPTIONS]
 
     For more information, try '--help'.
     ");
@@ -39,7 +40,7 @@ fn wrong_words() {
       <PROGRAM>...
 
     Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
-           stallmap-record recover|replay|doctor [OPTIONS]
+           stallmap-record recover|merge|replay|doctor [OPTIONS]
 
     For more information, try '--help'.
     ");
@@ -122,7 +123,7 @@ fn replays_need_every_access() {
       --replay[=<SELECTION>]
 
     Usage: stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...
-           stallmap-record recover|replay|doctor [OPTIONS]
+           stallmap-record recover|merge|replay|doctor [OPTIONS]
 
     For more information, try '--help'.
     ");
@@ -288,5 +289,33 @@ fn recover_needs_a_recording() {
     --- stderr
     stallmap-record: error: the output exists: `b.stallmap`
     stallmap-record: hint: choose another name, or replace it with --force
+    ");
+}
+
+#[test]
+fn merge_needs_recordings() {
+    let place = Place::new();
+    assert_snapshot!(place.run(&["merge", "-o", "a.stallmap", "gone.stallmap.partial"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: the recording's folder is missing: `gone.stallmap.partial`
+    stallmap-record: hint: record with --keep, which leaves NAME.stallmap.partial
+    ");
+    fs::create_dir(place.path("a")).unwrap();
+    assert_snapshot!(place.run(&["merge", "-o", "a.stallmap", "a", "./a"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: the folder is named twice: `./a`
+    stallmap-record: hint: name each recording once
+    ");
+    fs::create_dir(place.path("b.stallmap.replays")).unwrap();
+    assert_snapshot!(place.run(&["merge", "-o", "a.stallmap", "b.stallmap.replays"]), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: the folder holds replays, not a recording: `b.stallmap.replays`
+    stallmap-record: hint: run `stallmap-record recover` on it
     ");
 }

@@ -12,6 +12,7 @@ use stallmap_config::{Config, Instrument, Selection};
 use stallmap_schema::table::Row;
 use tempfile::TempDir;
 
+mod forked;
 mod rows;
 mod start;
 mod training;

@@ -1,0 +1,47 @@
+//! `merge`: makes one capture of the recordings of several hosts or ranks; their folders stay.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::args::Merge;
+use crate::exit::Failure;
+use crate::message::Messages;
+use crate::{finishing, folder};
+
+/// Writes the capture, and says what was lost.
+pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
+    check(&options.folders)?;
+    folder::check_output(&options.output, options.force)?;
+    let folders: Vec<&Path> = options.folders.iter().map(PathBuf::as_path).collect();
+    let messages = Messages(options.voice);
+    finishing::merge(&folders, &options.output, options.force, messages)?;
+    messages.result("the folders are kept");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses what is not a recording's folder, and a folder that is named twice: its rows would count twice.
+fn check(folders: &[PathBuf]) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for path in folders {
+        let shown = path.display();
+        if !path.is_dir() {
+            let text = anyhow!("the recording's folder is missing: `{shown}`");
+            return Err(Failure::before(text).hint("record with --keep, which leaves NAME.stallmap.partial"));
+        }
+        if folder::output_of_replays(path).is_some() {
+            let text = anyhow!("the folder holds replays, not a recording: `{shown}`");
+            return Err(Failure::before(text).hint("run `stallmap-record recover` on it"));
+        }
+        let real =
+            fs::canonicalize(path).with_context(|| format!("find `{shown}`")).map_err(Failure::before)?;
+        if !known.insert(real) {
+            let text = anyhow!("the folder is named twice: `{shown}`");
+            return Err(Failure::before(text).hint("name each recording once"));
+        }
+    }
+    Ok(())
+}
