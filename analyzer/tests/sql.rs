@@ -1,6 +1,6 @@
 //! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `replays`, `sampled_replays`, or a path under `testdata/`
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`, or a path under `testdata/`
 //! without `.stallmap`), then has records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
 //! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
 
@@ -18,6 +18,8 @@ mod dice;
 mod diff;
 #[path = "sql/finding.rs"]
 mod finding;
+#[path = "sql/graphs.rs"]
+mod graphs;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/page.rs"]
@@ -48,7 +50,7 @@ fn sql_folder() -> PathBuf {
 fn open(name: &str, folder: &Path) -> Session {
     let made = folder.join(format!("{name}.stallmap"));
     let path = match name {
-        "tiny" | "blame" | "counters" | "replays" | "sampled_replays" if made.exists() => made,
+        "tiny" | "blame" | "counters" | "graphs" | "replays" | "sampled_replays" if made.exists() => made,
         "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
@@ -56,6 +58,10 @@ fn open(name: &str, folder: &Path) -> Session {
         }
         "counters" => {
             counters::write(&made);
+            made
+        }
+        "graphs" => {
+            graphs::write(&made);
             made
         }
         "replays" | "sampled_replays" => {

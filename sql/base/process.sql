@@ -68,8 +68,9 @@ WITH launched AS (
 )
 SELECT
   r.run_id, r.rank, r.world_size, r.host, r.process_id, u.devices, coalesce(n.launches, 0),
-  coalesce(m.lost_launches, 0), coalesce(m.samples, 0), coalesce(m.lost_samples, 0), coalesce(m.requests, 0),
-  coalesce(m.lost_requests, 0)
+  CAST(coalesce(m.lost_launches, 0) AS BIGINT), CAST(coalesce(m.samples, 0) AS BIGINT),
+  CAST(coalesce(m.lost_samples, 0) AS BIGINT), CAST(coalesce(m.requests, 0) AS BIGINT),
+  CAST(coalesce(m.lost_requests, 0) AS BIGINT)
 FROM run r
 LEFT JOIN launched n ON n.run_id = r.run_id
 LEFT JOIN used u ON u.run_id = r.run_id

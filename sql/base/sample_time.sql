@@ -55,7 +55,7 @@ WITH replayed AS (
   GROUP BY run_id
 ), delivered AS (
   SELECT run_id, sum(samples) AS delivered FROM pc_sample GROUP BY run_id
-), drop AS (
+), dropped AS (
   -- The same loss can be known by launch and by run: the larger number counts.
   SELECT
     r.run_id,
@@ -70,13 +70,13 @@ WITH replayed AS (
   WHERE r.instrument = 'pc_samples'
 ), timed AS (
   SELECT
-    drop.*, v.device_id,
+    d.*, v.device_id,
     CASE
       WHEN v.multiprocessor_count > 0 AND v.sm_clock_khz > 0
-      THEN drop.period_cycles * 1e6 / (v.multiprocessor_count * CAST(v.sm_clock_khz AS DOUBLE))
+      THEN d.period_cycles * 1e6 / (v.multiprocessor_count * CAST(v.sm_clock_khz AS DOUBLE))
     END AS taken_ns
-  FROM drop
-  JOIN device v ON v.run_id = drop.run_id
+  FROM dropped d
+  JOIN device v ON v.run_id = d.run_id
 )
 SELECT
   run_id, device_id, taken, lost, CASE WHEN delivered > 0 THEN taken_ns * (delivered + lost) / delivered END, taken_ns,

@@ -19,16 +19,7 @@ CREATE VIEW coverage (
 ) AS
 -- Each LIMIT 1 below keeps filters above a sum over everything: DataFusion 55 moves a filter on a constant below it,
 -- where the sum of no rows is a row again.
-WITH code AS (
-  SELECT
-    count(*) AS functions,
-    sum(CASE WHEN c.is_read THEN 1 ELSE 0 END) AS functions_read,
-    sum(c.instruction_count) AS instructions,
-    sum(c.unknown_count) AS unknown
-  FROM function f
-  JOIN function_code c ON c.function_id = f.function_id
-  LIMIT 1
-), seen AS (
+WITH seen AS (
   SELECT
     CAST(r.instrument AS VARCHAR) AS instrument,
     count(*) AS launches,
@@ -68,18 +59,8 @@ WITH code AS (
   WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
   LIMIT 1
 ), dropped AS (
-  SELECT coalesce(sum(lost_count), 0.0) AS lost
-  FROM (SELECT DISTINCT run_id, lost_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
-  LIMIT 1
-), used AS (
-  SELECT sum(memory_instruction_count) AS instructions, sum(uncovered_instruction_count) AS uncovered
-  FROM function
-  WHERE function_id IN (SELECT function_id FROM launch)
-  LIMIT 1
-), sighted AS (
-  SELECT sum(CASE WHEN f.uncovered_instruction_count = 0 THEN 1 ELSE 0 END) AS launches, count(*) AS all_launches
-  FROM launch l
-  JOIN function f ON f.function_id = l.function_id
+  SELECT coalesce(sum(missing_count), 0.0) AS lost
+  FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
   LIMIT 1
 ), stored AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
@@ -89,6 +70,10 @@ WITH code AS (
     CAST(NULL AS VARCHAR) AS detail
   FROM ran
   GROUP BY position, what, instrument
+  UNION ALL
+  SELECT * FROM rank_coverage
+  UNION ALL
+  SELECT * FROM graph_coverage
   UNION ALL
   SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
   UNION ALL
@@ -108,23 +93,7 @@ WITH code AS (
   UNION ALL
   SELECT 31, 'lane accesses recorded', lanes, NULL, NULL, NULL FROM seen WHERE instrument = 'accesses'
   UNION ALL
-  SELECT 32, 'memory instructions in launched kernels that are observed', instructions - uncovered, instructions,
-    uncovered = 0, 'the others are tensor-map and bulk copies'
-  FROM used
-  UNION ALL
-  SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches, launches = all_launches,
-    NULL
-  FROM sighted
-  UNION ALL
-  SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
-  UNION ALL
-  SELECT 35, 'functions whose code is not read', count(*), NULL, false, c.reason
-  FROM function f
-  JOIN function_code c ON c.function_id = f.function_id
-  WHERE NOT c.is_read
-  GROUP BY c.reason
-  UNION ALL
-  SELECT 36, 'instructions decoded', instructions - unknown, instructions, unknown = 0, NULL FROM code
+  SELECT * FROM code_coverage
   UNION ALL
   SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
   UNION ALL

@@ -43,20 +43,21 @@ WITH copied AS (
 ), moved AS (
   SELECT
     l.op_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.ordinal, s.samples, s.estimated_ns,
-    CAST(NULL AS BIGINT UNSIGNED) AS size_bytes
+    CAST(NULL AS BIGINT UNSIGNED) AS size_bytes, l.graph_id, l.graph_launch
   FROM launch_context l
   JOIN (SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) s
     ON s.kernel_id = l.kernel_id
   UNION ALL
-  SELECT m.op_id, NULL, o.source_line, m.ordinal, 0.0, NULL, m.size_bytes
+  SELECT m.op_id, NULL, o.source_line, m.ordinal, 0.0, NULL, m.size_bytes, NULL, NULL
   FROM memcpy m
   JOIN op_context o ON o.op_id = m.op_id
   WHERE m.kind = 'device_to_device'
 ), done AS (
   SELECT
     c.*, m.kernel, m.line, m.samples, m.estimated_ns, m.size_bytes,
-    row_number() OVER (PARTITION BY c.tensor_id, c.to_type ORDER BY m.ordinal) AS nth,
-    count(*) OVER (PARTITION BY c.tensor_id, c.to_type) AS times
+    -- A CUDA graph that is launched again casts what has changed since.
+    row_number() OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch ORDER BY m.ordinal) AS nth,
+    count(*) OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch) AS times
   FROM copied c
   JOIN moved m ON m.op_id = c.op_id
   WHERE c.place = 1

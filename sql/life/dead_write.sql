@@ -45,6 +45,7 @@ WITH written AS (
     lead(address) OVER turn AS next_address,
     lead(bytes) OVER turn AS next_bytes
   FROM written
+  -- In the order of execution, also of what a CUDA graph launches.
   WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
 )
 SELECT

@@ -92,7 +92,8 @@ WITH life AS (
     b.object_id,
     first_value(a.object_id ORDER BY a.size_bytes, a.object_id) AS other_object_id
   FROM life b
-  JOIN life a ON a.device_id = b.device_id AND a.object_id <> b.object_id AND a.size_bytes >= b.size_bytes
+  JOIN life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
+    AND a.size_bytes >= b.size_bytes
     AND a.last_use <= b.first_use AND a.born <= b.born AND a.ended > b.born
   WHERE b.origin <> 'tensor'
   GROUP BY b.object_id

@@ -19,40 +19,44 @@ CREATE VIEW memory_peak (
   -- Bytes of those that were used before and will be used again, or are used by this launch.
   needed_bytes,
   -- The most that any launch needs so: the peak of a program that allocates at first use and frees after the last.
-  least_bytes
+  least_bytes,
+  -- The run: each process has a peak of its own.
+  run_id
 ) AS
 WITH peak AS (
   SELECT
-    device_id,
+    run_id, device_id,
     first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal,
     first_value(kernel_id ORDER BY live_bytes DESC, ordinal) AS kernel_id,
     first_value(object_count ORDER BY live_bytes DESC, ordinal) AS object_count,
     max(live_bytes) AS live_bytes
   FROM memory_in_use
-  GROUP BY device_id
+  GROUP BY run_id, device_id
 ), life AS (
-  SELECT device_id, size_bytes, first_use_ordinal, last_use_ordinal FROM object_life WHERE use_count > 0
+  SELECT run_id, device_id, size_bytes, first_use_ordinal, last_use_ordinal FROM object_life WHERE use_count > 0
 ), change AS (
-  SELECT device_id, first_use_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS size_bytes FROM life
+  SELECT run_id, device_id, first_use_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS size_bytes FROM life
   UNION ALL
   -- After all launches nothing is needed.
-  SELECT device_id, last_use_ordinal, -CAST(size_bytes AS BIGINT) FROM life
+  SELECT run_id, device_id, last_use_ordinal, -CAST(size_bytes AS BIGINT) FROM life
 ), summed AS (
-  SELECT device_id, ordinal, sum(size_bytes) AS size_bytes FROM change GROUP BY device_id, ordinal
+  SELECT run_id, device_id, ordinal, sum(size_bytes) AS size_bytes FROM change GROUP BY run_id, device_id, ordinal
 ), running AS (
-  SELECT device_id, ordinal, sum(size_bytes) OVER (PARTITION BY device_id ORDER BY ordinal) AS needed_bytes FROM summed
+  SELECT
+    run_id, device_id, ordinal, sum(size_bytes) OVER (PARTITION BY run_id, device_id ORDER BY ordinal) AS needed_bytes
+  FROM summed
 ), needed AS (
   SELECT
-    p.device_id,
+    p.run_id, p.device_id,
     first_value(r.needed_bytes ORDER BY r.ordinal <= p.ordinal DESC, r.ordinal DESC) AS needed_bytes,
     max(r.needed_bytes) AS least_bytes
   FROM peak p
-  JOIN running r ON r.device_id = p.device_id
-  GROUP BY p.device_id
+  JOIN running r ON r.run_id = p.run_id AND r.device_id = p.device_id
+  GROUP BY p.run_id, p.device_id
 )
 SELECT
   p.device_id, p.ordinal, p.kernel_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), p.live_bytes,
-  p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0)
+  p.object_count, coalesce(n.needed_bytes, 0), coalesce(n.least_bytes, 0), p.run_id
 FROM peak p
-LEFT JOIN needed n ON n.device_id = p.device_id
+LEFT JOIN needed n ON n.run_id = p.run_id AND n.device_id = p.device_id
 LEFT JOIN launch_context l ON l.kernel_id = p.kernel_id

@@ -1,6 +1,8 @@
 -- One object, as in `memory_object`: when it was allocated, used and freed, in ordinals of launches.
 --
 -- An ordinal names the first launch that follows an event, so that what happens at one ordinal lies between two launches.
+-- Memory of a CUDA graph is free, for the framework, when its capture ends: launches of the graph after that are counted
+-- as uses at the capture.
 CREATE VIEW object_life (
   -- The object.
   object_id,
@@ -45,17 +47,25 @@ CREATE VIEW object_life (
   -- Tensors in it.
   tensor_count,
   -- Whether it is allocated when its device's memory in use is largest for the first time.
-  is_live_at_peak
+  is_live_at_peak,
+  -- The run.
+  run_id
 ) AS
 WITH timed AS (
   SELECT
-    object_id, kernel_id, ordinal, end_ordinal, evidence,
-    lag(end_ordinal) OVER (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns) AS idle_ordinal
-  FROM object_use
+    u.object_id, u.kernel_id, u.ordinal, u.evidence, coalesce(u.capture_ordinal, u.ordinal) AS first_ordinal,
+    CASE WHEN u.ordinal >= s.free_ordinal THEN coalesce(u.capture_ordinal + 1, u.end_ordinal) ELSE u.end_ordinal END
+      AS end_ordinal,
+    -- An object that is free is not idle.
+    CASE WHEN u.capture_ordinal IS NULL OR s.free_ordinal IS NULL OR u.ordinal < s.free_ordinal
+      THEN lag(u.end_ordinal) OVER (PARTITION BY u.object_id ORDER BY u.ordinal, u.end_ordinal, u.called_ns)
+    END AS idle_ordinal
+  FROM object_use u
+  JOIN memory_object s ON s.object_id = u.object_id
 ), used AS (
   SELECT
     object_id,
-    min(ordinal) AS first_use_ordinal,
+    min(first_ordinal) AS first_use_ordinal,
     max(end_ordinal) AS last_use_ordinal,
     count(kernel_id) AS use_count,
     sum(CASE WHEN kernel_id IS NULL THEN 1 ELSE 0 END) AS copy_count,
@@ -74,22 +84,25 @@ WITH timed AS (
   FROM tensor
   GROUP BY storage_id
 ), peak AS (
-  SELECT device_id, first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal FROM memory_in_use GROUP BY device_id
+  SELECT run_id, device_id, first_value(ordinal ORDER BY live_bytes DESC, ordinal) AS ordinal
+  FROM memory_in_use
+  GROUP BY run_id, device_id
 ), ended AS (
-  SELECT coalesce(max(ordinal) + 1, 0) AS ordinal FROM launch
+  SELECT run_id, max(ordinal) + 1 AS ordinal FROM launch GROUP BY run_id
 )
 SELECT
   s.object_id, s.storage_id, s.allocation_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
   m.born_at, s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
-  s.free_ordinal, e.ordinal, coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
+  s.free_ordinal, coalesce(e.ordinal, 0), coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,
   coalesce(n.tensor_count, 0),
-  coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false)
+  coalesce(s.alloc_ordinal <= p.ordinal AND (s.free_ordinal IS NULL OR s.free_ordinal > p.ordinal), false),
+  s.run_id
 FROM memory_object s
 LEFT JOIN used u ON u.object_id = s.object_id
 LEFT JOIN tensors n ON n.storage_id = s.storage_id
 LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = n.tensor_id
 LEFT JOIN target_context m
   ON m.target = CASE WHEN s.storage_id IS NULL THEN 'outside any tensor' ELSE 'storage' END AND m.object_id = s.object_id
-LEFT JOIN peak p ON p.device_id = s.device_id
-CROSS JOIN ended e
+LEFT JOIN peak p ON p.run_id = s.run_id AND p.device_id = s.device_id
+LEFT JOIN ended e ON e.run_id = s.run_id

@@ -26,7 +26,9 @@ CREATE VIEW object_use (
   -- The op that it was called in.
   op_id,
   -- When a copy or a fill was called, nanoseconds since the Unix epoch: those at one ordinal follow each other so.
-  called_ns
+  called_ns,
+  -- For a launch by a CUDA graph, the ordinal of its capture: the object lives then, and may be free at `ordinal`.
+  capture_ordinal
 ) AS
 WITH known AS (
   -- Launches of which every access was recorded.
@@ -92,7 +94,7 @@ SELECT
   CASE WHEN u.is_unknown THEN 'unknown' WHEN u.is_read AND u.is_written THEN 'both' WHEN u.is_written THEN 'write'
     ELSE 'read' END,
   u.evidence, u.tensor_id, u.written_bytes, CAST(NULL AS BIGINT UNSIGNED) AS address,
-  l.op_id, CAST(NULL AS BIGINT) AS called_ns
+  l.op_id, CAST(NULL AS BIGINT) AS called_ns, l.capture_ordinal
 FROM used u
 JOIN launch l ON l.kernel_id = u.kernel_id
 JOIN memory_object s ON s.object_id = u.object_id AND (s.storage_id IS NULL) = u.is_allocation
@@ -100,7 +102,7 @@ UNION ALL
 SELECT
   s.object_id, s.storage_id, CAST(NULL AS BIGINT UNSIGNED) AS kernel_id, m.ordinal, m.ordinal AS end_ordinal,
   m.direction, m.evidence, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, m.size_bytes,
-  CASE WHEN m.direction = 'write' THEN m.address END, m.op_id, m.begin_ns
+  CASE WHEN m.direction = 'write' THEN m.address END, m.op_id, m.begin_ns, CAST(NULL AS BIGINT UNSIGNED) AS capture_ordinal
 FROM moved m
 JOIN memory_object s ON s.run_id = m.run_id AND m.address >= s.address AND m.address < s.address + s.size_bytes
   AND m.begin_ns >= s.alloc_ns AND (s.free_ns IS NULL OR m.begin_ns < s.free_ns)

@@ -28,7 +28,7 @@ CREATE VIEW redundant_copy (
 ) AS
 WITH copied AS (
   SELECT
-    e.source_tensor_id, e.target_tensor_id, e.op, e.line, e.ordinal, t.storage_id, t.span_bytes,
+    e.source_tensor_id, e.target_tensor_id, e.op_id, e.op, e.line, e.ordinal, t.storage_id, t.span_bytes,
     lag(e.target_tensor_id) OVER turn AS earlier_tensor_id,
     lag(e.ordinal) OVER turn AS earlier_ordinal
   FROM tensor_edge e
@@ -45,13 +45,17 @@ WITH copied AS (
   FROM again a
   JOIN object_use u ON u.storage_id = a.source_storage_id
   WHERE u.direction <> 'read' AND u.ordinal >= a.earlier_ordinal AND u.ordinal <= a.ordinal
+), lived AS (
+  -- What a CUDA graph copies lives at the capture.
+  SELECT op_id, min(coalesce(capture_ordinal, ordinal)) AS ordinal FROM launch GROUP BY op_id
 )
 SELECT
   a.source_tensor_id, x.name, a.target_tensor_id, a.earlier_tensor_id, y.type, a.span_bytes, a.op, a.line, a.ordinal,
-  a.earlier_ordinal, e.free_ordinal IS NULL OR e.free_ordinal > a.ordinal
+  a.earlier_ordinal, e.free_ordinal IS NULL OR e.free_ordinal > v.ordinal
 FROM again a
 LEFT ANTI JOIN spoilt w ON w.target_tensor_id = a.target_tensor_id
 LEFT JOIN target_context x ON x.target = 'tensor' AND x.object_id = a.source_tensor_id
 LEFT JOIN target_context y ON y.target = 'tensor' AND y.object_id = a.target_tensor_id
 LEFT JOIN tensor d ON d.tensor_id = a.earlier_tensor_id
 LEFT JOIN storage e ON e.storage_id = d.storage_id
+LEFT JOIN lived v ON v.op_id = a.op_id

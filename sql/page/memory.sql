@@ -2,20 +2,26 @@
 -- Bytes that are allocated when a launch begins, over the launches of the program: the most in each stretch of launches,
 -- and what is left at its end. tensors: storages of the framework; allocations: what the driver gave, of which the
 -- framework keeps some for later.
-WITH width AS (
+-- Of several processes that use a GPU of one number, the one with the highest peak.
+WITH shown AS (
+  SELECT device_id, first_value(run_id ORDER BY live_bytes DESC, run_id) AS run_id FROM memory_peak GROUP BY device_id
+), width AS (
   SELECT greatest(1, CAST(ceil(count(*) / CAST($top AS DOUBLE)) AS BIGINT)) AS launches, count(*) AS launch_count
   FROM launch
+  WHERE run_id IN (SELECT run_id FROM shown)
 ), step AS (
-  SELECT device_id, ordinal, sum(bytes) AS bytes, sum(objects) AS objects
+  SELECT c.device_id, c.ordinal, sum(c.bytes) AS bytes, sum(c.objects) AS objects
   FROM (
-    SELECT device_id, alloc_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS bytes, 1 AS objects FROM device_allocation
+    SELECT run_id, device_id, alloc_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS bytes, 1 AS objects FROM device_allocation
     UNION ALL
-    SELECT device_id, free_ordinal, -CAST(size_bytes AS BIGINT), -1 FROM device_allocation WHERE free_ordinal IS NOT NULL
-  )
-  GROUP BY device_id, ordinal
+    SELECT run_id, device_id, free_ordinal, -CAST(size_bytes AS BIGINT), -1 FROM device_allocation WHERE free_ordinal IS NOT NULL
+  ) c
+  WHERE c.run_id IN (SELECT run_id FROM shown)
+  GROUP BY c.device_id, c.ordinal
 ), alive AS (
-  SELECT 'tensors' AS memory, device_id, CAST(ordinal AS BIGINT) AS ordinal, live_bytes, object_count
-  FROM memory_in_use
+  SELECT 'tensors' AS memory, u.device_id, CAST(u.ordinal AS BIGINT) AS ordinal, u.live_bytes, u.object_count
+  FROM memory_in_use u
+  JOIN shown s ON s.run_id = u.run_id AND s.device_id = u.device_id
   WHERE (SELECT count(*) FROM storage) > 0
   UNION ALL
   SELECT

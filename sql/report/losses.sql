@@ -16,10 +16,10 @@ WITH named AS (
   LEFT JOIN function f ON f.function_id = l.function_id
   WHERE u.matched = 'unmatched'
   UNION ALL
-  SELECT NULL, 'access', 'memory instructions that no patch point covers', f.uncovered_instruction_count,
-    f.demangled_name
-  FROM function f
-  WHERE f.uncovered_instruction_count > 0 AND f.function_id IN (SELECT function_id FROM launch)
+  SELECT NULL, 'access', 'memory instructions that no patch point covers', c.unpatched_count, f.demangled_name
+  FROM function_coverage c
+  JOIN function f ON f.function_id = c.function_id
+  WHERE c.unpatched_count > 0 AND f.function_id IN (SELECT function_id FROM launch)
   UNION ALL
   SELECT r.instrument, 'run', 'ended by signal ' || CAST(r.exit_signal AS VARCHAR), 1, r.program
   FROM run r

@@ -7,8 +7,14 @@ use crate::word::{Sm, Word};
 /// How an instruction accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// The sanitizer has a patch point for it, which fires.
-    Covered,
+    /// Device memory, where a patch point fires; asynchronous copies to shared memory too.
+    Global,
+    /// Shared memory of the block, where a patch point fires.
+    Shared,
+    /// A lane's own memory, where a patch point fires.
+    Local,
+    /// Matrices in shared memory, which have patch points of their own.
+    Matrix,
     /// A copy, reduction or prefetch by a tensor map.
     TensorMap,
     /// Textures and surfaces.
@@ -24,6 +30,14 @@ enum Access {
 pub struct MemoryInstructions {
     /// All of them.
     pub all: u32,
+    /// Those with a patch point for device memory; asynchronous copies to shared memory too.
+    pub global: u32,
+    /// Those with the patch point for shared memory.
+    pub shared: u32,
+    /// Those with the patch point for local memory.
+    pub local: u32,
+    /// Loads and stores of matrices in shared memory, which have patch points of their own.
+    pub matrix: u32,
     /// Those by tensor maps, which no patch point covers.
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
@@ -45,6 +59,10 @@ impl MemoryInstructions {
     pub fn and(self, other: Self) -> Self {
         Self {
             all: self.all + other.all,
+            global: self.global + other.global,
+            shared: self.shared + other.shared,
+            local: self.local + other.local,
+            matrix: self.matrix + other.matrix,
             tensor_map: self.tensor_map + other.tensor_map,
             texture: self.texture + other.texture,
             remote_shared: self.remote_shared + other.remote_shared,
@@ -63,7 +81,10 @@ pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     for access in words.filter_map(|word| access(&decode(word, sm))) {
         counts.all += 1;
         match access {
-            Access::Covered => {}
+            Access::Global => counts.global += 1,
+            Access::Shared => counts.shared += 1,
+            Access::Local => counts.local += 1,
+            Access::Matrix => counts.matrix += 1,
             Access::TensorMap => counts.tensor_map += 1,
             Access::Texture => counts.texture += 1,
             Access::RemoteShared => counts.remote_shared += 1,
@@ -79,12 +100,15 @@ fn access(instruction: &Instruction) -> Option<Access> {
     match (instruction.class, instruction.mnemonic?) {
         (Class::Sync, _) | (_, "UTMACCTL") => None,
         _ if matches!(space, Space::Constant | Space::TensorMemory) => None,
-        (_, "LDGSTS") => Some(Access::Covered),
+        (_, "LDGSTS") => Some(Access::Global),
         (Class::Async, "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF") => Some(Access::TensorMap),
         (Class::Texture, _) => Some(Access::Texture),
         (Class::Async, _) if space == Space::Shared => Some(Access::RemoteShared),
         (Class::Async, _) | (_, "LDGMC") => Some(Access::Other),
-        _ => Some(Access::Covered),
+        (_, "LDSM" | "STSM") => Some(Access::Matrix),
+        _ if space == Space::Shared => Some(Access::Shared),
+        _ if space == Space::Local => Some(Access::Local),
+        _ => Some(Access::Global),
     }
 }
 
@@ -105,6 +129,7 @@ mod tests {
         let counts = count_memory(words.map(u128::to_le_bytes).as_flattened(), Sm(100));
         let expected = MemoryInstructions {
             all: 5,
+            global: 1,
             tensor_map: 1,
             remote_shared: 2,
             other_uncovered: 1,

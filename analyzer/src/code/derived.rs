@@ -21,6 +21,18 @@ stallmap_schema::tables! {
         unknown_count: u32,
         /// Basic blocks.
         block_count: u32,
+        /// Instructions that access device memory and that recording with the space global observes; asynchronous copies
+        /// to shared memory too.
+        global_access_count: u32,
+        /// Instructions that access shared memory and that recording with the space shared observes.
+        shared_access_count: u32,
+        /// Instructions that access local memory and that recording with the space local observes.
+        local_access_count: u32,
+        /// Instructions that access shared memory and that no recording observes: matrices, and shared memory of other
+        /// blocks.
+        unpatched_shared_access_count: u32,
+        /// Instructions that access other memory and that no recording observes: tensor maps, bulk copies, textures.
+        unpatched_access_count: u32,
     }
     /// One instruction of one function, in machine code.
     Instruction "instruction" key [function_id, pc] sort [] {

@@ -5,6 +5,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use stallmap_sass::analysis::{Block, Producer};
 use stallmap_sass::instruction::Class;
+use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::Row;
@@ -59,7 +60,7 @@ impl Asked {
 pub(super) fn functions(analyzed: &Analyzed, asked: &Asked) -> Result<RecordBatch> {
     let read = analyzed.sections.iter().flat_map(|section| {
         let kernel = section.kernel().map(|kernel| kernel.function_id);
-        section.functions.iter().map(move |function| function_code(section, kernel, function))
+        section.functions.iter().map(move |function| function_code(section, kernel, function, asked))
     });
     let missing = analyzed.missing.iter().map(|(function_id, reason)| FunctionCode {
         function_id: *function_id,
@@ -69,11 +70,23 @@ pub(super) fn functions(analyzed: &Analyzed, asked: &Asked) -> Result<RecordBatc
         instruction_count: 0,
         unknown_count: 0,
         block_count: 0,
+        global_access_count: 0,
+        shared_access_count: 0,
+        local_access_count: 0,
+        unpatched_shared_access_count: 0,
+        unpatched_access_count: 0,
     });
     asked.batch(read.chain(missing).filter(|row| asked.wants_function(row.function_id)))
 }
 
-fn function_code(section: &SectionCode, kernel: Option<FunctionId>, function: &Placed) -> FunctionCode {
+fn function_code(
+    section: &SectionCode,
+    kernel: Option<FunctionId>,
+    function: &Placed,
+    asked: &Asked,
+) -> FunctionCode {
+    let wants_accesses = asked.schema.fields().iter().any(|field| field.name().ends_with("_access_count"));
+    let accesses = if wants_accesses { accesses(section, function) } else { MemoryInstructions::default() };
     let is_here = |offset: &u32| section.function_at(*offset) == Some(function);
     let findings = &section.findings;
     FunctionCode {
@@ -84,7 +97,19 @@ fn function_code(section: &SectionCode, kernel: Option<FunctionId>, function: &P
         instruction_count: count(section.offsets(function)),
         unknown_count: count(findings.unknown.iter().copied().filter(is_here)),
         block_count: count(findings.blocks.iter().map(|block| block.first).filter(is_here)),
+        global_access_count: accesses.global,
+        shared_access_count: accesses.shared,
+        local_access_count: accesses.local,
+        unpatched_shared_access_count: accesses.matrix + accesses.remote_shared,
+        unpatched_access_count: accesses.tensor_map + accesses.texture + accesses.other_uncovered,
     }
+}
+
+/// Instructions of a function that access memory.
+fn accesses(section: &SectionCode, function: &Placed) -> MemoryInstructions {
+    let start = function.offset as usize;
+    let end = start.saturating_add(function.bytes as usize).min(section.code.len());
+    section.code.get(start..end).map(|code| observable::count_memory(code, section.sm)).unwrap_or_default()
 }
 
 fn count(items: impl Iterator) -> u32 {

@@ -26,6 +26,12 @@ const PARTS: &[Part] = &[
         what: "no launches of kernels",
         advice: "record a program that launches some; `stallmap-record doctor` says what can be recorded",
     },
+    // Only what is about graphs has no rows without them.
+    Part {
+        tables: &["graph_launch"],
+        what: "no launches of CUDA graphs",
+        advice: "the program launched none, or an earlier release recorded it",
+    },
     Part {
         tables: &["pc_sample"],
         what: "no samples of stalls",

@@ -15,7 +15,7 @@ use crate::output::value::Look;
 
 /// What each run was.
 const RUNS: &str = "\
-SELECT run_id AS run, instrument, program, arguments, working_directory, host, system,
+SELECT run_id AS run, instrument, rank, program, arguments, working_directory, host, system,
        date_trunc('second', to_timestamp_nanos(started_ns)) AS started, ended_ns - started_ns AS lasted_ns,
        exit_code, exit_signal, driver_version, CAST(cuda_version AS VARCHAR) AS cuda_version, instrument_version,
        python_version, torch_version, sampling_period_cycles

@@ -21,10 +21,12 @@ use crate::output::progress::Progress;
 const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
-const ORDER: &[&str] =
-    &["coverage", "losses", "findings", "tensors", "why", "kernels", "lines", "ops", "counters", "replays"];
+const ORDER: &[&str] = &[
+    "coverage", "losses", "ranks", "findings", "tensors", "why", "kernels", "lines", "ops", "counters",
+    "replays",
+];
 /// Sections that are printed where they have rows, or where somebody asks for them.
-const OPTIONAL: &[&str] = &["counters", "replays"];
+const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
 fn sections() -> Vec<Section> {
     section::sections("report", ORDER)

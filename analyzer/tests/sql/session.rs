@@ -10,7 +10,7 @@ use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 
-use crate::{answer, blame, replay, tiny};
+use crate::{answer, blame, graphs, replay, tiny};
 
 pub(crate) fn tiny_folder(folder: &Path) -> PathBuf {
     let path = folder.join("tiny");
@@ -42,6 +42,23 @@ async fn captures_have_schemas_of_their_own() {
     assert!(refused(Session::open(&[named("a", &a), (None, b.clone())])).contains("has no name"));
     assert!(refused(Session::open(&[named("A b", &a)])).contains("`A b` cannot name a capture"));
     assert!(refused(Session::open(&[])).contains("no capture was named"));
+}
+
+/// The older capture lacks columns and a table of the newer one.
+#[tokio::test]
+async fn captures_of_two_releases_are_asked_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("new.stallmap");
+    graphs::write(&new);
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/blame_truth.stallmap");
+    let session = Session::open(&[(Some("old".to_owned()), old), (Some("new".to_owned()), new)]).unwrap();
+    let launches = "SELECT capture, count(*) > 0, count(graph_id), max(capture_ordinal) FROM every.launch \
+        WHERE capture = 'old' OR capture_ordinal IS NOT NULL GROUP BY capture ORDER BY capture";
+    assert_eq!(answer(&session, launches).await.unwrap(), ["new | true | 4 | 2", "old | true | 0 | NULL"]);
+    let graphs = "SELECT capture, count(*) FROM every.graph_launch GROUP BY capture";
+    assert_eq!(answer(&session, graphs).await.unwrap(), ["new | 2"]);
+    let ranks = "SELECT capture, rank FROM every.rank_cost ORDER BY capture, rank";
+    assert_eq!(answer(&session, ranks).await.unwrap(), ["new | 0", "new | 1", "old | NULL"]);
 }
 
 /// DataFusion 55.2 loses rows here where joins hand their keys on as filters while they run.

@@ -25,7 +25,7 @@ use stallmap_schema::id::{
     Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId, StorageId, TensorId,
 };
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun, TensorMap};
+use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, MemoryAccess, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
@@ -262,6 +262,20 @@ fn launch_runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
 }
 
 fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    // A graph without kernels.
+    writer.append_rows([GraphLaunch {
+        run_id: ACCESSES,
+        graph_id: 0,
+        graph_launch: 0,
+        ordinal: 3,
+        kernel_count: 0,
+        thread_id: 0,
+        stream_id: 0,
+        begin_ns: at(60),
+        end_ns: Some(at(61)),
+        op_id: None,
+        pystates_hash: None,
+    }])?;
     writer.append_rows((0..3).map(|ordinal| LaunchParameter {
         kernel_id: kernel(ordinal),
         bytes: Blob(REUSED.to_le_bytes().to_vec()),

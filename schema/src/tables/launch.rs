@@ -13,7 +13,8 @@ crate::tables! {
         run_id: RunId => "run"."run_id",
         /// The kernel.
         function_id: FunctionId => "function"."function_id",
-        /// Position among all launches of the defining run, from 0: the time of lives of storages.
+        /// Position among all launches of the defining run, from 0: the time of lives of storages. The capture of a node
+        /// of a graph takes a position too, which then no launch has.
         ordinal: u64,
         /// The n-th launch, from 0, with the same (pystates_hash, op name, function, grid, block) in its thread.
         occurrence: u32,
@@ -56,9 +57,9 @@ crate::tables! {
         graph_launch: Option<u32>,
         /// The kernel's node: its position among the kernel nodes of the graph, from 0.
         graph_node: Option<u32>,
-        /// For a node of a graph, the `ordinal` that the run had reached when the node was captured: `op_id`,
-        /// `pystates_hash` and the storages that its addresses meet are those of that moment. Null where the node was
-        /// added without an op, and for every other launch.
+        /// For a node of a graph, the `ordinal` that its capture took: `op_id`, `pystates_hash` and the storages that its
+        /// addresses meet are those of that time. Null where the node was added without a capture, and for every other
+        /// launch.
         capture_ordinal: Option<u64>,
     }
     /// One launch of a CUDA graph.

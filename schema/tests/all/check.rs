@@ -59,8 +59,9 @@ fn without_column(column: &str) -> Vec<String> {
     for mut file in reader.table_files().unwrap() {
         if file.name == Launch::TABLE.name {
             let batch = Launch::batch(reader.read_rows().unwrap()).unwrap();
-            let kept = batch.schema().fields().iter().enumerate().filter(|(_, field)| field.name() != column);
-            let batch = batch.project(&kept.map(|(index, _)| index).collect::<Vec<_>>()).unwrap();
+            let schema = batch.schema();
+            let kept = (0..schema.fields().len()).filter(|index| schema.field(*index).name() != column);
+            let batch = batch.project(&kept.collect::<Vec<_>>()).unwrap();
             let mut bytes = Vec::new();
             let mut table = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
             table.write(&batch).unwrap();

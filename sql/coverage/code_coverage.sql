@@ -1,0 +1,64 @@
+-- How far the code of launched kernels is read, and what of its memory instructions is observed: rows of `coverage`.
+CREATE VIEW code_coverage (
+  -- The order in which to read.
+  position,
+  -- What is counted.
+  item,
+  -- How many.
+  count,
+  -- Of how many; null where there is no whole.
+  total,
+  -- Whether nothing is missing that should be there; null where a part is expected.
+  is_whole,
+  -- What it means.
+  detail
+) AS
+WITH code AS (
+  SELECT
+    count(*) AS functions,
+    sum(CASE WHEN c.is_read THEN 1 ELSE 0 END) AS functions_read,
+    sum(c.instruction_count) AS instructions,
+    sum(c.unknown_count) AS unknown
+  FROM function f
+  JOIN function_code c ON c.function_id = f.function_id
+  LIMIT 1
+), used AS (
+  SELECT
+    sum(memory_instruction_count) AS instructions, sum(observed_count) AS observed, sum(left_out_count) AS left_out,
+    sum(unpatched_count) AS unpatched
+  FROM function_coverage
+  WHERE function_id IN (SELECT function_id FROM launch)
+  LIMIT 1
+), sighted AS (
+  SELECT
+    sum(CASE WHEN f.observed_count = f.memory_instruction_count THEN 1 ELSE 0 END) AS launches,
+    sum(CASE WHEN f.unpatched_count > 0 THEN 1 ELSE 0 END) AS unpatched, count(*) AS all_launches
+  FROM launch l
+  JOIN function_coverage f ON f.function_id = l.function_id
+  LIMIT 1
+), fact AS (
+  -- What --spaces left out is a part that is expected to be missing.
+  SELECT
+    32 AS position, 'memory instructions in launched kernels that are observed' AS item, observed AS count,
+    instructions AS total, CASE WHEN unpatched > 0 THEN false WHEN left_out = 0 THEN true END AS is_whole,
+    CASE WHEN unpatched > 0 THEN CAST(unpatched AS VARCHAR) || ' are tensor-map and bulk copies, textures, matrices' END
+      AS detail
+  FROM used
+  WHERE (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
+  UNION ALL
+  SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches,
+    CASE WHEN unpatched > 0 THEN false WHEN launches = all_launches THEN true END, NULL
+  FROM sighted
+  WHERE (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
+  UNION ALL
+  SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
+  UNION ALL
+  SELECT 35, 'functions whose code is not read', count(*), NULL, false, c.reason
+  FROM function f
+  JOIN function_code c ON c.function_id = f.function_id
+  WHERE NOT c.is_read
+  GROUP BY c.reason
+  UNION ALL
+  SELECT 36, 'instructions decoded', instructions - unknown, instructions, unknown = 0, NULL FROM code
+)
+SELECT position, item, CAST(count AS DOUBLE), CAST(total AS DOUBLE), is_whole, detail FROM fact

@@ -1,0 +1,15 @@
+-- Ranks
+-- One row per process of a distributed program, and what of it is not in the capture. Shown where there are several.
+SELECT
+  rank, host, devices,
+  share,
+  memory_share,
+  samples,
+  estimated_ns AS time_ns,
+  launch_count AS launches,
+  lost_launch_count AS lost_launches,
+  lost_sample_share,
+  lost_request_share
+FROM rank_cost
+WHERE (SELECT count(DISTINCT rank) FROM run) > 1
+ORDER BY rank, run_id
