@@ -34,6 +34,8 @@ class Program:
     exit: int = 0  # its exit code, 128 + N after signal N
     dies: bool = False  # its last launches may be lost with it, and the count of those that ran is
     uncounted: str = ""  # why more kernels may run than CUPTI reports
+    repeats: str = ""  # why one launch may be several kernels
+    sampling: tuple = ()  # options of the recorder that the sampling pass needs, as recorder/README.md says
     varies: str = ""  # why launches of two runs need not be equal
     prepared: bool = False  # one more run comes first, and fills caches
     sampled: bool = False  # no launch is so short that it may have no sample
@@ -63,15 +65,22 @@ JAX = {
 }
 
 BY_DEVICE = "CUPTI may not report what the device decides or launches"
+IN_BODIES = "a kernel in the body of a conditional node is one launch, however often it runs"
 
 PROGRAMS = (
     cuda("graphs", "stream_graph", "a captured graph, updated, with other parameters"),
     cuda("graphs", "api_graph", "a graph built by nodes: memset, child graph, copy, disabled node"),
-    cuda("device_launches", "conditional_graph", "graph with `if` and `while`", uncounted=BY_DEVICE),
+    cuda("device_launches", "conditional_graph", "graph with `if` and `while`", repeats=IN_BODIES),
     cuda("device_launches", "device_graph", "graphs launched by a kernel", uncounted=BY_DEVICE),
     cuda("device_launches", "dynamic", "kernels launched by kernels", uncounted=BY_DEVICE),
     cuda("streams", "threads_streams", "two host threads, eight streams"),
-    cuda("streams", "flag_wait", "a kernel that waits for one launched later on another stream", alone=True),
+    cuda(
+        "streams",
+        "flag_wait",
+        "a kernel that waits for one launched later on another stream",
+        alone=True,
+        sampling=("--exclude", "wait_for|set"),
+    ),
     cuda("streams", "capture_global", "launches of one thread while another captures in the strict mode"),
     cuda("streams", "capture_thread_local", "the same in the mode that watches one thread"),
     cuda("launches", "cooperative", "blocks that wait for each other"),

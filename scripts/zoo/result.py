@@ -92,7 +92,9 @@ class Result:
         if side is None:
             return [] if self.program.dies else [f"nothing of the {WORDS[instrument]} instrument"]
         faults = []
-        if self.count and not self.count.dropped and not self.program.dies:
+        if self.program.repeats:
+            faults += [] if side.recorded else ["no launch recorded"]
+        elif self.count and not self.count.dropped and not self.program.dies:
             faults += faults_of_count(self.count.total, side, bool(self.program.uncounted))
         if side.unmatched and not self.program.varies and not self.program.dies:
             faults.append(f"{side.unmatched} launches match none")

@@ -166,7 +166,8 @@ class Zoo:
         """One run under the recorder."""
         path = folder / f"{name}.stallmap"
         side = [] if name == "both" else ["--only", name]
-        full = [str(self.recorder), "-o", str(path), *side, "--", *command]
+        extra = [] if name == "accesses" else result.program.sampling
+        full = [str(self.recorder), "-o", str(path), *side, *extra, "--", *command]
         limit = self.options.timeout + 10 * result.native.seconds
         with self.sampling if name != "accesses" else contextlib.nullcontext():
             ended = self.go(full, folder, env, limit)

@@ -180,7 +180,6 @@ fn describe(options: &Record) -> Recording {
     let mut words = options.program.iter().map(|word| word.to_string_lossy().into_owned());
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
     Recording {
-        host: String::new(),
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),

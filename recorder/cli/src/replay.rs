@@ -103,7 +103,6 @@ fn describe(options: &Replay) -> Recording {
         Some(RecordingOption { name: name.to_owned(), value: value? })
     };
     Recording {
-        host: String::new(),
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),
