@@ -1,4 +1,4 @@
-"""Two training steps of a linear layer under DistributedDataParallel, one process a GPU.
+"""Two training steps of a scale under DistributedDataParallel, one process a GPU.
 
 Started by torchrun: `torchrun --standalone --nproc-per-node 2 two_ranks.py`. What a capture of it must show:
 
@@ -19,12 +19,23 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 2
 
 
+class Scale(torch.nn.Module):
+    """Multiplies each column by a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(256))
+
+    def forward(self, batch):
+        return batch * self.weight
+
+
 def main():
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
     torch.manual_seed(0)
-    model = DistributedDataParallel(torch.nn.Linear(256, 64, bias=False).cuda())
+    model = DistributedDataParallel(Scale().cuda())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     # Each rank sees data of its own.
     generator = torch.Generator().manual_seed(rank)

@@ -6,7 +6,7 @@ use std::path::Path;
 use stallmap_sass::tensor_map;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
-use stallmap_schema::id::{Address, FunctionId, ModuleId, RunId};
+use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{LaunchParameter, TensorMap};
 use stallmap_schema::tables::loss::Loss;
@@ -127,8 +127,16 @@ impl<'a> Assembly<'a> {
         writer.append_rows(states)?;
         self.used.extend(samples.functions());
         append(writer, samples.rows())?;
+        let recorded = self.runs.iter().flat_map(|run| &run.rows.launch_runs).filter(|row| row.recorded);
+        let recorded: BTreeSet<KernelId> = recorded.map(|row| row.kernel_id).collect();
+        // Functions of launches that were left out keep their name, and their code only where something else uses it.
+        let mut named = BTreeSet::new();
         for run in &mut self.runs {
-            self.used.extend(run.rows.launches.iter().map(|launch| launch.function_id));
+            for launch in &run.rows.launches {
+                let functions =
+                    if recorded.contains(&launch.kernel_id) { &mut self.used } else { &mut named };
+                functions.insert(launch.function_id);
+            }
             let parameters = launches::parameters(run, &mut self.losses);
             let memory = DeviceMemory::of(run);
             append(writer, parameters.iter().flat_map(|parameter| tensor_maps(parameter, &memory)))?;
@@ -149,7 +157,8 @@ impl<'a> Assembly<'a> {
             append(writer, sorted(rows.fills, |row| row.begin_ns))?;
             run.rows.launch_runs = rows.launch_runs;
         }
-        writer.append_rows(self.modules.function_rows(&self.used))?;
+        named.extend(&self.used);
+        writer.append_rows(self.modules.function_rows(&named))?;
         let modules = self.modules.store(&self.used, writer)?;
         writer.append_rows(modules)?;
         Ok(())

@@ -23,7 +23,7 @@ pub(crate) struct RunState {
     /// Where among the folder's runs it is.
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
-    pub(crate) crcs: BTreeMap<u64, ModuleId>,
+    pub(crate) crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
     /// Ordinals of its launches whose measurements do not count, with the reason; none but in replays.
     pub(crate) unusable: BTreeMap<u64, &'static str>,
 }
@@ -99,7 +99,12 @@ fn read_run(
         losses.add(run_id, LossKind::Segment, "the process ended before it had written everything", 1);
     }
     rows.options = options(run_id, &rows.options, &folder.recording(run).options);
-    let crcs = rows.modules.iter().filter_map(|row| Some((row.cupti_crc?, row.module_id))).collect();
+    let mut crcs: BTreeMap<u64, BTreeSet<ModuleId>> = BTreeMap::new();
+    for row in &rows.modules {
+        if let Some(crc) = row.cupti_crc {
+            crcs.entry(crc).or_default().insert(row.module_id);
+        }
+    }
     RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
 }
 

@@ -111,10 +111,11 @@ struct Merger<'a> {
     counters: Vec<Counter>,
     map: &'a CodeMap,
     /// The run's own: a replay loads cubins that are not as the program loaded them.
-    crcs: BTreeMap<u64, ModuleId>,
+    crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
     modules: &'a Modules,
     launched: &'a BTreeMap<KernelId, FunctionId>,
-    functions: BTreeMap<(u64, u32), Option<FunctionId>>,
+    /// Functions of a name in modules of a CRC, which does not cover the code: several modules may share it.
+    functions: BTreeMap<(u64, u32), Vec<FunctionId>>,
 }
 
 /// A launch's totals: what was delivered, and what the hardware says about itself.
@@ -200,15 +201,32 @@ impl Merger<'_> {
         sum(rows)
     }
 
-    /// The function of a sample: by its module's CRC and its name, else the launched kernel if it has that name.
+    /// The function of a sample: by its module's CRC and its name, of several the one in the launched kernel's module;
+    /// else the launched kernel if it has that name.
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
         let (raw, modules) = (self.raw, self.modules);
-        let by_name = *self.functions.entry((crc, name)).or_insert_with(|| {
-            let function_id = hash::function_id(*self.crcs.get(&crc)?, raw.name(name));
-            modules.knows(function_id).then_some(function_id)
+        let found = self.functions.entry((crc, name)).or_insert_with(|| {
+            functions_of(self.crcs.get(&crc), raw.name(name), modules).collect()
         });
+        let by_name = match found[..] {
+            [function_id] => Some(function_id),
+            _ => {
+                let module_id = launched.and_then(|function_id| modules.module_of(function_id));
+                found.iter().copied().find(|function_id| modules.module_of(*function_id) == module_id)
+            }
+        };
         by_name.or_else(|| launched.filter(|function_id| modules.name(*function_id) == raw.name(name)))
     }
+}
+
+/// The functions of a name in some modules.
+fn functions_of<'a>(
+    module_ids: Option<&'a BTreeSet<ModuleId>>,
+    name: &'a str,
+    modules: &'a Modules,
+) -> impl Iterator<Item = FunctionId> + 'a {
+    let of_name = move |module_id: &ModuleId| hash::function_id(*module_id, name);
+    module_ids.into_iter().flatten().map(of_name).filter(|function_id| modules.knows(*function_id))
 }
 
 /// The launches of a run, as its samples name them.
@@ -249,10 +267,8 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
         if of_launch.get(&kernel_id).is_none_or(|kernel| *kernel != name) {
             continue;
         }
-        let module_id = run.crcs.get(&sample.cubin_crc);
-        let function_id = module_id.map(|module_id| hash::function_id(*module_id, name));
-        let function_id = function_id.filter(|function_id| modules.knows(*function_id));
-        found.entry(kernel_id).or_default().extend(function_id);
+        let functions = functions_of(run.crcs.get(&sample.cubin_crc), name, modules);
+        found.entry(kernel_id).or_default().extend(functions);
     }
     let only = |kernel_id: &KernelId| match found.get(kernel_id)?.iter().collect::<Vec<_>>()[..] {
         [function_id] => Some(*function_id),

@@ -214,6 +214,9 @@ pub mod launch_id {
     pub const PER_THREAD: [u32; 4] = [442, 478, 653, 515];
 }
 
+/// Callback numbers of the functions that load a module: (module, ...).
+pub const MODULE_LOAD_IDS: [u32; 4] = [18, 19, 20, 21];
+
 /// Callback numbers of the functions that wait for all work of a context or a stream.
 pub const SYNCHRONIZE_IDS: [u32; 3] = [17, 126, 440];
 

@@ -131,6 +131,11 @@ impl Modules {
         inner.map(range).collect()
     }
 
+    /// The module of a function.
+    pub(crate) fn module_of(&self, function_id: FunctionId) -> Option<ModuleId> {
+        self.functions.get(&function_id).map(|named| named.module_id)
+    }
+
     /// Rows of `function` for those that launches, samples or accesses name.
     pub(crate) fn function_rows(&self, used: &BTreeSet<FunctionId>) -> Vec<Function> {
         let used: Vec<_> = used.iter().filter_map(|id| Some((*id, self.functions.get(id)?))).collect();
@@ -235,10 +240,13 @@ impl Known {
     }
 }
 
-/// Zeroes the sections of kernels of which nothing is used; how many bytes that is.
+/// Zeroes the sections of kernels of which nothing is used, and every section where nothing of the module is: device
+/// functions may be called by any kernel. How many bytes that is.
 fn zero_unused(sections: &[Section], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+    let has_use = sections.iter().any(|section| section.functions.iter().any(&is_used));
     let is_unused = |section: &&Section| {
-        section.functions.iter().any(|code| code.is_kernel) && !section.functions.iter().any(&is_used)
+        let has_kernel = section.functions.iter().any(|code| code.is_kernel);
+        (has_kernel || !has_use) && !section.functions.iter().any(&is_used)
     };
     let mut zeroed = 0;
     for section in sections.iter().filter(is_unused) {

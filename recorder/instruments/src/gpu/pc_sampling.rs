@@ -3,14 +3,15 @@
 //! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::Config;
-use stallmap_schema::id::Pc;
-use stallmap_sys::cuda::{Handle, launch_id};
+use stallmap_schema::id::{ModuleId, Pc};
+use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
 use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
 use stallmap_sys::locate;
@@ -63,6 +64,11 @@ pub struct Taken {
 
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
 
+thread_local! {
+    /// Modules that were loaded by the driver call of this thread.
+    static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The samples of the launch that ended last; only where launches are replayed.
 static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
 
@@ -105,7 +111,7 @@ pub fn attach() -> Result<(), String> {
         check(unsafe { (api.enable_callback)(1, subscriber, domain, id) }, "enable callbacks")?;
     }
     if graphs::are_known() {
-        for id in graphs::CALLBACKS {
+        for id in graphs::CALLBACKS.into_iter().chain(MODULE_LOAD_IDS) {
             // SAFETY: as above. An older CUPTI does not know the newest; programs of its time do not call them.
             unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
         }
@@ -200,6 +206,15 @@ impl Instrument {
         let crc = (code == 0).then_some(parameters.cubinCrc);
         let code = code::register(cubin, crc);
         lock(&self.functions).load(context.key(), number, &code, crc);
+        LOADED.with_borrow_mut(|loaded| loaded.push(code.module_id));
+    }
+
+    /// A call that loads a module begins or has succeeded: which handle it gave to which module.
+    pub(super) fn module_call(&self, handle: Option<Handle>) {
+        let loaded = LOADED.with_borrow_mut(std::mem::take);
+        if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
+            lock(&self.functions).tie(handle.key(), *module_id);
+        }
     }
 
     fn module_unloads(&self, context: Handle, number: u32) {

@@ -18,8 +18,9 @@ pub(super) struct Functions {
     loaded: BTreeMap<(usize, u32), Arc<Code>>,
     /// Those that hold a kernel of a name, the newest last; a module that was loaded twice is there twice.
     by_name: BTreeMap<String, Vec<Arc<Code>>>,
-    /// Every module that was ever loaded, by CUPTI's CRC of its cubin.
-    by_crc: BTreeMap<u64, Arc<Code>>,
+    /// Every module that was ever loaded, by CUPTI's CRC of its cubin. It does not cover the code: modules of one layout
+    /// share it.
+    by_crc: BTreeMap<u64, Vec<Arc<Code>>>,
     /// The module of a function's handle.
     by_function: BTreeMap<usize, ModuleId>,
     /// The module of a module's handle.
@@ -56,8 +57,16 @@ impl Functions {
             self.by_name.entry(name.clone()).or_default().push(Arc::clone(code));
         }
         if let Some(crc) = crc {
-            self.by_crc.insert(crc, Arc::clone(code));
+            let same = self.by_crc.entry(crc).or_default();
+            if same.iter().all(|other| other.module_id != code.module_id) {
+                same.push(Arc::clone(code));
+            }
         }
+    }
+
+    /// A module's handle, as the call that loaded it gave it.
+    pub(super) fn tie(&mut self, handle: usize, module_id: ModuleId) {
+        self.by_module.insert(handle, module_id);
     }
 
     /// Removes a module; handles of its functions may come back as others.
@@ -117,7 +126,8 @@ impl Functions {
     fn sampled(&self, launched: &Launched<'_>) -> Option<Arc<Code>> {
         let mut found: Option<&Arc<Code>> = None;
         for crc in launched.crcs {
-            let code = self.by_crc.get(crc).filter(|code| code.kernels.contains(launched.name))?;
+            let mut holders = self.by_crc.get(crc)?.iter().filter(|code| code.kernels.contains(launched.name));
+            let (code, None) = (holders.next()?, holders.next()) else { return None };
             if found.is_some_and(|other| other.module_id != code.module_id) {
                 return None;
             }
@@ -156,6 +166,21 @@ mod tests {
         functions.load(1, 1, &code(10, &["k", "other"]), Some(0xa));
         functions.load(1, 2, &code(20, &["k"]), Some(0xb));
         functions
+    }
+
+    #[test]
+    fn modules_of_one_crc_are_told_apart_by_their_handles() {
+        let mut functions = Functions::default();
+        for module in [1, 2] {
+            functions.load(0, module, &code(u64::from(module), &["k"]), Some(7));
+            functions.tie(100 + module as usize, ModuleId(u64::from(module)));
+        }
+        let crcs = BTreeSet::from([7]);
+        let mut find = |module| {
+            let found = functions.find(&Launched { name: "k", function: module + 1, module: Some(module), crcs: &crcs });
+            found.map(|found| (found.code.module_id.0, found.is_certain))
+        };
+        assert_eq!([find(101), find(102), find(103)], [Some((1, true)), Some((2, true)), Some((2, false))]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{Handle, launch_id};
+use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::ApiData;
 
 use super::functions::{Found, Launched};
@@ -82,6 +82,12 @@ impl Instrument {
                 // SAFETY: by this function's contract; the call is ending.
                 unsafe { self.graphs.called(id, data.parameters) };
             }
+        } else if MODULE_LOAD_IDS.contains(&id) {
+            let has_loaded = data.site != ENTER && result(data) == 0 && !data.parameters.is_null();
+            // SAFETY: the first parameter of these functions points to the module's handle, which the call has given.
+            let handle = unsafe { has_loaded.then(|| *data.parameters.cast::<*const Handle>()) };
+            // SAFETY: as above, where it is not null.
+            self.module_call(handle.and_then(|handle| unsafe { handle.as_ref() }.copied()));
         } else if data.site == ENTER {
             if !replayed::is_silent() {
                 // SAFETY: by this function's contract.
