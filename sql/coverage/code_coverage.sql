@@ -44,12 +44,12 @@ WITH code AS (
     CASE WHEN unpatched > 0 THEN CAST(unpatched AS VARCHAR) || ' are tensor-map and bulk copies, textures, matrices' END
       AS detail
   FROM used
-  WHERE (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
+  WHERE instructions IS NOT NULL AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
   SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches,
     CASE WHEN unpatched > 0 THEN false WHEN launches = all_launches THEN true END, NULL
   FROM sighted
-  WHERE (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
+  WHERE all_launches > 0 AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
   SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
   UNION ALL
