@@ -8,9 +8,10 @@ What a capture of it must show, whatever the GPU:
   time.
 - `scaled`, the product, lives in the graph's private memory. Python drops it during the capture, and the graph writes
   it in every replay: its memory belongs to that tensor in all of them.
-- The four `replay()` calls are four rows of `graph_launch`, each with the Python stack of the call.
+- The four `replay()` calls are four rows of `graph_launch` in each pass.
 
-Before the capture the same function runs twice on a side stream, as PyTorch asks for: 6 launches of no graph. Tensors
+Before the capture the same function runs twice on a side stream, as PyTorch asks for, and PyTorch sets up its random
+generator for graphs: 8 launches of no graph. Tensors
 are made on the CPU and copied. The results are compared with those of the CPU. Prints one JSON object.
 """
 

@@ -205,9 +205,10 @@ impl Merger<'_> {
     /// else the launched kernel if it has that name.
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
         let (raw, modules) = (self.raw, self.modules);
-        let found = self.functions.entry((crc, name)).or_insert_with(|| {
-            functions_of(self.crcs.get(&crc), raw.name(name), modules).collect()
-        });
+        let found = self
+            .functions
+            .entry((crc, name))
+            .or_insert_with(|| functions_of(self.crcs.get(&crc), raw.name(name), modules).collect());
         let by_name = match found[..] {
             [function_id] => Some(function_id),
             _ => {

@@ -139,9 +139,8 @@ impl Graphs {
         if parameters.is_null() {
             return;
         }
-        // SAFETY: every one of these functions has handles, or pointers to handles, as its first two parameters, but
-        // cuGraphExecDestroy, which has one: `second` is read where there is one.
         let words = parameters.cast::<Handle>();
+        // SAFETY: every one of these functions has as many parameters of a word as are read of it.
         let word = |index: usize| unsafe { *words.add(index) };
         // SAFETY: the first parameter of these points to the handle that the call has made.
         let made = || unsafe { word(0).0.cast::<Handle>().as_ref() }.copied();

@@ -163,6 +163,8 @@ impl Armed {
 /// What the launching threads and the reader thread share.
 struct Shared {
     slots: *mut [u8; SLOT_BYTES],
+    /// The same, by words.
+    words: *const AtomicU32,
     slot_shift: u32,
     /// Slots that the host has read; the GPU reads it.
     tail: *const AtomicU64,
@@ -246,6 +248,7 @@ impl Ring {
         check(unsafe { (api.synchronize)(stream) })?;
         let shared = Arc::new(Shared {
             slots: slots.cast(),
+            words: slots.cast_const().cast(),
             slot_shift: slot_count.trailing_zeros(),
             tail: words.cast_const().cast(),
             abandoned: words.wrapping_byte_add(256).cast_const().cast(),
@@ -430,15 +433,12 @@ impl Gathering {
 impl Work {
     /// Adds a row to a launch of a graph: the reader may have been told of it already.
     fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
-        let started = self.started.iter_mut().rev().find(|started| started.tag == tag);
-        let rows = match started {
-            Some(started) => &mut started.rows,
-            None => {
-                self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false });
-                let Some(last) = self.started.last_mut() else { return };
-                &mut last.rows
-            }
-        };
+        let known = self.started.iter().rposition(|started| started.tag == tag);
+        let at = known.unwrap_or_else(|| {
+            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false });
+            self.started.len() - 1
+        });
+        let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
         if rows.len() <= offset as usize {
             rows.resize_with(offset as usize + 1, || None);
         }

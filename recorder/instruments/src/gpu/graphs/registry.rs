@@ -117,7 +117,7 @@ impl Registry {
         self.change(exec, handle, |node| {
             let (index, is_enabled, alias) = (node.index, node.is_enabled, node.alias);
             let captured = new.captured.or(node.captured);
-            *node = Node { handle, index, is_enabled, captured, alias, ..new };
+            *node = Node { handle, index, captured, is_enabled, alias, ..new };
         });
     }
 

@@ -126,7 +126,8 @@ impl Functions {
     fn sampled(&self, launched: &Launched<'_>) -> Option<Arc<Code>> {
         let mut found: Option<&Arc<Code>> = None;
         for crc in launched.crcs {
-            let mut holders = self.by_crc.get(crc)?.iter().filter(|code| code.kernels.contains(launched.name));
+            let mut holders =
+                self.by_crc.get(crc)?.iter().filter(|code| code.kernels.contains(launched.name));
             let (code, None) = (holders.next()?, holders.next()) else { return None };
             if found.is_some_and(|other| other.module_id != code.module_id) {
                 return None;
@@ -177,7 +178,12 @@ mod tests {
         }
         let crcs = BTreeSet::from([7]);
         let mut find = |module| {
-            let found = functions.find(&Launched { name: "k", function: module + 1, module: Some(module), crcs: &crcs });
+            let found = functions.find(&Launched {
+                name: "k",
+                function: module + 1,
+                module: Some(module),
+                crcs: &crcs,
+            });
             found.map(|found| (found.code.module_id.0, found.is_certain))
         };
         assert_eq!([find(101), find(102), find(103)], [Some((1, true)), Some((2, true)), Some((2, false))]);

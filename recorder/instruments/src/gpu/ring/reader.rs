@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{read_volatile, write_bytes};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -139,8 +139,12 @@ impl Reader {
     fn hear_from(&mut self, mut work: MutexGuard<'_, Work>) {
         let (started, settled) = (std::mem::take(&mut work.started), std::mem::take(&mut work.settled));
         drop(work);
-        started.into_iter().for_each(|started| self.begin(started));
-        settled.into_iter().for_each(|settled| self.settle(settled));
+        for started in started {
+            self.begin(started);
+        }
+        for settled in settled {
+            self.settle(settled);
+        }
     }
 
     fn begin(&mut self, started: Started) {
@@ -305,11 +309,12 @@ impl Shared {
     /// The header at a position, where the record that begins there is complete.
     fn complete(&self, position: u64) -> Option<[u8; SLOT_BYTES]> {
         /// The word of a header that is written last.
-        const LAST_WORD: usize = 28;
+        const LAST_WORD: usize = 7;
         let index = position & ((1 << self.slot_shift) - 1);
-        let last = self.slots.wrapping_add(index as usize).cast::<u8>().wrapping_add(LAST_WORD);
-        // SAFETY: the word lies in the slot, aligned; the GPU may write it at any time, whole.
-        let last = unsafe { &*last.cast::<AtomicU32>() };
+        let words = self.words.wrapping_add(index as usize * (SLOT_BYTES / 4));
+        // SAFETY: slots are aligned to their size, as pinned memory is to pages, and the word lies in the slot; the GPU
+        // may write it at any time, whole.
+        let last = unsafe { &*words.wrapping_add(LAST_WORD) };
         (last.load(Ordering::Acquire) != 0).then(|| self.slot(position))
     }
 

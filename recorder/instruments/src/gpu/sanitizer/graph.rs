@@ -112,7 +112,7 @@ impl Instrument {
             unsafe {
                 match (data.node_type, running.as_deref_mut()) {
                     (node_type::KERNEL, Some(running)) => {
-                        self.kernel_begins(data, &data.what.launch, running)
+                        self.kernel_begins(data, &data.what.launch, running);
                     }
                     // A node without a graph launch is a defect of what was said before: it must not write records.
                     (node_type::KERNEL, None) => self.leave_out(&data.what.launch),
@@ -120,10 +120,10 @@ impl Instrument {
                         self.allocated(&data.what.allocation, false);
                     }
                     (node_type::MEMCPY, Some(running)) if running.row.is_some() => {
-                        self.copied(&data.what.copy)
+                        self.copied(&data.what.copy);
                     }
                     (node_type::MEMSET, Some(running)) if running.row.is_some() => {
-                        self.filled(&data.what.fill)
+                        self.filled(&data.what.fill);
                     }
                     _ => {}
                 }
@@ -166,7 +166,7 @@ impl Instrument {
         let resources = state.resources(data);
         drop(state);
         match &code {
-            Some(code) => emit_launch(data, code, &name, ordinal, origin, found.map(given), resources),
+            Some(code) => emit_launch(data, code, (&name, ordinal), origin, found.map(given), resources),
             None => {
                 session::lose(
                     LossKind::Launch,
@@ -244,7 +244,7 @@ impl Instrument {
     }
 
     /// A graph launch that began on this thread and never ended was refused by the driver.
-    pub(super) fn abandon_graph(&self) {
+    pub(super) fn abandon_graph() {
         let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
         if let Some(armed) = &running.armed {
             let reason = "refused by the driver";

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::ffi::c_int;
 use std::ptr::null;
 
@@ -80,7 +81,7 @@ impl Instrument {
             }
             id if launch_id::GRAPH.contains(&id) => {
                 if data.site != ENTER {
-                    self.abandon_graph();
+                    Self::abandon_graph();
                 } else if !data.parameters.is_null() {
                     // SAFETY: the first parameter is the executable graph.
                     self.place_graph(unsafe { *data.parameters.cast() });
@@ -169,7 +170,7 @@ impl Instrument {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
                 let origin = Origin { context: context::current(), ..Origin::default() };
-                emit_launch(data, code, &name, ordinal, origin, given, resources);
+                emit_launch(data, code, (&name, ordinal), origin, given, resources);
             }
             None => {
                 session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
@@ -238,11 +239,13 @@ impl Instrument {
         if !state.patched.contains(&key) {
             return Err("no patches in this context".to_owned());
         }
-        if !state.rings.contains_key(&key) {
-            let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
-            state.rings.insert(key, ring);
+        match state.rings.entry(key) {
+            Entry::Occupied(ring) => Ok(ring.into_mut()),
+            Entry::Vacant(vacant) => {
+                let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
+                Ok(vacant.insert(ring))
+            }
         }
-        state.rings.get_mut(&key).ok_or_else(|| "no ring in this context".to_owned())
     }
 
     /// One in so many blocks of a launch is recorded.
@@ -360,8 +363,7 @@ pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
 pub(super) fn emit_launch(
     data: &LaunchData,
     code: &Code,
-    name: &str,
-    ordinal: u64,
+    (name, ordinal): (&str, u64),
     origin: Origin,
     given: Option<Given>,
     resources: Resources,
