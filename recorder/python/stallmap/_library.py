@@ -1,4 +1,4 @@
-"""The injected library's C interface; `recorder/inject/src/torch.rs` documents it."""
+"""The injected library's C interface; `recorder/instruments/src/torch.rs` documents it."""
 
 import os
 import struct
