@@ -209,12 +209,11 @@ impl Merger<'_> {
             .functions
             .entry((crc, name))
             .or_insert_with(|| functions_of(self.crcs.get(&crc), raw.name(name), modules).collect());
-        let by_name = match found[..] {
-            [function_id] => Some(function_id),
-            _ => {
-                let module_id = launched.and_then(|function_id| modules.module_of(function_id));
-                found.iter().copied().find(|function_id| modules.module_of(*function_id) == module_id)
-            }
+        let by_name = if let [function_id] = found[..] {
+            Some(function_id)
+        } else {
+            let module_id = launched.and_then(|function_id| modules.module_of(function_id));
+            found.iter().copied().find(|function_id| modules.module_of(*function_id) == module_id)
         };
         by_name.or_else(|| launched.filter(|function_id| modules.name(*function_id) == raw.name(name)))
     }

@@ -93,6 +93,8 @@ pub struct Ring {
     control: u64,
     /// A `LaunchControl` for each tag, in device memory.
     launches: u64,
+    /// Whether requests that find no room are lost: each launch's control block counts them from 0.
+    drops: bool,
     tags: Tags,
     /// Tags whose `LaunchControl` is not as it was made.
     changed: Vec<bool>,
@@ -260,6 +262,7 @@ impl Ring {
         Ok(Self {
             control: control as u64,
             launches: launches as u64,
+            drops: config.when_full == WhenFull::Drop,
             tags: Tags::default(),
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
@@ -387,7 +390,7 @@ impl Ring {
     /// Makes the control block of a launch what it must be, where it is not.
     fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
         let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
-        self.write(place, tag, control, block_stride != 1)
+        self.write(place, tag, control, block_stride != 1 || self.drops)
     }
 
     fn prepare_graph(&mut self, place: Place, exec: usize, tag: Tag, count: u32) -> Result<(), String> {

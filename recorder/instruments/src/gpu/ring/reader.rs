@@ -88,12 +88,6 @@ impl Reader {
             let ends = self.hear();
             let all_ended = self.launches.values().all(|launch| launch.ended.is_some());
             let (has_read, is_dry) = self.read();
-            if is_dry {
-                self.finish_ended(all_ended);
-            }
-            if ends && !has_read {
-                self.finish_all("kernel did not complete");
-            }
             if self.is_abandoned() {
                 session::lose(
                     LossKind::Source,
@@ -103,6 +97,13 @@ impl Reader {
                 );
                 self.finish_all("its records could not be read in time");
                 return self.shared.give_up();
+            }
+            // Once the last launch is done its context may go, and the ring's memory with it: nothing below reads it.
+            if is_dry {
+                self.finish_ended(all_ended);
+            }
+            if ends && !has_read {
+                self.finish_all("kernel did not complete");
             }
             if !has_read {
                 std::thread::sleep(POLL);
@@ -259,6 +260,10 @@ impl Reader {
     fn finish(&mut self, tag: Tag) {
         let Some(launch) = self.launches.remove(&tag) else { return };
         let mut gathered = None;
+        if launch.count > 1 {
+            let reason = "request of a graph's kernels that was left out or dropped";
+            session::lose(LossKind::Access, reason, launch.lost_requests, None);
+        }
         for offset in 0..launch.count {
             let slot = self.kernels.get_mut(tag.plus(offset).0 as usize);
             if let Some(kernel) = slot.and_then(Option::take) {
@@ -292,7 +297,8 @@ fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
     row.end_ns = launch.ended_ns;
     row.request_count = Some(requests);
     row.lane_access_count = Some(lanes);
-    row.lost_request_count = Some(launch.lost_requests);
+    // Kernels of a graph launch lose requests together: which of them did is not known.
+    row.lost_request_count = (launch.count == 1 || launch.lost_requests == 0).then_some(launch.lost_requests);
     session::emit(row);
     pages.map(|pages| (ordinal, pages))
 }
