@@ -95,8 +95,8 @@ impl Reader {
                     1,
                     None,
                 );
-                self.finish_all("its records could not be read in time");
-                return self.shared.give_up();
+                self.shared.give_up();
+                return self.finish_all("its records could not be read in time");
             }
             // Once the last launch is done its context may go, and the ring's memory with it: nothing below reads it.
             if is_dry {
