@@ -1,7 +1,7 @@
 -- One launch's cost: what one of its samples stands for in time.
 --
--- Launches of the program share the drops of their run, because samples are handed over late. Replays of one launch
--- follow each other, so that each launch has its own.
+-- Launches of the program share the drops of their run, because samples are handed over late; a loss that names its launch
+-- is that launch's. Replays of one launch follow each other, so that each launch has its own drops.
 CREATE VIEW cost_time (
   -- The launch.
   kernel_id,
@@ -23,13 +23,29 @@ WITH timed AS (
   JOIN replay p ON p.run_id = s.run_id AND p.ordinal = s.ordinal
   WHERE p.result IN ('verified', 'unstable')
   GROUP BY s.run_id, s.kernel_id
+), own AS (
+  SELECT run_id, kernel_id, CAST(sum(lost_count) AS DOUBLE) AS lost
+  FROM loss
+  WHERE kind = 'sample' AND kernel_id IS NOT NULL
+  GROUP BY run_id, kernel_id
+), delivered AS (
+  SELECT run_id, kernel_id, CAST(sum(samples) AS DOUBLE) AS samples FROM pc_sample GROUP BY run_id, kernel_id
+), lost AS (
+  SELECT o.run_id, o.kernel_id, (d.samples + o.lost) / d.samples AS factor
+  FROM own o
+  JOIN delivered d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
+  WHERE d.samples > 0
 )
 SELECT
   k.kernel_id, k.run_id,
-  CASE WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost) ELSE t.sample_ns END
+  CASE
+    WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost)
+    ELSE t.sample_ns * coalesce(w.factor, 1.0)
+  END
     -- A launch may have a period of its own.
     * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.scale)
 FROM cost_run k
 JOIN launch l ON l.kernel_id = k.kernel_id
 LEFT JOIN timed t ON t.run_id = k.run_id AND (t.device_id = l.device_id OR t.devices = 1)
 LEFT JOIN dropped d ON d.run_id = k.run_id AND d.kernel_id = k.kernel_id
+LEFT JOIN lost w ON w.run_id = k.run_id AND w.kernel_id = k.kernel_id

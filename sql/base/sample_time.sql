@@ -3,7 +3,7 @@
 -- A multiprocessor takes one sample each period while it runs a kernel, so that a kernel's time is
 -- `samples * period / (multiprocessors * clock)`, times taken / delivered where the hardware dropped samples. Samples that
 -- other reasons left out (outside the program's kernels, launch not selected, process killed) are not time of the launches
--- that are here. Measured on an
+-- that are here, and those that are known to be of one launch scale that one alone: see `cost_time`. Measured on an
 -- H200 (132 multiprocessors, 1.98 GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles; the
 -- formula gives 0.11 ms. The clock is the device's largest, so the estimate is low where it ran slower. A launch that
 -- leaves multiprocessors without a block counts as the part of the GPU that it holds: its time from start to end, which
@@ -18,7 +18,7 @@ CREATE VIEW sample_time (
   -- Samples that the hardware took, the dropped ones too; null where the run does not say. Repeats that did not verify
   -- do not count, here and below.
   taken_count,
-  -- Those that the hardware dropped, and those of launches that are lost for other reasons.
+  -- Those that the hardware dropped, less those that are known to be of one launch.
   lost_count,
   -- Nanoseconds that one delivered sample stands for.
   sample_ns,
@@ -48,8 +48,10 @@ WITH replayed AS (
 ), loss_row AS (
   SELECT
     run_id, sum(lost_count) AS lost,
-    -- The recorder's reasons of drops name the hardware.
-    sum(CASE WHEN strpos(reason, 'hardware') > 0 THEN lost_count ELSE 0 END) AS dropped
+    -- A drop that names a launch is that launch's. What is in no record may be of no kernel.
+    sum(CASE WHEN kernel_id IS NULL AND strpos(reason, 'hardware') > 0 AND strpos(reason, 'in no record') = 0
+      THEN lost_count ELSE 0 END) AS dropped,
+    sum(CASE WHEN kernel_id IS NULL THEN 0 ELSE lost_count END) AS of_launches
   FROM loss
   WHERE kind = 'sample'
   GROUP BY run_id
@@ -60,7 +62,10 @@ WITH replayed AS (
   SELECT
     r.run_id,
     coalesce(d.delivered, 0) AS delivered,
-    greatest(CAST(coalesce(s.lost, 0) AS DOUBLE), coalesce(l.dropped, 0) * coalesce(s.verified_share, 1.0)) AS lost,
+    greatest(
+      CAST(coalesce(s.lost, 0) AS DOUBLE) - CAST(coalesce(l.of_launches, 0) AS DOUBLE),
+      coalesce(l.dropped, 0) * coalesce(s.verified_share, 1.0), 0.0
+    ) AS lost,
     greatest(CAST(coalesce(s.missing, 0) AS DOUBLE), coalesce(l.lost, 0) * coalesce(s.verified_share, 1.0)) AS missing,
     s.taken, coalesce(r.sampling_period_cycles, s.period_cycles) AS period_cycles
   FROM run r

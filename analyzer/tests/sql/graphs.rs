@@ -8,7 +8,7 @@
 //! | 1, 2 | a capture of two kernels, which are no launches: `first` is free, `one` and then `two` lie in its place | | | |
 //! | 3, 4 | graph 0, its first launch: nodes 0 and 1; `later` lies at A in Python's view | `one`, `two` | 64 | 30 and 10, split |
 //! | 5, 6 | graph 0, its second launch | `one`, `two` | 64 | 30 and 10, split |
-//! | 7 | a launch, which takes twice as long as that at 0 | `later` | its own, 256 cycles | 320 |
+//! | 7 | a launch, which takes twice as long as that at 0 | `later` | its own, 256 cycles | 320, 80 of them lost |
 //! | 8 | a launch that is not selected, with samples that are none of its own | | | 7 |
 //!
 //! Rank 1 does one launch, on another host, and loses two others.
@@ -165,7 +165,7 @@ fn launch_run(run_id: RunId, ordinal: u64, matched: Match) -> LaunchRun {
         request_count: (!is_sampling && ordinal < 8).then_some(1),
         lane_access_count: (!is_sampling && ordinal < 8).then_some(32),
         sample_count: is_sampling.then_some(samples),
-        lost_sample_count: is_sampling.then_some(0),
+        lost_sample_count: is_sampling.then_some(if ordinal == 7 { 80 } else { 0 }),
         sampling_period_cycles: period.filter(|_| is_sampling),
         samples_are_split: node(ordinal).filter(|_| is_sampling).map(|_| true),
         ..blame::launch_run(run_id, ordinal, matched)
@@ -251,7 +251,7 @@ fn samples() -> Vec<PcSample> {
         samples,
         samples_not_issued: 0,
     };
-    let taken = [(0, 640), (3, 30), (4, 10), (5, 30), (6, 10), (7, 320), (8, 7)];
+    let taken = [(0, 640), (3, 30), (4, 10), (5, 30), (6, 10), (7, 240), (8, 7)];
     let taken = taken.map(|(launch, samples)| (SAMPLES, launch, samples));
     taken.into_iter().chain([(OTHER_SAMPLES, OTHER, 80)]).map(sample).collect()
 }
@@ -262,12 +262,13 @@ fn losses() -> Vec<Loss> {
         kind,
         reason: reason.to_owned(),
         lost_count,
-        kernel_id: None,
+        kernel_id: reason.ends_with("estimated").then_some(KernelId(7)),
         detail: None,
     };
     [
         (SAMPLES, LossKind::Sample, "launch was not selected", 50),
         (SAMPLES, LossKind::Sample, "taken outside the program's kernels", 5000),
+        (SAMPLES, LossKind::Sample, "the hardware buffer was full: estimated", 80),
         (OTHER_ACCESSES, LossKind::Launch, "launch of a module that was not seen", 2),
         (OTHER_SAMPLES, LossKind::Sample, "dropped by the hardware", 20),
     ]
