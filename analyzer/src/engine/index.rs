@@ -150,15 +150,15 @@ impl TensorIndex {
             let run = *runs.entry(run_id).or_insert(next);
             let op = op_ids.is_valid(row).then(|| ops.get(&op_ids.value(row)).copied()).flatten();
             let begin_ns = begins.get(&(kernel, run_id)).copied().unwrap_or(i64::MAX);
-            let captured = captures.is_valid(row).then(|| captures.value(row));
-            let capture_end = captured.and(op).and_then(op_end);
+            let capture_ordinal = captures.is_valid(row).then(|| captures.value(row));
+            let capture_end = capture_ordinal.and(op).and_then(op_end);
             self.launches.insert(
                 kernel,
                 Launch {
                     run,
                     ordinal,
                     op,
-                    alive_at: captured.unwrap_or(ordinal),
+                    alive_at: capture_ordinal.unwrap_or(ordinal),
                     views_until_ns: capture_end.map_or(begin_ns, |end_ns| end_ns.min(begin_ns)),
                 },
             );

@@ -43,7 +43,7 @@ mod tests {
     fn join(tag: u32, mut slot: [u8; SLOT_BYTES]) -> [u8; SLOT_BYTES] {
         slot[15] |= (tag & 15) as u8 * 16;
         slot[30] |= (tag >> 4 & 63) as u8 * 4;
-        slot[31] |= 128 | (tag >> 10) as u8 * 4;
+        slot[31] |= 128 | ((tag >> 10) as u8 * 4);
         slot
     }
 
