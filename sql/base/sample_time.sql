@@ -26,7 +26,7 @@ CREATE VIEW sample_time (
   taken_ns,
   -- GPU cycles between two samples of a multiprocessor for which both hold: the run's, else the smallest of a launch.
   period_cycles,
-  -- Samples that are not in the capture, whatever the reason.
+  -- Samples of selected launches that are not in the capture. Samples outside the program's kernels do not count.
   missing_count
 ) AS
 WITH replayed AS (
@@ -47,7 +47,9 @@ WITH replayed AS (
   GROUP BY run_id
 ), loss_row AS (
   SELECT
-    run_id, sum(lost_count) AS lost,
+    run_id,
+    sum(CASE WHEN reason IN ('taken outside the program''s kernels', 'launch was not selected') THEN 0 ELSE lost_count END)
+      AS lost,
     -- A drop that names a launch is that launch's. What is in no record may be of no kernel.
     sum(CASE WHEN kernel_id IS NULL AND strpos(reason, 'hardware') > 0 AND strpos(reason, 'in no record') = 0
       THEN lost_count ELSE 0 END) AS dropped,

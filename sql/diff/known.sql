@@ -39,8 +39,8 @@ WITH capture AS (
   FROM every.cost_run k
   GROUP BY k.capture
 ), drop AS (
-  SELECT capture, sum(lost_count) AS lost, CAST(sum(taken_count) AS DOUBLE) AS taken
-  FROM (SELECT DISTINCT capture, run_id, lost_count, taken_count FROM every.sample_time)
+  SELECT capture, sum(missing_count) AS lost, CAST(sum(taken_count) AS DOUBLE) AS taken
+  FROM (SELECT DISTINCT capture, run_id, missing_count, taken_count FROM every.sample_time)
   GROUP BY capture
 ), access AS (
   SELECT

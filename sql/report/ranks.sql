@@ -1,5 +1,5 @@
 -- Ranks
--- One row per process of a distributed program, and what of it is not in the capture. Shown where there are several.
+-- One row per rank of a distributed program, and what of it is not in the capture. Shown where there are several.
 SELECT
   rank, host, devices,
   share,
@@ -11,5 +11,5 @@ SELECT
   lost_sample_share,
   lost_request_share
 FROM rank_cost
-WHERE (SELECT count(DISTINCT rank) FROM run) > 1
+WHERE (SELECT count(DISTINCT rank) FROM run) > 1 AND rank IS NOT NULL
 ORDER BY rank, run_id
