@@ -6,7 +6,7 @@ import subprocess
 import oracle
 import tools
 
-CODE = tools.ROOT / "analyzer/sass/testdata/decode"
+CODE = tools.ROOT / "schema/sass/testdata/decode"
 # ptxas and PTX version by architecture.
 TARGETS = {
     "sm_70": (tools.OLD, "8.7"),

@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    const CUBIN: &[u8] = include_bytes!("../../../schema/examples/tiny_capture/tiny.cubin");
+    const CUBIN: &[u8] = include_bytes!("../../../schema/testkit/src/tiny.cubin");
 
     #[test]
     fn a_whole_cubin_is_whole_and_a_shorter_one_is_not() {

@@ -87,7 +87,7 @@ fn a_cubin_comes_back() {
     let example = example();
     let reader = CaptureReader::open(&example.path).unwrap();
     let module = reader.read_rows::<Module>().unwrap().remove(0);
-    let stored = include_bytes!("../../examples/tiny_capture/tiny.cubin");
+    let stored = include_bytes!("../../testkit/src/tiny.cubin");
     assert_eq!(reader.cubin(&module.content_hash).unwrap(), stored);
     assert!(matches!(reader.cubin("00"), Err(CaptureError::MissingEntry { .. })));
 }

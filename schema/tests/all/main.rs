@@ -16,5 +16,4 @@ mod reference_page;
 mod round_trip;
 mod segment;
 mod share;
-#[path = "../../examples/tiny_capture/tiny.rs"]
-mod tiny;
+use stallmap_testkit::tiny;

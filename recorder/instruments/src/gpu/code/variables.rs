@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn variables_of_a_cubin() {
-        let cubin = include_bytes!("../../../../../analyzer/sass/testdata/cubins/calls.sm_90.abi8.cubin");
+        let cubin = include_bytes!("../../../../../schema/sass/testdata/cubins/calls.sm_90.abi8.cubin");
         assert_eq!(of(&Elf::parse(cubin).unwrap()), [("chosen_before".to_owned(), 8)]);
     }
 

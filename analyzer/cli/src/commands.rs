@@ -1,0 +1,69 @@
+//! The commands by name; nothing is decided here.
+
+mod check;
+mod completions;
+pub(crate) mod describe;
+mod export;
+mod id;
+mod info;
+mod pack;
+mod prepare;
+pub(crate) mod query;
+mod redact;
+mod sql;
+
+use std::thread;
+
+use stallmap::remote::{self, Traffic};
+use stallmap_console::args::{Cli, Command};
+use stallmap_console::context::{Context, STACK_BYTES, no_threads};
+use stallmap_console::exit::Outcome;
+use stallmap_console::output;
+use stallmap_console::output::number::bytes;
+use stallmap_lists::{diff, forest, top, tree};
+use stallmap_report::{report, source};
+
+/// Runs a command, on a thread with a large stack; the outcome is its exit code.
+pub(crate) fn run(cli: Cli) -> Outcome {
+    let context = Context::of_environment(cli.library.as_deref());
+    let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
+    let command = thread.spawn(move || dispatch(&context, cli.command)).map_err(no_threads)?;
+    command.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn dispatch(context: &Context, command: Command) -> Outcome {
+    let outcome = run_command(context, command);
+    if outcome.is_ok() {
+        remote::traffic().iter().for_each(say_traffic);
+    }
+    outcome
+}
+
+/// Says what reading a capture on a server took.
+fn say_traffic(traffic: &Traffic) {
+    let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
+    let requests =
+        if traffic.requests == 1 { "1 request" } else { &format!("{} requests", traffic.requests) };
+    output::note(format_args!("fetched {fetched} of {size} in {requests}: {}", traffic.path.display()));
+}
+
+fn run_command(context: &Context, command: Command) -> Outcome {
+    match command {
+        Command::Report(report) => report::run(context, &report),
+        Command::Top(top) => top::run(context, &top),
+        Command::Tree(tree) => tree::run(context, &tree),
+        Command::Forest(forest) => forest::run(context, &forest),
+        Command::Diff(diff) => diff::run(context, &diff),
+        Command::Source(source) => source::run(context, &source),
+        Command::Export(export) => export::run(context, &export),
+        Command::Sql(sql) => sql::run(context, &sql),
+        Command::Info(info) => info::run(context, &info),
+        Command::Check(check) => check::run(context, &check),
+        Command::Prepare(prepare) => prepare::run(context, &prepare),
+        Command::Pack(pack) => pack::pack(&pack),
+        Command::Unpack(unpack) => pack::unpack(&unpack),
+        Command::Redact(redact) => redact::run(&redact),
+        Command::Id(id) => id::run(&id),
+        Command::Completions(completions) => completions::run(&completions),
+    }
+}

@@ -1,0 +1,124 @@
+//! `stallmap check`: whether captures are whole and their numbers add up.
+
+use std::path::Path;
+
+use stallmap::library::fault::Fault;
+use stallmap::library::user::UserLibrary;
+use stallmap::location::Location;
+use stallmap::session::{Session, UNNAMED};
+use stallmap_schema::capture;
+use stallmap_schema::capture::check::SHOWN;
+
+use stallmap_console::args::Check;
+use stallmap_console::context::Context;
+use stallmap_console::context::Context;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE, VIOLATIONS};
+use stallmap_console::explain::arrow_failure;
+use stallmap_console::explain::capture_failure;
+use stallmap_console::explain::explain;
+use stallmap_console::output;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::value::{self, Look};
+
+/// Faults of a library that are listed.
+const MOST_FAULTS: usize = 100;
+
+/// Charges and remainders of each launch and reason are the samples taken; this says where they are not.
+const CONSERVATION: &str = "\
+SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || CAST(kernel_id AS VARCHAR) || ', '
+    || CAST(stall_reason AS VARCHAR) || ': ' || CAST(samples AS VARCHAR) || ' samples, '
+    || CAST(charged AS VARCHAR) || ' charged'
+FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
+
+/// Checks each capture; one that cannot be opened does not keep the others from being checked.
+pub(super) fn run(context: &Context, args: &Check) -> Outcome {
+    let library = context.library()?;
+    if args.captures.is_empty() && library.is_none() {
+        let failure = Failure::message(USAGE, "nothing to check was named");
+        return Err(
+            failure.hint("name captures, or a folder of your own views with --library DIR".to_owned())
+        );
+    }
+    let mut code = match &library {
+        Some(library) => check_library(library)?,
+        None => OK,
+    };
+    for capture in &args.captures {
+        match check(context, capture) {
+            Ok(violations) => {
+                output::print(&verdict(capture, &violations))?;
+                if !violations.is_empty() {
+                    code = code.max(VIOLATIONS);
+                }
+            }
+            Err(failure) if failure.is_broken_pipe() => return Err(failure),
+            Err(failure) => {
+                code = code.max(failure.code());
+                output::message(&failure);
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Checks a user's library over a capture without rows: every view and query is planned.
+fn check_library(library: &UserLibrary) -> Outcome {
+    let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
+    let faults = session.try_extend(library);
+    let said = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
+    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(said).collect();
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let (views, queries) = (library.views().len(), library.queries().len());
+    output::print(&match faults.as_slice() {
+        [] => format!("{}: ok, {views} views, {queries} queries\n", library.root().display()),
+        _ => verdict(library.root(), &lines.into_iter().chain(more).collect::<Vec<_>>()),
+    })?;
+    Ok(if faults.is_empty() { OK } else { VIOLATIONS })
+}
+
+/// What is wrong with a capture, one line each.
+fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
+    let progress = Progress::start(format!("checking {}", capture.display()));
+    let reader = capture.open().map_err(|error| capture_failure(&error))?;
+    let mut violations: Vec<String> =
+        capture::check::check(&reader).iter().map(ToString::to_string).collect();
+    progress.say(format!("adding up the stalls of {}", capture.display()));
+    // Without the user's library: what is wrong there is not the capture's.
+    match Session::over(vec![(UNNAMED.to_owned(), reader)], context.cache())
+        .map_err(|error| explain(error, None))
+        .and_then(|session| runtime()?.block_on(conservation(&session)))
+    {
+        Ok(found) => violations.extend(found),
+        // What is damaged cannot be asked: that is one more thing that is wrong with it.
+        Err(failure) if !violations.is_empty() => violations.push(format!("query: {}", failure.reason())),
+        Err(failure) => return Err(failure),
+    }
+    Ok(violations)
+}
+
+/// Stalls that the views lose or count twice.
+async fn conservation(session: &Session) -> Outcome<Vec<String>> {
+    let fail = |error| explain(error, Some(session));
+    let frame = session.sql(CONSERVATION).await.map_err(fail)?;
+    let batches = frame.collect().await.map_err(|error| fail(error.into()))?;
+    let mut lines = Vec::new();
+    for batch in &batches {
+        let columns = value::columns(batch, Look::Exact).map_err(arrow_failure)?;
+        lines.extend(columns.into_iter().flatten());
+    }
+    let more = lines.len().saturating_sub(SHOWN);
+    lines.truncate(SHOWN);
+    lines.extend((more > 0).then(|| format!("stall conservation: and {more} more")));
+    Ok(lines)
+}
+
+fn verdict(capture: &Path, violations: &[String]) -> String {
+    let path = capture.display();
+    match violations {
+        [] => format!("{path}: ok\n"),
+        [only] => format!("{path}: 1 violation\n  {only}\n"),
+        many => format!("{path}: {} violations\n  {}\n", many.len(), many.join("\n  ")),
+    }
+}

@@ -1,0 +1,172 @@
+//! What tables and views are: for `info` and for the shell.
+
+mod function;
+
+use arrow::datatypes::DataType;
+use stallmap::session::{Session, TableInfo};
+use stallmap::tables::captured::Presence;
+
+use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::explain::explain;
+use stallmap_console::names::{Names, nearest};
+use stallmap_console::output;
+use stallmap_console::output::number::{bytes, grouped};
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::table::Table;
+
+/// The tables of all captures with their sizes.
+pub(crate) fn tables(session: &Session) -> Table {
+    let rows = session.tables().into_iter().map(|table| {
+        let without = |why: &str| ("-".to_owned(), why.to_owned());
+        let (rows, size) = match table.presence {
+            Presence::Missing => without("missing"),
+            Presence::Unknown => without("not recorded"),
+            // What the engine makes when it is asked has no size before.
+            Presence::Held if table.is_derived => without("made on demand"),
+            Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
+        };
+        [table_name(session, &table), rows, size, first_sentence(&table.doc)]
+    });
+    Table::of_text(["table", "rows", "size", "a row is"], rows.collect()).numbers(&[1, 2])
+}
+
+/// The views of the library.
+pub(crate) fn views(session: &Session) -> Outcome<Table> {
+    let views = session.library().map_err(|error| explain(error, None))?;
+    let rows = views.iter().map(|view| [view.package.clone(), view.name.clone(), first_sentence(&view.doc)]);
+    Ok(Table::of_text(["package", "view", "a row is"], rows.collect()).whole(&[1]))
+}
+
+/// The columns of a table or view with their types.
+pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
+    let columns = typed_columns(session, name).await?;
+    let rows = columns.into_iter().map(|(name, data_type)| [name, data_type]);
+    Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
+}
+
+/// What is said of a table or view beside its columns' types.
+struct Described {
+    kind: String,
+    doc: String,
+    columns: Vec<(String, String)>,
+    /// A query that shows a view, and the text that makes it.
+    sql: Option<(String, String)>,
+}
+
+/// Everything about a table, view or function.
+pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
+    let plain = name.rsplit('.').next().unwrap_or(name);
+    let columns = match typed_columns(session, name).await {
+        Ok(columns) => columns,
+        Err(failure) => return function::document(session, plain).ok_or(failure),
+    };
+    let described = describe(session, plain)?;
+    let rows = columns.into_iter().map(|(name, data_type)| {
+        let doc = described.columns.iter().find(|(column, _)| *column == name).map(|(_, doc)| doc.clone());
+        [name, data_type, doc.unwrap_or_default()]
+    });
+    let table = Table::of_text(["column", "type", "meaning"], rows.collect()).whole(&[0, 1, 2]);
+    let canvas = output::sheet();
+    let heading = canvas.paint.text(Role::Heading, plain);
+    let mut text = format!("{heading} ({})\n", described.kind).into_bytes();
+    if !described.doc.is_empty() {
+        text.extend(format!("{}\n", described.doc.trim_end()).bytes());
+    }
+    text.push(b'\n');
+    output::written(table.draw(&mut text, output::Canvas { width: None, ..canvas }))?;
+    if let Some((example, sql)) = described.sql {
+        text.extend(format!("\nExample:\n{example};\n\n{}\n", sql.trim_end()).bytes());
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn describe(session: &Session, name: &str) -> Outcome<Described> {
+    let views = session.library().map_err(|error| explain(error, None))?;
+    if let Some(view) = views.iter().find(|view| view.name == name) {
+        let kind = match &view.file {
+            Some(file) => format!("view of {}", file.display()),
+            None => format!("view of sql/{}", view.package),
+        };
+        let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
+        let sql = Some((view.example(), view.sql.clone()));
+        return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
+    }
+    let table = session.tables().into_iter().find(|table| table.name == name);
+    let kind = table.as_ref().map_or_else(|| "made in this session".to_owned(), kind);
+    let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
+    let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
+    Ok(Described { kind, doc, columns, sql: None })
+}
+
+fn kind(table: &TableInfo) -> String {
+    match table.presence {
+        Presence::Missing => "table, missing".to_owned(),
+        Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
+        Presence::Held if table.is_derived => "table, made on demand".to_owned(),
+        Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
+    }
+}
+
+/// Names and types, by asking the engine: it knows views made in the session too.
+async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, String)>> {
+    let is_name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !name.split('.').all(is_name) {
+        return Err(Failure::message(USAGE, format!("`{name}` is no name of a table or view")));
+    }
+    let frame =
+        session.sql(&format!("SELECT * FROM {name}")).await.map_err(|error| unknown(error, name, session))?;
+    let fields = frame.schema().fields().iter();
+    Ok(fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect())
+}
+
+fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) -> Failure {
+    let names = Names::of(session).unwrap_or_default();
+    let plain = name.rsplit('.').next().unwrap_or(name);
+    if names.relations().any(|relation| relation == plain) {
+        return explain(error, Some(session));
+    }
+    let known = names.relations().chain(names.functions.iter().map(String::as_str));
+    let hint = nearest(plain, known).map_or_else(
+        || "without a name, `stallmap info NAME.stallmap` lists tables and views".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    );
+    Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
+}
+
+/// A type as people say it: dictionaries are the text that they hold.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Dictionary(_, value) => type_name(value),
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "text".to_owned(),
+        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "bytes".to_owned(),
+        DataType::List(item) | DataType::LargeList(item) => {
+            format!("list of {}", type_name(item.data_type()))
+        }
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn table_name(session: &Session, table: &TableInfo) -> String {
+    let is_alone = session.captures().len() == 1;
+    if is_alone { table.name.clone() } else { format!("{}.{}", table.capture, table.name) }
+}
+
+/// The first sentence of a doc, without its full stop.
+fn first_sentence(doc: &str) -> String {
+    let line = doc.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = line.find(". ").unwrap_or_else(|| line.trim_end_matches('.').len());
+    line[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_sentence;
+
+    #[test]
+    fn a_doc_begins_with_a_sentence() {
+        assert_eq!(first_sentence("One launch.\n\nMore."), "One launch");
+        assert_eq!(first_sentence("One launch\nof many. More."), "One launch of many");
+        assert_eq!(first_sentence(""), "");
+    }
+}

@@ -1,0 +1,166 @@
+//! The files that TenProf writes, from our views: exact where its own are not, and in formats that can be read.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with the remainders |
+//! | `forest.txt` | tensors nested in those that they are views of: `Tree := INT ":" "{" Tree* "}" INT` |
+//! | `blame.dot` | the tensors that were waited for, for Graphviz |
+//! | `pc_samples.csv` | memory stalls of each instruction of each launch, its function beside its pc |
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array as _, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, UInt64Type};
+
+use super::{Folder, print_queries};
+use stallmap_console::answer::rows;
+use stallmap_console::args::export::Tenprof;
+use stallmap_console::context::Context;
+use stallmap_console::context::Context;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use stallmap_console::explain::arrow_failure;
+use stallmap_console::output;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::section;
+use stallmap_lists::forest;
+
+/// The queries in `sql/queries/export`.
+pub(super) const QUERIES: [&str; 3] = ["tensor_stall_cost", "pc_samples", "forest"];
+
+/// Writes the files, or prints their queries.
+pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
+    let session = {
+        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        context.open(&[(None, args.capture.clone())])?
+    };
+    let [cost, samples, trees] = queries()?;
+    if args.sql {
+        let drawn = forest::sql()?.join("\n");
+        print_queries([
+            ("tensor_stall_cost.csv", cost.as_str()),
+            ("pc_samples.csv", &samples),
+            ("forest.txt", &trees),
+            ("blame.dot", &drawn),
+        ])?;
+        return Ok(OK);
+    }
+    let folder = Folder::new(&args.folder)?;
+    let progress = Progress::start("asking");
+    let runtime = runtime()?;
+    for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
+        progress.say(format!("asking for {name}"));
+        folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
+    }
+    progress.say("asking for forest.txt".to_owned());
+    folder.text("forest.txt", &nested(&bases(&runtime.block_on(rows(&session, &trees))?)?))?;
+    progress.say("asking for blame.dot".to_owned());
+    let forest = runtime.block_on(forest::forest(&session, true))?;
+    let all = forest::Choice { top: usize::MAX, tensor: None };
+    folder.text("blame.dot", &forest::dot(&forest.choose(&all).unwrap_or_default()))?;
+    drop(progress);
+    output::note(format_args!("wrote {}", args.folder.display()));
+    Ok(OK)
+}
+
+fn queries() -> Outcome<[String; 3]> {
+    let texts: Vec<String> =
+        section::sections("export", &QUERIES).into_iter().map(|section| section.sql(&[])).collect();
+    texts
+        .try_into()
+        .map_err(|_: Vec<String>| Failure::message(QUERY, "a query of sql/queries/export is missing"))
+}
+
+/// Each tensor with the one that it is a view of, bases first.
+fn bases(batches: &[RecordBatch]) -> Outcome<Vec<(u64, Option<u64>)>> {
+    let mut bases = Vec::new();
+    for batch in batches {
+        let ids = |name: &str| -> Outcome<Vec<Option<u64>>> {
+            let found = batch.column_by_name(name);
+            let found = found.ok_or_else(|| {
+                Failure::message(QUERY, format!("sql/queries/export/forest.sql has no `{name}`"))
+            })?;
+            let found = cast(found, &DataType::UInt64).map_err(arrow_failure)?;
+            let ids = found.as_primitive::<UInt64Type>();
+            Ok((0..ids.len()).map(|row| ids.is_valid(row).then(|| ids.value(row))).collect())
+        };
+        let tensors = ids("tensor_id")?.into_iter().map(Option::unwrap_or_default);
+        bases.extend(tensors.zip(ids("base_tensor_id")?));
+    }
+    Ok(bases)
+}
+
+/// Trees as nested text, one tensor a line.
+fn nested(bases: &[(u64, Option<u64>)]) -> String {
+    let mut views: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut known = std::collections::BTreeSet::new();
+    let mut roots = Vec::new();
+    for &(tensor, base) in bases {
+        match base {
+            // A base comes first; one that does not, closes a circle.
+            Some(base) if known.contains(&base) => views.entry(base).or_default().push(tensor),
+            _ => roots.push(tensor),
+        }
+        known.insert(tensor);
+    }
+    let mut text = String::new();
+    for root in roots {
+        // Tensors that are open, with how many of their views are written.
+        let mut open = vec![(root, 0)];
+        text.extend([format!("{root}: {{")]);
+        while let Some((tensor, done)) = open.last_mut() {
+            let depth = views.get(tensor).and_then(|views| views.get(*done)).copied();
+            *done += 1;
+            if let Some(view) = depth {
+                text.extend([format!("\n{}{view}: {{", "  ".repeat(open.len()))]);
+                open.push((view, 0));
+            } else {
+                text.extend([format!("}}{tensor}")]);
+                open.pop();
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `Tree := INT ":" "{" Tree* "}" INT` as the published parser does; pairs of tensor and base.
+    fn parse(text: &str) -> Vec<(u64, Option<u64>)> {
+        let (mut open, mut pairs): (Vec<u64>, _) = (Vec::new(), Vec::new());
+        let text = text.replace('}', " } ");
+        let mut tokens = text.split_whitespace();
+        while let Some(token) = tokens.next() {
+            if let Some(tensor) = token.strip_suffix(':') {
+                let tensor = tensor.parse().unwrap();
+                assert!(tokens.next().unwrap().starts_with('{'));
+                pairs.push((tensor, open.last().copied()));
+                open.push(tensor);
+            } else {
+                assert_eq!(token, "}");
+                assert_eq!(tokens.next().unwrap().parse(), Ok(open.pop().unwrap()));
+            }
+        }
+        assert!(open.is_empty());
+        pairs
+    }
+
+    #[test]
+    fn trees_are_nested_and_closed() {
+        let bases = [(1, None), (5, None), (2, Some(1)), (3, Some(1)), (4, Some(2))];
+        let text = nested(&bases);
+        assert_eq!(text, "1: {\n  2: {\n    4: {}4}2\n  3: {}3}1\n5: {}5\n");
+        let mut pairs = parse(&text);
+        pairs.sort_unstable();
+        assert_eq!(pairs, [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(2)), (5, None)]);
+    }
+
+    #[test]
+    fn circles_are_roots() {
+        assert_eq!(nested(&[(1, Some(2)), (2, Some(1))]), "1: {\n  2: {}2}1\n");
+    }
+}

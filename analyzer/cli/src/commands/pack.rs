@@ -1,0 +1,107 @@
+//! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, whole or in part.
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::pack;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::subset::{self, Part, REASON, Selection};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::tables::loss::Loss;
+
+use stallmap_console::args::share::{Kind, Launches, Pack, Unpack};
+use stallmap_console::context::Context;
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::explain::capture_failure;
+use stallmap_console::names::nearest;
+use stallmap_console::output;
+use stallmap_console::output::number::grouped;
+use stallmap_console::output::progress::Progress;
+
+/// Makes a file of a capture, or of a part of one.
+pub(super) fn pack(args: &Pack) -> Outcome {
+    let lost = {
+        let _progress = Progress::start(format!("writing {}", args.file.display()));
+        write(args)?
+    };
+    for loss in lost {
+        let what = loss.detail.unwrap_or_default();
+        output::note(format_args!(
+            "left out {} {what} of run {}",
+            grouped(loss.lost_count.into()),
+            loss.run_id.0
+        ));
+    }
+    output::note(format_args!("wrote {}", args.file.display()));
+    Ok(OK)
+}
+
+/// Writes the file; returns what was left out.
+fn write(args: &Pack) -> Outcome<Vec<Loss>> {
+    let fail = |error: CaptureError| capture_failure(&error);
+    let reader = args.capture.open().map_err(fail)?;
+    let selection = selection(args, &reader)?;
+    if selection == Selection::default() {
+        pack::pack_opened(&reader, &args.file).map_err(fail)?;
+        return Ok(Vec::new());
+    }
+    subset::pack_part(&reader, &selection, &args.file, Form::File).map_err(fail)?;
+    let written = CaptureReader::open(&args.file).map_err(fail)?;
+    let mut losses = written.read_rows::<Loss>().map_err(fail)?;
+    losses.retain(|loss| loss.reason == REASON);
+    Ok(losses)
+}
+
+fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<Selection> {
+    let tables = || reader.tables().iter().map(|table| table.name.as_str());
+    if let Some(unknown) = args.only.iter().find(|name| tables().all(|table| table != *name)) {
+        let hint = nearest(unknown, tables()).map(|name| format!("did you mean `{name}`?"));
+        return Err(Failure::message(USAGE, format!("the capture has no table `{unknown}`")).hint(hint));
+    }
+    let launches = if args.launches.is_empty() { None } else { Some(args.launches.as_slice()) };
+    let launches = launches.map(|wanted| picked(wanted, reader)).transpose()?;
+    Ok(Selection {
+        without: args.without.iter().copied().map(part).collect(),
+        only: args.only.iter().cloned().collect(),
+        launches,
+    })
+}
+
+fn picked(wanted: &[Launches], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
+    let picks = |ordinal: u64, name: &str, demangled: &str| {
+        wanted.iter().any(|launches| match launches {
+            Launches::Positions(first, last) => (*first..=*last).contains(&ordinal),
+            Launches::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
+        })
+    };
+    let launches =
+        subset::launches_where(reader, |_, ordinal, name, demangled| picks(ordinal, name, demangled))
+            .map_err(|error| capture_failure(&error))?;
+    if launches.is_empty() {
+        let hint =
+            "`stallmap top kernels` lists the kernels, the table `launch` the positions (ordinal)".to_owned();
+        return Err(Failure::message(USAGE, "--launches picks no launch").hint(hint));
+    }
+    Ok(launches)
+}
+
+fn part(kind: Kind) -> Part {
+    match kind {
+        Kind::Accesses => Part::Accesses,
+        Kind::Bundles => Part::Bundles,
+        Kind::Samples => Part::Samples,
+        Kind::Counters => Part::Counters,
+        Kind::Code => Part::Code,
+        Kind::Parameters => Part::Parameters,
+    }
+}
+
+/// Makes a folder of a file.
+pub(super) fn unpack(args: &Unpack) -> Outcome {
+    {
+        let _progress = Progress::start(format!("writing {}", args.folder.display()));
+        let opened = args.file.open();
+        let unpacked = opened.and_then(|reader| pack::unpack_opened(&reader, &args.folder));
+        unpacked.map_err(|error| capture_failure(&error))?;
+    }
+    output::note(format_args!("wrote {}", args.folder.display()));
+    Ok(OK)
+}

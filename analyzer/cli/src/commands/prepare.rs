@@ -1,0 +1,78 @@
+//! `stallmap prepare`: analyzes the machine code of captures ahead, so that later commands find it in the cache.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use stallmap::code::{self, Analyzed, Cache};
+use stallmap::location::Location;
+
+use stallmap_console::args::Prepare;
+use stallmap_console::context::Context;
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::explain::capture_failure;
+use stallmap_console::explain::explain;
+use stallmap_console::output;
+use stallmap_console::output::number::grouped;
+use stallmap_console::output::progress::Progress;
+
+/// Prepares each capture; one that cannot be opened does not keep the others from it.
+pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
+    let cache = context.cache();
+    let Some(folder) = cache.folder() else {
+        let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
+        return Err(Failure::message(USAGE, "there is no cache to keep anything in").hint(hint));
+    };
+    let mut code = OK;
+    for capture in &args.captures {
+        match prepare(capture, &cache) {
+            Ok((analyzed, lasted)) => {
+                output::print(&told(capture, &analyzed, lasted))?;
+                if let Some(cause) = analyzed.cached.failure {
+                    let action = format!("keep it in `{}`", folder.display());
+                    let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
+                    return Err(Failure::io(cause, action).hint(hint));
+                }
+            }
+            Err(failure) => {
+                code = code.max(failure.code());
+                output::message(&failure);
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
+    let _progress = Progress::start(format!("analyzing {}", capture.display()));
+    let started = Instant::now();
+    let reader = capture.open().map_err(|error| capture_failure(&error))?;
+    let analyzed = code::analyze(&reader, cache).map_err(|error| explain(error, None))?;
+    Ok((analyzed, started.elapsed()))
+}
+
+/// What was done with a capture.
+fn told(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
+    let sections = || analyzed.sections.iter();
+    let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
+    let mut text = format!(
+        "{}: {} functions, {} instructions ({} unknown), {} sections analyzed, {} found in the cache, {:.2} s\n",
+        capture.display(),
+        count(sections().map(|section| section.functions.len()).sum()),
+        count(sections().map(code::SectionCode::instruction_count).sum()),
+        count(sections().map(|section| section.findings.unknown.len()).sum()),
+        count(analyzed.cached.computed),
+        count(analyzed.cached.found),
+        lasted.as_secs_f64(),
+    );
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, reason) in &analyzed.missing {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    for (reason, functions) in reasons {
+        // Writing to a text does not fail.
+        writeln!(text, "  ! {} functions not read: {reason}", count(functions)).unwrap_or_default();
+    }
+    text
+}

@@ -1,0 +1,215 @@
+//! One statement from text to written rows.
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use stallmap::lexer::{self, Kind};
+use stallmap::session::Session;
+
+use stallmap_console::absent;
+use stallmap_console::args::RowFormat;
+use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::explain::explain_in;
+use stallmap_console::output;
+use stallmap_console::output::number::grouped;
+use stallmap_console::output::pager::Pager;
+use stallmap_console::output::progress::Voice;
+use stallmap_console::output::rows::{self, Sink, Style, WriteError};
+
+/// What a statement did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement {
+    /// Rows of the result; none where it has no columns, such as CREATE VIEW.
+    pub(crate) rows: Option<usize>,
+    /// From text to the plan; views that are read twice have run by then.
+    pub(crate) preparing: Duration,
+    /// From the plan to the last row.
+    pub(crate) execution: Duration,
+}
+
+/// Where the rows of a statement go.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// Standard output.
+    Stdout,
+    /// Standard output, by way of a pager where it is longer than the screen.
+    Pager(Pager),
+    /// A file, which is put into place when the last row is written.
+    File(PathBuf),
+}
+
+/// Runs a statement and writes its rows; the voice says how many there are so far.
+pub(crate) async fn run_statement(
+    session: &Session,
+    sql: &str,
+    style: Style,
+    target: &Target,
+    voice: &Voice,
+) -> Outcome<Statement> {
+    let started = Instant::now();
+    let fail = |error| explain_in(error, session, sql);
+    let frame = session.sql(sql).await.map_err(fail)?;
+    let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
+    let prepared = Instant::now();
+    let schema = stream.schema();
+    let output = Output::new(target);
+    let wrong = |error| output.failure(error);
+    let mut writer = if schema.fields().is_empty() {
+        None
+    } else {
+        Some(rows::writer(output.sink()?, &schema, style).map_err(wrong)?)
+    };
+    let is_seen_at_once = style.format != RowFormat::Table && target.is_terminal();
+    let mut rows = 0;
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(|error| fail(error.into()))?;
+        rows += batch.num_rows();
+        if is_seen_at_once {
+            voice.end();
+        }
+        voice.say(format!("{} rows", grouped(rows as i128)));
+        writer.iter_mut().try_for_each(|writer| writer.write(&batch)).map_err(wrong)?;
+    }
+    voice.end();
+    let done = |rows| Statement { rows, preparing: prepared - started, execution: prepared.elapsed() };
+    let Some(writer) = writer else {
+        if rows > 0 {
+            output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
+        }
+        return Ok(done(None));
+    };
+    let statement = done(Some(rows));
+    writer.finish().map_err(wrong)?;
+    output.keep()?;
+    if rows == 0 {
+        absent::note(session, sql).await;
+    }
+    Ok(statement)
+}
+
+impl Target {
+    fn is_terminal(&self) -> bool {
+        !matches!(self, Self::File(_)) && output::is_terminal()
+    }
+}
+
+/// The statements of a text, without the semicolons between them and without what holds only comments.
+pub(crate) fn split_statements(text: &str) -> Vec<&str> {
+    let mut statements = Vec::new();
+    let (mut start, mut is_empty) = (0, true);
+    for token in lexer::tokens(text) {
+        if token.text == ";" && token.kind == Kind::Other {
+            if !is_empty {
+                statements.push(text[start..token.start].trim());
+            }
+            (start, is_empty) = (token.start + 1, true);
+        } else if !matches!(token.kind, Kind::Space | Kind::Comment) {
+            is_empty = false;
+        }
+    }
+    if !is_empty {
+        statements.push(text[start..].trim());
+    }
+    statements
+}
+
+/// An output that leaves nothing half-written behind: rows go into a file beside the one that was asked for.
+struct Output<'a> {
+    target: &'a Target,
+    unfinished: Option<PathBuf>,
+}
+
+impl<'a> Output<'a> {
+    fn new(target: &'a Target) -> Self {
+        let unfinished = match target {
+            Target::File(path) if is_replaceable(path) => {
+                let mut name = path.file_name().unwrap_or_default().to_owned();
+                name.push(format!(".{}.unfinished", std::process::id()));
+                Some(path.with_file_name(name))
+            }
+            _ => None,
+        };
+        Self { target, unfinished }
+    }
+
+    fn sink(&self) -> Outcome<Sink> {
+        match self.target {
+            Target::Stdout => Ok(Box::new(output::stdout())),
+            Target::Pager(pager) => Ok(match pager.sink() {
+                Some(sink) => Box::new(sink),
+                None => Box::new(output::stdout()),
+            }),
+            Target::File(path) => {
+                let file = File::create(self.unfinished.as_ref().unwrap_or(path));
+                let file = file.map_err(|error| self.failure(error.into()))?;
+                Ok(Box::new(BufWriter::new(file)))
+            }
+        }
+    }
+
+    fn keep(mut self) -> Outcome<()> {
+        match (self.target, &self.unfinished) {
+            (Target::File(path), Some(unfinished)) => {
+                fs::rename(unfinished, path).map_err(|error| self.failure(error.into()))?;
+            }
+            _ => return Ok(()),
+        }
+        self.unfinished = None;
+        Ok(())
+    }
+
+    fn failure(&self, error: WriteError) -> Failure {
+        let place = match self.target {
+            Target::Stdout | Target::Pager(_) => "standard output".to_owned(),
+            Target::File(path) => format!("`{}`", path.display()),
+        };
+        match error {
+            WriteError::Io(error) => Failure::io(error, format!("write to {place}")),
+            other => {
+                Failure::new(QUERY, anyhow::Error::from(other).context(format!("write rows to {place}")))
+            }
+        }
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            // It may never have been created; there is nothing better to do than to leave it.
+            drop(fs::remove_file(unfinished));
+        }
+    }
+}
+
+/// Whether a rename may put a file there: pipes and devices are written in place.
+fn is_replaceable(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        assert_eq!(split_statements(text), expected);
+    }
+
+    #[test]
+    fn semicolons_end_statements() {
+        check("SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]);
+        check(" ;; SELECT 1 ;\n-- done\n", &["SELECT 1"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn semicolons_in_text_and_comments_do_not() {
+        check(
+            "SELECT ';' AS \"a;b\" -- c;d\n; SELECT /* ; */ 2",
+            &["SELECT ';' AS \"a;b\" -- c;d", "SELECT /* ; */ 2"],
+        );
+    }
+}

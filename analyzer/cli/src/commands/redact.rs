@@ -1,0 +1,62 @@
+//! `stallmap redact`: a capture without secrets, and what went and what stayed.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use stallmap::redact::{self, Options};
+
+use stallmap_console::args::share::{Also, Keep, Redact};
+use stallmap_console::exit::{OK, Outcome};
+use stallmap_console::explain::capture_failure;
+use stallmap_console::output;
+use stallmap_console::output::number::grouped;
+use stallmap_console::output::progress::Progress;
+
+/// Writes the capture; says what it did.
+pub(super) fn run(args: &Redact) -> Outcome {
+    let options = Options {
+        salt: args.salt.clone().map_or_else(random, String::into_bytes),
+        also: args.also.iter().copied().map(also).collect(),
+        keep: args.keep.iter().copied().map(keep).collect(),
+    };
+    let told = {
+        let _progress = Progress::start(format!("redacting {}", args.capture.display()));
+        let redacted = args.capture.open().and_then(|reader| redact::redact(&reader, &options, &args.file));
+        redacted.map_err(|error| capture_failure(&error))?
+    };
+    let text = list("Gone or replaced:", &told.gone) + &list("Stays:", &told.stays);
+    output::print(&text)?;
+    output::note(format_args!("wrote {}", args.file.display()));
+    Ok(OK)
+}
+
+fn list(title: &str, things: &BTreeMap<&'static str, u64>) -> String {
+    let mut text = format!("{title}\n");
+    for (what, count) in things.iter().filter(|(_, count)| **count > 0) {
+        text.extend([format!("{:>14}  {what}\n", grouped((*count).into()))]);
+    }
+    text
+}
+
+/// A salt that nobody knows.
+fn random() -> Vec<u8> {
+    (0..4_u64).flat_map(|index| RandomState::new().hash_one(index).to_le_bytes()).collect()
+}
+
+fn also(kind: Also) -> redact::Also {
+    match kind {
+        Also::Symbols => redact::Also::Symbols,
+        Also::Names => redact::Also::Names,
+        Also::Files => redact::Also::Files,
+        Also::Times => redact::Also::Times,
+    }
+}
+
+fn keep(kind: Keep) -> redact::Keep {
+    match kind {
+        Keep::Arguments => redact::Keep::Arguments,
+        Keep::Details => redact::Keep::Details,
+        Keep::Parameters => redact::Keep::Parameters,
+        Keep::Contents => redact::Keep::Contents,
+    }
+}

@@ -1,0 +1,94 @@
+//! `stallmap sql`: statements from arguments, a file, a pipe, or a person.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use crate::shell::{self, Shell};
+use stallmap_console::args::{RowFormat, Sql};
+use stallmap_console::context::Context;
+use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::output;
+use stallmap_console::output::rows::Style;
+
+use crate::commands::query::Target;
+use crate::commands::query::split_statements;
+use stallmap_console::library::saved_query;
+
+/// Rows of a table that a terminal shows unless told otherwise.
+const TERMINAL_ROWS: usize = 100;
+
+/// Runs the statements, or the shell where there are none and a person is there.
+pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
+    let format = format(args)?;
+    let limit = match args.rows {
+        Some(0) => None,
+        Some(rows) => Some(rows),
+        None => output::is_terminal().then_some(TERMINAL_ROWS),
+    };
+    let style = Style { format, canvas: output::sheet(), limit };
+    let target = args.output.clone().map_or(Target::Stdout, Target::File);
+    let captures: Vec<_> =
+        args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
+    if let Some(name) = &args.query {
+        let session = context.open(&captures)?;
+        let values: Vec<_> =
+            args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
+        let sql = saved_query(&session, name, &values)?;
+        return shell::batch(Shell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
+    }
+    let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
+    if is_shell && args.output.is_some() {
+        return Err(
+            Failure::message(USAGE, "--output needs a statement").hint("give one with -c or -f".to_owned())
+        );
+    }
+    let text = if is_shell { None } else { Some(statements(args)?) };
+    if let (Some(text), Some(_)) = (&text, &args.output) {
+        let count = split_statements(text).len();
+        if count != 1 {
+            return Err(Failure::message(
+                USAGE,
+                format!("--output takes the rows of one statement, not of {count}"),
+            ));
+        }
+    }
+    let shell = Shell::new(context.open(&captures)?, runtime()?, style, target)?;
+    match text {
+        None => shell::interactive(shell),
+        Some(text) => shell::batch(shell, &text),
+    }
+    .map(|()| OK)
+}
+
+/// The format that was asked for, by option or by the file's ending.
+fn format(args: &Sql) -> Outcome<RowFormat> {
+    let by_ending =
+        args.output.as_deref().and_then(Path::extension).and_then(|ending| match ending.to_str()? {
+            "csv" => Some(RowFormat::Csv),
+            "json" => Some(RowFormat::Json),
+            "jsonl" | "ndjson" => Some(RowFormat::Jsonl),
+            "parquet" => Some(RowFormat::Parquet),
+            _ => None,
+        });
+    let format = args.format.or(by_ending).unwrap_or(RowFormat::Table);
+    if format == RowFormat::Parquet && args.output.is_none() && output::is_terminal() {
+        let failure = Failure::message(USAGE, "Parquet cannot be shown on a terminal");
+        return Err(failure.hint("write it to a file with -o FILE.parquet".to_owned()));
+    }
+    Ok(format)
+}
+
+fn statements(args: &Sql) -> Outcome<String> {
+    match &args.file {
+        Some(path) if path != &PathBuf::from("-") => std::fs::read_to_string(path)
+            .map_err(|error| Failure::io(error, format!("read statements from `{}`", path.display()))),
+        None if !args.command.is_empty() => Ok(args.command.join("\n;\n")),
+        _ => {
+            let mut text = String::new();
+            io::stdin().lock().read_to_string(&mut text).map_err(|error| {
+                Failure::new(IO, anyhow::Error::from(error).context("read statements from standard input"))
+            })?;
+            Ok(text)
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `stallmap`: which tensor, line and kernel was the GPU waiting for.
+//!
+//! Parses the command line, runs the command, says what went wrong. Answers come from the library `stallmap`;
+//! everything that a command prints goes through `stallmap_console::output`.
+
+mod commands;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stallmap_console::{args, output};
+
+/// Planning a query is mostly allocating: the system's allocator takes a third more time over it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match commands::run(args::Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            output::message(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The SQL shell: statements and dot-commands, from a person or from a text.
+
+mod complete;
+mod dot;
+mod editor;
+mod examples;
+mod history;
+mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustyline::error::ReadlineError;
+use stallmap::session::Session;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::commands::query::Statement;
+use crate::commands::query::Target;
+use crate::commands::query::run_statement;
+use crate::commands::query::split_statements;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
+use stallmap_console::explain::explain;
+use stallmap_console::names::Names;
+use stallmap_console::output;
+use stallmap_console::output::number::{grouped, nanoseconds};
+use stallmap_console::output::pager::Pager;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::rows::Style;
+
+/// A query that takes less says nothing of its progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An open session with the settings of its output.
+pub(crate) struct Shell {
+    session: Arc<Session>,
+    runtime: Runtime,
+    names: Names,
+    style: Style,
+    target: Target,
+    /// Whether each statement is followed by its rows and time.
+    has_timing: bool,
+    /// Whether a person is there: Ctrl-C ends a statement and not the shell.
+    is_interactive: bool,
+    pager: Pager,
+    /// Files that `.read` is reading, within each other.
+    depth: usize,
+}
+
+/// What comes after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The next line.
+    Line,
+    /// The end.
+    Quit,
+}
+
+impl Shell {
+    /// A shell over open captures.
+    pub(crate) fn new(session: Session, runtime: Runtime, style: Style, target: Target) -> Outcome<Self> {
+        let names = Names::of(&session).map_err(|error| explain(error, None))?;
+        let pager = Pager::of_environment(|name| std::env::var(name).ok());
+        let session = Arc::new(session);
+        let (has_timing, is_interactive) = (false, false);
+        Ok(Self { session, runtime, names, style, target, has_timing, is_interactive, pager, depth: 0 })
+    }
+
+    /// Runs a dot-command, or statements.
+    fn run(&mut self, text: &str) -> Outcome<Next> {
+        let line = text.trim();
+        if line.starts_with('.') || dot::is_alias(line) {
+            return dot::run(self, line);
+        }
+        for statement in split_statements(text) {
+            let done = self.run_statement(statement)?;
+            if done.rows.is_none() {
+                // A view may have been made or dropped.
+                self.names = Names::of(&self.session).map_err(|error| explain(error, None))?;
+            }
+            if self.has_timing {
+                output::note(timing(&done));
+            }
+        }
+        Ok(Next::Line)
+    }
+
+    /// Runs the lines of a text; the first failure ends it.
+    fn run_lines(&mut self, text: &str) -> Outcome<Next> {
+        let mut pending = String::new();
+        for line in text.split_inclusive('\n') {
+            pending.push_str(line);
+            if !editor::is_complete(&pending) {
+                continue;
+            }
+            if self.run(&pending)? == Next::Quit {
+                return Ok(Next::Quit);
+            }
+            pending.clear();
+        }
+        self.run(&pending)
+    }
+
+    fn run_statement(&mut self, sql: &str) -> Outcome<Statement> {
+        let progress = Progress::after(PATIENCE, "running");
+        if self.is_interactive {
+            return self.run_until_interrupted(sql, &progress);
+        }
+        let voice = progress.voice();
+        self.runtime.block_on(run_statement(&self.session, sql, self.style, &self.target, &voice))
+    }
+
+    /// Runs a statement that Ctrl-C ends.
+    ///
+    /// The signal is waited for on a runtime of its own: a query that keeps every thread busy would not let the
+    /// threads that run it hear of it.
+    fn run_until_interrupted(&mut self, sql: &str, progress: &Progress) -> Outcome<Statement> {
+        let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
+        let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
+        let task =
+            self.runtime.spawn(async move { run_statement(&session, &sql, style, &target, &voice).await });
+        let abort = task.abort_handle();
+        let done = signals()?.block_on(async {
+            tokio::select! {
+                done = task => Some(done),
+                () = interrupted(&pager) => None,
+            }
+        });
+        if let Some(done) = done {
+            return done.unwrap_or_else(|error| Err(Failure::new(QUERY, error)));
+        }
+        abort.abort();
+        // After the ^C that the terminal echoed.
+        output::note("");
+        // What does not stop at once ends by itself, on threads that nobody waits for.
+        std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
+        Err(Failure::message(QUERY, "cancelled"))
+    }
+
+    /// Where rows go while a person is there.
+    fn paged_target(&self) -> Target {
+        match &self.target {
+            Target::Stdout if self.pager.is_on => Target::Pager(self.pager.clone()),
+            target => target.clone(),
+        }
+    }
+}
+
+/// Waits for a Ctrl-C that is for us: while a pager runs, it is for the pager.
+async fn interrupted(pager: &Pager) {
+    loop {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Nobody will tell us: then a statement runs to its end.
+            return std::future::pending().await;
+        }
+        if !pager.has_terminal() {
+            return;
+        }
+    }
+}
+
+/// What waits for Ctrl-C.
+fn signals() -> Outcome<Runtime> {
+    let signals = Builder::new_current_thread().enable_all().build();
+    signals.map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
+}
+
+/// Runs the dot-commands and statements of a text; the first failure ends it.
+pub(crate) fn batch(mut shell: Shell, text: &str) -> Outcome<()> {
+    shell.run_lines(text).map(|_| ())
+}
+
+/// Reads lines from a person until they leave; failures are said and the shell goes on.
+pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
+    let wrong = |error| Failure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
+    let mut editor = editor::editor(shell.names.clone()).map_err(wrong)?;
+    let history = history::path();
+    if let Some(path) = &history {
+        // The first session has none.
+        drop(editor.load_history(path));
+    }
+    (shell.has_timing, shell.is_interactive) = (true, true);
+    hear_signals()?;
+    greet(&shell);
+    let mut interrupts = 0;
+    loop {
+        let text = match editor.readline(editor::PROMPT) {
+            Ok(text) => text,
+            Err(ReadlineError::Interrupted) => {
+                interrupts += 1;
+                if interrupts == 2 {
+                    output::note("Ctrl-D or .quit leaves");
+                }
+                continue;
+            }
+            Err(ReadlineError::Eof) => return Ok(()),
+            Err(error) => return Err(wrong(error)),
+        };
+        interrupts = 0;
+        if let (Ok(true), Some(path)) = (editor.add_history_entry(text.trim()), &history) {
+            // A full disk must not end the session.
+            drop(editor.append_history(path));
+        }
+        match shell.run(&text) {
+            Ok(Next::Line) => {}
+            Ok(Next::Quit) => return Ok(()),
+            // A pager that was left before its end.
+            Err(failure) if failure.is_broken_pipe() && output::is_terminal() => {}
+            Err(failure) if failure.is_broken_pipe() => return Err(failure),
+            Err(failure) => output::message(&failure),
+        }
+        if let Some(assistant) = editor.helper_mut() {
+            assistant.learn(&shell.names);
+        }
+    }
+}
+
+/// From now on Ctrl-C is a signal that is waited for, and no longer ends the program: not while a pager runs either.
+fn hear_signals() -> Outcome<()> {
+    let signals = signals()?;
+    signals.block_on(async {
+        let waiting = tokio::signal::ctrl_c();
+        // Asked once, it is heard from then on; nobody waits for this one.
+        drop(tokio::time::timeout(Duration::ZERO, waiting).await);
+    });
+    Ok(())
+}
+
+fn greet(shell: &Shell) {
+    let captures = shell.session.captures().iter();
+    let captures: Vec<String> =
+        captures.map(|capture| format!("{} = {}", capture.name, capture.reader.path().display())).collect();
+    output::note(format_args!(
+        "{}\n{} tables, {} views; .help says what you can do, .examples shows questions, .quit leaves",
+        captures.join("\n"),
+        shell.names.tables.len(),
+        shell.names.views.len()
+    ));
+}
+
+fn timing(done: &Statement) -> String {
+    let lasted = |duration: Duration| nanoseconds(duration.as_nanos() as f64);
+    let times = format!("preparing {}, execution {}", lasted(done.preparing), lasted(done.execution));
+    match done.rows {
+        Some(1) => format!("1 row, {times}"),
+        Some(rows) => format!("{} rows, {times}", grouped(rows as i128)),
+        None => format!("done, {times}"),
+    }
+}

@@ -1,0 +1,331 @@
+//! Dot-commands: what the shell can do beside SQL.
+
+use std::io::Write as _;
+
+use rustyline::completion::FilenameCompleter;
+
+use super::{Next, Shell, examples, settings};
+use crate::commands::describe;
+use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::explain::explain;
+use stallmap_console::library::saved_queries;
+use stallmap_console::library::saved_query;
+use stallmap_console::names::Names;
+use stallmap_console::output;
+use stallmap_console::output::table::Table;
+use stallmap_report::report::query_of as report_query;
+use stallmap_report::report::section_names as report_sections;
+
+/// Files that may read each other.
+const MOST_FILES: usize = 16;
+
+/// A dot-command: name, argument, meaning.
+struct Command {
+    name: &'static str,
+    argument: Argument,
+    doc: &'static str,
+    run: fn(&mut Shell, &str) -> Outcome<Next>,
+}
+
+/// What a dot-command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Argument {
+    Nothing,
+    Relation,
+    Example,
+    Query,
+    File,
+    MaybeFile,
+    Format,
+    Switch,
+    Pager,
+    Number,
+}
+
+impl Argument {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Relation => " NAME",
+            Self::Example => " [N|NAME]",
+            Self::Query => " NAME [PARAMETER=VALUE]...",
+            Self::File => " FILE",
+            Self::MaybeFile => " [FILE]",
+            Self::Format => " FORMAT",
+            Self::Switch => " on|off",
+            Self::Pager => " [on|off|PROGRAM]",
+            Self::Number => " N",
+        }
+    }
+
+    /// Whether it can be left out.
+    const fn is_optional(self) -> bool {
+        matches!(self, Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Pager)
+    }
+}
+
+/// Every dot-command.
+const COMMANDS: &[Command] = &[
+    Command {
+        name: ".tables",
+        argument: Argument::Nothing,
+        doc: "tables with rows, bytes and what a row is",
+        run: |shell, _| shell.draw(&describe::tables(&shell.session)),
+    },
+    Command {
+        name: ".views",
+        argument: Argument::Nothing,
+        doc: "views of the SQL library, and of your own",
+        run: |shell, _| shell.draw(&describe::views(&shell.session)?),
+    },
+    Command {
+        name: ".doc",
+        argument: Argument::Relation,
+        doc: "what a table, view or function is, and each of its columns or arguments",
+        run: |shell, name| shell.show(&shell.runtime.block_on(describe::document(&shell.session, name))?),
+    },
+    Command {
+        name: ".schema",
+        argument: Argument::Relation,
+        doc: "columns and types of a table or view",
+        run: |shell, name| shell.draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
+    },
+    Command {
+        name: ".sql",
+        argument: Argument::Relation,
+        doc: "the SQL of a view, or of a section of the report",
+        run: |shell, name| shell.show(&sql_of(shell, name)?),
+    },
+    Command {
+        name: ".examples",
+        argument: Argument::Example,
+        doc: "questions with their SQL; with a number, runs one",
+        run: examples::run,
+    },
+    Command {
+        name: ".queries",
+        argument: Argument::Nothing,
+        doc: "saved queries of your library, with their parameters",
+        run: |shell, _| queries(shell),
+    },
+    Command { name: ".run", argument: Argument::Query, doc: "run a saved query", run: run_query },
+    Command {
+        name: ".read",
+        argument: Argument::File,
+        doc: "run the statements and dot-commands of a file",
+        run: read,
+    },
+    Command {
+        name: ".output",
+        argument: Argument::MaybeFile,
+        doc: "write rows into a file; alone, show them again",
+        run: settings::set_output,
+    },
+    Command {
+        name: ".format",
+        argument: Argument::Format,
+        doc: "how rows are printed: table, csv, json, jsonl",
+        run: settings::set_format,
+    },
+    Command {
+        name: ".rows",
+        argument: Argument::Number,
+        doc: "rows of a table that are shown; 0 for all",
+        run: settings::set_rows,
+    },
+    Command {
+        name: ".timing",
+        argument: Argument::Switch,
+        doc: "whether rows and times follow each statement",
+        run: settings::set_timing,
+    },
+    Command {
+        name: ".pager",
+        argument: Argument::Pager,
+        doc: "whether and with what longer answers are paged",
+        run: settings::set_pager,
+    },
+    Command {
+        name: ".help",
+        argument: Argument::Nothing,
+        doc: "this list",
+        run: |shell, _| shell.show(&help()),
+    },
+    Command {
+        name: ".quit",
+        argument: Argument::Nothing,
+        doc: "leave; Ctrl-D does too",
+        run: |_, _| Ok(Next::Quit),
+    },
+];
+
+/// Words that people type out of habit.
+const ALIASES: &[(&str, &str)] = &[
+    ("quit", ".quit"),
+    ("exit", ".quit"),
+    ("help", ".help"),
+    (".exit", ".quit"),
+    (".q", ".quit"),
+    ("\\q", ".quit"),
+];
+
+/// Whether a line without a dot is a dot-command all the same.
+pub(super) fn is_alias(line: &str) -> bool {
+    ALIASES.iter().any(|&(alias, _)| alias == line.trim_end_matches(';'))
+}
+
+/// Runs a dot-command or an alias of one.
+pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
+    let line = line.trim().trim_end_matches(';').trim_end();
+    let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |&(_, name)| name);
+    let Some(command) = COMMANDS.iter().find(|command| command.name == word) else {
+        let nearest = crate::commands::nearest(word, COMMANDS.iter().map(|command| command.name));
+        let hint = nearest.map_or(".help lists them".to_owned(), |name| format!("did you mean `{name}`?"));
+        return Err(Failure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
+    };
+    let argument = argument.trim();
+    if argument.is_empty() && !command.argument.is_optional() {
+        return Err(Failure::message(USAGE, format!("usage: {}{}", command.name, command.argument.name())));
+    }
+    (command.run)(shell, argument)
+}
+
+/// Where the replaced text starts, and what could replace it.
+pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
+    let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let prefix = &before[start..];
+    let mut words = before[..start].split_whitespace();
+    let Some(word) = words.next() else {
+        return (start, starting_with(prefix, COMMANDS.iter().map(|command| command.name.to_owned())));
+    };
+    let is_first = words.next().is_none();
+    let command = COMMANDS.iter().find(|command| command.name == word);
+    let Some(command) = command.filter(|_| is_first) else { return (start, Vec::new()) };
+    let switch = || vec!["on".to_owned(), "off".to_owned()];
+    let all: Vec<String> = match command.argument {
+        Argument::Relation if word == ".doc" => {
+            names.relations().map(str::to_owned).chain(names.functions.iter().cloned()).collect()
+        }
+        Argument::Relation if word == ".sql" => {
+            names.views.keys().cloned().chain(report_sections()).collect()
+        }
+        Argument::Relation => names.relations().map(str::to_owned).collect(),
+        Argument::Example => examples::names(),
+        Argument::Query => names.queries.clone(),
+        Argument::File | Argument::MaybeFile => return files(before),
+        Argument::Format => settings::formats(),
+        Argument::Switch | Argument::Pager => switch(),
+        Argument::Nothing | Argument::Number => Vec::new(),
+    };
+    (start, starting_with(prefix, all.into_iter()))
+}
+
+fn starting_with(prefix: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+/// Names of files.
+fn files(before: &str) -> (usize, Vec<String>) {
+    let found = FilenameCompleter::new().complete_path(before, before.len());
+    let (start, pairs) = found.unwrap_or((before.len(), Vec::new()));
+    (start, pairs.into_iter().map(|pair| pair.replacement).collect())
+}
+
+impl Shell {
+    /// Prints a text, by way of the pager where a person is there and it is long.
+    pub(super) fn show(&self, text: &str) -> Outcome<Next> {
+        match self.pager.sink().filter(|_| self.is_interactive) {
+            Some(mut paged) => output::written(paged.write_all(text.as_bytes()))?,
+            None => output::print(text)?,
+        }
+        Ok(Next::Line)
+    }
+
+    /// Prints a table in the same way.
+    pub(super) fn draw(&self, table: &Table) -> Outcome<Next> {
+        let mut text = Vec::new();
+        output::written(table.draw(&mut text, output::sheet()))?;
+        self.show(&String::from_utf8_lossy(&text))
+    }
+}
+
+fn help() -> String {
+    let line = |command: &Command| {
+        let usage = format!("{}{}", command.name, command.argument.name());
+        format!("  {usage:<31}  {}\n", command.doc)
+    };
+    let head = "SQL, ended by a semicolon; Ctrl-C cancels it, Ctrl-D leaves, Tab completes. Beside it:\n";
+    std::iter::once(head.to_owned()).chain(COMMANDS.iter().map(line)).collect()
+}
+
+fn sql_of(shell: &Shell, name: &str) -> Outcome<String> {
+    let views = shell.session.library().map_err(|error| explain(error, None))?;
+    match views.iter().find(|view| view.name == name) {
+        Some(view) => Ok(view.sql.trim_end().to_owned() + "\n"),
+        None => report_query(name),
+    }
+}
+
+fn queries(shell: &Shell) -> Outcome<Next> {
+    if shell.session.queries().is_empty() {
+        return shell
+            .show("(no saved queries; --library DIR names a folder of them, see `stallmap sql --help`)\n");
+    }
+    shell.draw(&saved_queries(&shell.session))
+}
+
+/// Runs `NAME parameter=value ...`; values with spaces stand in single quotes.
+fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let sql = saved_query(&shell.session, name, &values(rest)?)?;
+    shell.run(&sql)
+}
+
+/// `name=value` pairs apart by spaces.
+fn values(text: &str) -> Outcome<Vec<(String, String)>> {
+    let (mut words, mut is_quoted, mut is_open) = (Vec::<String>::new(), false, false);
+    for char in text.chars() {
+        match char {
+            '\'' => is_quoted = !is_quoted,
+            char if char.is_whitespace() && !is_quoted => is_open = false,
+            char if is_open => words.iter_mut().last().into_iter().for_each(|word| word.push(char)),
+            char => {
+                words.push(char.to_string());
+                is_open = true;
+            }
+        }
+    }
+    let pair = |word: String| {
+        let wrong = || Failure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
+        let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+        Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
+    };
+    words.into_iter().map(pair).collect()
+}
+
+/// Runs a file's statements and dot-commands.
+fn read(shell: &mut Shell, file: &str) -> Outcome<Next> {
+    if shell.depth == MOST_FILES {
+        return Err(Failure::message(USAGE, format!("`{file}` is read by itself, or by too many files")));
+    }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::io(error, format!("read statements from `{file}`")))?;
+    shell.depth += 1;
+    let done = shell.run_lines(&text);
+    shell.depth -= 1;
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_pairs_and_quotes_keep_spaces() {
+        let pairs = values(" top=3  name='two words' $x=").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(pairs, [pair("top", "3"), pair("name", "two words"), pair("x", "")]);
+        assert!(values("top").is_err());
+    }
+}

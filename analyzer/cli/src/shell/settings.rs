@@ -1,0 +1,80 @@
+//! What dot-commands set: format, rows, timing, pager, output file.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::{Next, Shell};
+use crate::commands::query::Target;
+use stallmap_console::args::RowFormat;
+use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::output;
+
+/// The formats that the shell can show.
+pub(super) fn formats() -> Vec<String> {
+    RowFormat::value_variants()
+        .iter()
+        .filter(|&&format| format != RowFormat::Parquet)
+        .map(|f| f.name())
+        .collect()
+}
+
+/// `.format FORMAT`
+pub(super) fn set_format(shell: &mut Shell, name: &str) -> Outcome<Next> {
+    match RowFormat::from_str(name, true) {
+        Ok(RowFormat::Parquet) => Err(Failure::message(USAGE, "Parquet cannot be shown in the shell")
+            .hint("write it with `stallmap sql NAME.stallmap -c SQL -o FILE.parquet`".to_owned())),
+        Ok(format) => {
+            shell.style.format = format;
+            Ok(Next::Line)
+        }
+        Err(_) => Err(Failure::message(USAGE, format!("no format `{name}`")).hint(formats().join(", "))),
+    }
+}
+
+/// `.rows N`
+pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
+    let rows: usize =
+        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is no number of rows")))?;
+    shell.style.limit = (rows > 0).then_some(rows);
+    Ok(Next::Line)
+}
+
+/// `.timing on|off`
+pub(super) fn set_timing(shell: &mut Shell, switch: &str) -> Outcome<Next> {
+    shell.has_timing = switched(shell.has_timing, switch)?;
+    Ok(Next::Line)
+}
+
+/// `.pager on|off|PROGRAM`; alone it says which it is.
+pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
+    match argument {
+        "" => {
+            let state = if shell.pager.is_on { "on" } else { "off" };
+            output::note(format_args!("pager: {state}, `{}`", shell.pager.command()));
+        }
+        "on" | "off" => shell.pager.is_on = switched(shell.pager.is_on, argument)?,
+        command => shell.pager.use_command(command),
+    }
+    Ok(Next::Line)
+}
+
+/// `.output FILE` writes the rows of the next statements, each in place of the one before; alone it shows them again.
+#[expect(clippy::unnecessary_wraps, reason = "every dot command is of one type")]
+pub(super) fn set_output(shell: &mut Shell, file: &str) -> Outcome<Next> {
+    shell.target = if file.is_empty() { Target::Stdout } else { Target::File(PathBuf::from(file)) };
+    if shell.is_interactive && !file.is_empty() {
+        let format = shell.style.format.name();
+        output::note(format_args!("rows go into {file} as {format}; .output alone shows them again"));
+    }
+    Ok(Next::Line)
+}
+
+fn switched(is_on: bool, switch: &str) -> Outcome<bool> {
+    match switch {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        "" => Ok(!is_on),
+        other => Err(Failure::message(USAGE, format!("`{other}` is neither on nor off"))),
+    }
+}

@@ -1,0 +1,83 @@
+//! Every example of `analyzer/COMMANDS.md` runs on a bundled capture and exits with 0.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::command::Place;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Programs that are not ours: examples that begin with them are shown, not run.
+const FOREIGN: [&str; 2] = ["duckdb", "aws"];
+
+/// What an example is about that has to be there: servers, Graphviz.
+const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
+
+/// Names that examples use, and what the capture that they run on has of the kind.
+const NAMES: [(&str, &str); 3] =
+    [("--tensor wte.weight", "--tensor aten::t"), ("softmax ", "vectorized_gather "), ("100-199", "0-1")];
+
+#[test]
+fn examples_of_commands_run() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../COMMANDS.md")).unwrap();
+    let mut examples = Vec::new();
+    for block in page.split("```sh\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        examples.extend(block.lines().filter(|line| !line.starts_with('#')));
+    }
+    assert!(examples.len() > 30, "the page has examples");
+    let is_ours = |line: &&str| {
+        !FOREIGN.iter().any(|program| line.starts_with(program))
+            && !NEEDS.iter().any(|need| line.contains(need))
+    };
+    let failed: Vec<String> = examples.into_iter().filter(is_ours).filter_map(failure).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Why an example fails, if it does.
+fn failure(example: &str) -> Option<String> {
+    let place = Place::new();
+    let example = NAMES.iter().fold(format!("{example} "), |text, (said, here)| text.replace(said, here));
+    furnish(&place, &example);
+    let path = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
+    let old = std::env::var("PATH").unwrap_or_default();
+    let ran = Command::new("sh")
+        .args(["-c", &example])
+        .current_dir(place.path("."))
+        .env("PATH", format!("{}:{old}", path.display()))
+        .env("HOME", place.path("."))
+        .env("STALLMAP_CACHE", place.path("cache"))
+        .env_remove("STALLMAP_LIBRARY")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    (!ran.status.success()).then(|| format!("`{example}` exits with {}: {said}", ran.status))
+}
+
+/// Puts there what examples name: captures, a folder of one, a library, a query, a project.
+fn furnish(place: &Place, example: &str) {
+    let bundled = |name: &str| Path::new(ROOT).join(format!("testdata/{name}.stallmap"));
+    let words: Vec<&str> = example.split([' ', '=']).filter(|word| !word.is_empty()).collect();
+    let makes = ["pack", "redact"].iter().any(|command| words.get(1) == Some(command));
+    for (at, name) in words.iter().enumerate() {
+        let is_made = at > 0 && words[at - 1] == "-o" || makes && at == 3;
+        if name.ends_with(".stallmap") && !is_made {
+            drop(fs::copy(bundled("inference_views"), place.path(&name.replace('*', "train"))));
+        }
+    }
+    if example.contains(" train/ ") && !example.contains("unpack") {
+        let ran = place.run(&["unpack", bundled("inference_views").to_str().unwrap(), "train"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+    for folder in ["my", "project", "shared", ".local/share/bash-completion/completions"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    place.file("query.sql", "SELECT count(*) FROM launch");
+    place.file("gate.sql", "SELECT kernel FROM b.kernel_cost WHERE function_id IS NULL");
+    place.file(
+        "my/slow.sql",
+        "-- Which kernels cost most?\n-- $top = 3: rows\nSELECT kernel FROM kernel_cost ORDER BY samples DESC LIMIT $top\n",
+    );
+}

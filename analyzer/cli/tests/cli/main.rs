@@ -1,0 +1,26 @@
+//! Whole commands: what they print, what they say on stderr, how they exit.
+//!
+//! `INSTA_UPDATE=always cargo test -p stallmap-cli --test cli` rewrites the snapshots; read the difference.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+mod absent;
+mod bad_input;
+mod command;
+mod diff;
+mod examples;
+mod forest;
+mod library;
+mod page;
+mod prepare;
+mod readme;
+mod real;
+mod remote;
+mod server;
+mod share;
+mod snapshots;
+mod terminal;
+mod tree;
+
+use stallmap_testkit::tiny;
+use stallmap_testkit::tree as many;

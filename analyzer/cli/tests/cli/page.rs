@@ -1,0 +1,182 @@
+//! `stallmap report --html`: a page that is whole, bounded, and says what it asked.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::Place;
+use crate::many;
+
+const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The page of a capture in the folder.
+#[track_caller]
+fn page(place: &Place, capture: &str) -> String {
+    let ran = place.run(&["report", capture, "--html", "page.html", "--source-root", ROOT]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    fs::read_to_string(place.path("page.html")).unwrap()
+}
+
+/// Text as a reader sees it.
+fn unescaped(text: &str) -> String {
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (entity, char)| text.replace(entity, char))
+}
+
+/// What stands between two texts, each time.
+fn between<'a>(text: &'a str, begin: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(begin).skip(1).filter_map(move |rest| rest.split(end).next())
+}
+
+/// The sections: anchor and markup.
+fn sections(page: &str) -> Vec<(&str, &str)> {
+    between(page, "<section id=\"", "</section>").map(|section| section.split_once('"').unwrap()).collect()
+}
+
+#[test]
+fn every_section_says_the_queries_whose_rows_it_shows() {
+    let place = Place::new();
+    let page = page(&place, "tiny.stallmap");
+    let sections = sections(&page);
+    assert_eq!(sections.first().map(|section| section.0), Some("coverage"));
+    assert_eq!(sections.get(1).map(|section| section.0), Some("losses"));
+    let mut tables = 0;
+    for (id, section) in sections {
+        let queries: Vec<String> = between(section, "<code>", "</code></pre>").map(unescaped).collect();
+        assert!(!queries.is_empty(), "{id}");
+        let mut rows = Vec::new();
+        for query in &queries {
+            let file = place.file("query.sql", query);
+            let ran = place.run(&["sql", "tiny.stallmap", "-f", file.to_str().unwrap(), "--format", "jsonl"]);
+            assert_eq!(ran.code, Some(0), "{id}: {query}\n{}", ran.stderr);
+            rows.push(ran.stdout.lines().count());
+        }
+        // Tables in the order of their queries; code has none of its own, and the forest makes one of several.
+        if !["code", "forest"].contains(&id) {
+            let shown: Vec<usize> =
+                between(section, "<tbody>", "</tbody>").map(|body| body.matches("<tr").count()).collect();
+            assert!(
+                shown.iter().zip(&rows).all(|(shown, rows)| shown == rows),
+                "{id}: {shown:?} of {rows:?}"
+            );
+            tables += shown.len();
+        }
+    }
+    assert!(tables >= 8, "{tables}");
+    assert!(page == self::page(&place, "tiny.stallmap"), "the same capture gives another page");
+}
+
+#[test]
+fn a_page_needs_nothing_and_its_links_lead_somewhere() {
+    let place = Place::new();
+    let path = Path::new(TESTDATA).join("training_parts.stallmap");
+    check_whole(&page(&place, path.to_str().unwrap()));
+}
+
+#[track_caller]
+fn check_whole(page: &str) {
+    assert!(page.len() < 5 << 20, "{} bytes", page.len());
+    assert!(page.contains("default-src 'none'; style-src 'nonce-"));
+    let text = page.split("<script nonce").next().unwrap();
+    for loaded in
+        ["<link", "<img", "<iframe", "<object", "<base", " src=", " style=", "@import", "http://", "https://"]
+    {
+        assert_eq!(text.matches(loaded).count(), 0, "{loaded}");
+    }
+    let ids: Vec<&str> = between(text, " id=\"", "\"").collect();
+    for target in between(text, "href=\"#", "\"") {
+        assert_eq!(ids.iter().filter(|id| **id == target).count(), 1, "#{target}");
+    }
+}
+
+/// What a stranger might call things.
+fn hostile(name: &str) -> String {
+    format!(
+        "</script><script>alert(1)</script><!--\"'><img src=x onerror=alert(2)>\u{2028}\u{202e}{name}\u{1b}[31m&lt;"
+    )
+}
+
+#[test]
+fn nothing_that_a_capture_holds_becomes_markup() {
+    let place = Place::new();
+    many::write(&place.path("hostile.stallmap"), 300, hostile).unwrap();
+    let page = page(&place, "hostile.stallmap");
+    assert_eq!(page.matches("<script").count(), 2, "data and script");
+    assert_eq!(page.matches("</script").count(), 2);
+    for wrong in ["<!--", "<img", "\u{2028}", "\u{202e}", "\u{1b}"] {
+        assert!(!page.contains(wrong), "{wrong:?}");
+    }
+    assert!(page.contains("&lt;img src=x onerror=alert(2)&gt;"));
+    let data = data(&page);
+    let names = data["paths"].as_array().unwrap().iter().map(|node| node[2].as_str().unwrap());
+    assert!(names.into_iter().any(|name| name.contains("</script><script>")));
+}
+
+#[test]
+fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
+    let place = Place::new();
+    many::write(&place.path("many.stallmap"), 10_000, str::to_owned).unwrap();
+    let page = page(&place, "many.stallmap");
+    check_whole(&page);
+    let data = data(&page);
+    let nodes = data["paths"].as_array().unwrap();
+    assert!(nodes.len() <= 4_000, "{}", nodes.len());
+    let samples = |node: &serde_json::Value| node[3][0].as_f64().unwrap();
+    let mut below = vec![0.0; nodes.len()];
+    for node in nodes {
+        if let Some(parent) = node[0].as_u64() {
+            below[usize::try_from(parent).unwrap()] += samples(node);
+        }
+    }
+    let is_parent: Vec<bool> = below.iter().map(|below| *below > 0.0).collect();
+    for ((node, below), is_parent) in nodes.iter().zip(below).zip(is_parent) {
+        assert!(!is_parent || (samples(node) - below).abs() < 1e-6, "{node}: {below}");
+    }
+    // Launch n has n % 97 + 1 samples.
+    let taken: u64 = (0..10_000_u64).map(|number| number % 97 + 1).sum();
+    assert!((samples(&nodes[0]) - taken as f64).abs() < 1e-6);
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error() {
+    let ran = Place::new().run(&["report", "tiny.stallmap", "--html", "missing/page.html"]);
+    ran.expect_error(5);
+}
+
+/// What the page's script draws from.
+fn data(page: &str) -> serde_json::Value {
+    let data = between(page, "id=\"data\"", "</script>").next().unwrap().split_once('>').unwrap().1;
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn what_was_accessed_is_drawn_where_nothing_was_sampled() {
+    let place = Place::new();
+    let packed = place.run(&["pack", "tiny.stallmap", "unsampled.stallmap", "--without", "samples"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let data = data(&page(&place, "unsampled.stallmap"));
+    let kinds = data["heat"]["tensors"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.flat_map(|tensor| tensor["kinds"].as_array().unwrap()).collect();
+    assert!(!kinds.is_empty());
+    for kind in kinds {
+        // Runs of equal values: value and length by turns.
+        let sum = |layer: usize| -> f64 {
+            let runs: Vec<f64> =
+                kind["layers"][layer].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
+            runs.chunks(2).map(|run| run[0] * run[1]).sum()
+        };
+        assert!(sum(0) > 0.0, "{kind}");
+        assert!(sum(4).abs() < f64::EPSILON, "blamed samples: {kind}");
+        assert!(kind["share"].as_f64().unwrap() > 0.0, "{kind}");
+    }
+}
+
+#[test]
+fn a_page_without_tensors_says_why_nothing_is_drawn() {
+    let place = Place::new();
+    many::write(&place.path("bare.stallmap"), 20, str::to_owned).unwrap();
+    let page = page(&place, "bare.stallmap");
+    let (_, section) = *sections(&page).iter().find(|(id, _)| *id == "accesses").unwrap();
+    assert!(section.contains("`launch_cell`") && section.contains("FROM target_context"), "{section}");
+    assert!(!section.contains("<table"), "{section}");
+}

@@ -1,0 +1,63 @@
+//! Every capture in `testdata` is whole, and its report begins with its coverage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::command::Place;
+
+#[test]
+fn every_bundled_capture_passes() {
+    let place = Place::new();
+    for capture in captures(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))) {
+        let path = capture.to_str().unwrap();
+        let check = place.run(&["check", path]);
+        assert_eq!(check.code, Some(0), "{path}: {}{}", check.stdout, check.stderr);
+        let report = place.run(&["report", path]);
+        assert_eq!(report.code, Some(0), "{path}: {}", report.stderr);
+        assert!(report.stdout.starts_with("Coverage"), "{path}: {}", report.stdout);
+    }
+}
+
+const BLAME_TRUTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/blame_truth.stallmap");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+#[test]
+fn a_loop_is_shown_with_the_load_behind_it() {
+    let arguments = ["source", BLAME_TRUTH, "--kernel", "^carried$", "--top", "2", "--source-root", ROOT];
+    Place::new().run(&arguments).check("source_of_a_loop");
+}
+
+#[test]
+fn a_page_needs_nothing_and_its_links_lead_somewhere() {
+    let place = Place::new();
+    let arguments =
+        ["source", BLAME_TRUTH, "--kernel", "tensor_maps", "--source-root", ROOT, "--html", "page.html"];
+    let ran = place.run(&arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    for loaded in ["<script", "<link", "<img", "src=", "url(", "@import", "http://", "https://", " on"] {
+        let tags = page.split('<').filter_map(|tag| tag.split('>').next());
+        let is_text = ["http://", "https://"].contains(&loaded);
+        let found = tags.filter(|tag| format!("<{tag}").contains(loaded)).count();
+        assert_eq!(if is_text { page.matches(loaded).count() } else { found }, 0, "{loaded}");
+    }
+    assert!(page.contains("default-src 'none'") && page.contains("prefers-color-scheme: dark"));
+    let targets = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
+    let missing: Vec<&str> = targets.filter(|target| !page.contains(&format!("id=\"{target}\""))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(page.contains("UTMALDG") && page.contains("by its tensor map"));
+}
+
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "stallmap") {
+            found.push(path);
+        } else if path.is_dir() {
+            found.extend(captures(&path));
+        }
+    }
+    found.sort();
+    found
+}

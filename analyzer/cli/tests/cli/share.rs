@@ -1,0 +1,79 @@
+//! Captures that are passed on: parts, identities, and nothing of what was redacted.
+
+use std::fs;
+
+use crate::command::Place;
+
+const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/inference_views.stallmap");
+
+#[test]
+fn a_part_is_sound_and_says_what_it_lacks() {
+    let place = Place::new();
+    let ran = place.run(&["pack", BUNDLED, "part.stallmap", "--without", "accesses,code"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.check("pack_without");
+    assert!(fs::metadata(place.path("part.stallmap")).unwrap().len() < fs::metadata(BUNDLED).unwrap().len());
+    assert_eq!(place.run(&["check", "part.stallmap"]).code, Some(0));
+    place.run(&["report", "part.stallmap", "--section", "coverage"]).check("pack_without_coverage");
+    let report = place.run(&["report", "part.stallmap"]);
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+}
+
+#[test]
+fn launches_and_tables_are_picked() {
+    let place = Place::new();
+    place.run(&["pack", BUNDLED, "one.stallmap", "--launches", "gather"]).check("pack_launches");
+    place
+        .run(&["pack", BUNDLED, "two.stallmap", "--launches", "0-1", "--only", "pc_sample"])
+        .check("pack_only");
+    for part in ["one.stallmap", "two.stallmap"] {
+        let check = place.run(&["check", part]);
+        assert_eq!(check.code, Some(0), "{}", check.stdout);
+        assert_eq!(place.run(&["report", part]).code, Some(0));
+    }
+    place.run(&["pack", BUNDLED, "x.stallmap", "--launches", "nothing"]).check("pack_no_launch");
+    place.run(&["pack", BUNDLED, "x.stallmap", "--only", "launches"]).check("pack_no_table");
+    place.run(&["pack", BUNDLED, "one.stallmap"]).check("pack_exists");
+}
+
+#[test]
+fn two_people_compare_what_they_hold() {
+    let place = Place::new();
+    place.run(&["id", "tiny.stallmap"]).expect_ok();
+    place.run(&["unpack", "tiny.stallmap", "tiny"]).expect_ok();
+    place.run(&["pack", "tiny", "again.stallmap"]).expect_ok();
+    let same = place.run(&["id", "tiny.stallmap", "tiny", "again.stallmap"]);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    assert!(same.stdout.ends_with("\nThey hold the same.\n"), "{}", same.stdout);
+    place.run(&["pack", "tiny.stallmap", "part.stallmap", "--without", "samples"]).expect_ok();
+    let differ = place.run(&["id", "tiny.stallmap", "part.stallmap"]);
+    assert_eq!(differ.code, Some(1), "{}", differ.stderr);
+    let said: Vec<_> = differ.stdout.lines().skip_while(|line| *line != "They differ:").skip(1).collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(
+        said[0].starts_with("  table launch_run: ") && said[2].starts_with("  table pc_sample: "),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn redact_says_what_goes_and_what_stays() {
+    let place = Place::new();
+    let known = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/blame_replays.stallmap");
+    place.run(&["redact", known, "a.stallmap", "--salt", "x"]).check("redact");
+    let check = place.run(&["check", "a.stallmap"]);
+    assert_eq!(check.code, Some(0), "{}", check.stdout);
+    place.run(&["redact", known, "a.stallmap"]).check("redact_exists");
+    place
+        .run(&["redact", known, "b.stallmap", "--salt", "x", "--also", "symbols,names,files,times"])
+        .expect_ok();
+    let check = place.run(&["check", "b.stallmap"]);
+    assert_eq!(check.code, Some(0), "{}", check.stdout);
+    assert_eq!(place.run(&["report", "b.stallmap"]).code, Some(0));
+    assert_eq!(place.run(&["source", "b.stallmap"]).code, Some(0));
+    // One salt, one result.
+    place.run(&["redact", known, "c.stallmap", "--salt", "x"]).expect_ok();
+    assert_eq!(place.run(&["id", "a.stallmap", "c.stallmap"]).code, Some(0));
+    place.run(&["redact", known, "d.stallmap"]).expect_ok();
+    assert_eq!(place.run(&["id", "a.stallmap", "d.stallmap"]).code, Some(1));
+}

@@ -1,0 +1,34 @@
+//! Names the version of the code analysis: a hash of the sources of the crate that analyzes code.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let package = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
+    let version = analysis_version(&Path::new(&package).join("../../schema/sass/src"))?;
+    println!("cargo::rustc-env=STALLMAP_ANALYSIS_VERSION={version:016x}");
+    Ok(())
+}
+
+/// A hash of the sources of the crate that analyzes code: what one version of them kept, another does not read. So
+/// nobody has to count versions. FNV-1a, of 64 bits.
+fn analysis_version(folder: &Path) -> io::Result<u64> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in files {
+        println!("cargo::rerun-if-changed={}", file.display());
+        for byte in fs::read(&file)? {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    Ok(hash)
+}

@@ -1,0 +1,142 @@
+//! Machine code of a capture: which instructions its functions consist of, and which of them waits for which.
+//!
+//! ```text
+//! function, module ── read ── cubins ── sections ──┬── kept in the cache? ──┬── findings ── table ── SQL
+//!                                                  └── analyze (sass) ──────┘
+//! ```
+//!
+//! Everything is read and analyzed when it is first asked for, once per content of a section, on all cores. Captures
+//! come from elsewhere: what cannot be read is a function without rows and with a reason.
+
+mod cache;
+pub mod derived;
+mod explain;
+mod file;
+mod findings;
+mod read;
+mod rows;
+mod section;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::FunctionId;
+use tokio::sync::OnceCell;
+
+pub use self::cache::Cache;
+pub use self::findings::{Findings, MemoryInstruction};
+use self::read::Found;
+pub use self::section::{Lines, Placed, SectionCode};
+use stallmap_tables::error::TableError;
+
+/// The machine code of one capture, analyzed when it is first asked for.
+#[derive(Debug)]
+pub struct Code {
+    reader: CaptureReader,
+    cache: Cache,
+    analyzed: OnceCell<Arc<Analyzed>>,
+}
+
+/// What analysis gave.
+#[derive(Debug, Default)]
+pub struct Analyzed {
+    /// The sections that hold the capture's functions.
+    pub sections: Vec<SectionCode>,
+    /// Functions whose code could not be read, with the reason.
+    pub missing: Vec<(FunctionId, String)>,
+    /// What the cache did.
+    pub cached: Cached,
+}
+
+/// What the cache did: each section content counts once.
+#[derive(Debug, Default)]
+pub struct Cached {
+    /// Contents whose findings were there.
+    pub found: usize,
+    /// Contents that were analyzed.
+    pub computed: usize,
+    /// Why the findings of some could not be kept.
+    pub failure: Option<io::Error>,
+}
+
+impl Code {
+    /// The code of a capture.
+    pub fn new(reader: CaptureReader, cache: Cache) -> Self {
+        Self { reader, cache, analyzed: OnceCell::new() }
+    }
+
+    /// What analysis gives, computed when first asked for.
+    pub async fn analyzed(&self) -> Result<Arc<Analyzed>, TableError> {
+        let analyze = async || Ok(Arc::new(analyze(&self.reader, &self.cache)?));
+        self.analyzed.get_or_try_init(analyze).await.map(Arc::clone)
+    }
+}
+
+/// Reads and analyzes the code of a capture, as far as the cache does not have it.
+pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableError> {
+    let read::Sections { found, mut missing } = read::read(reader)?;
+    let keyed: Vec<_> = found
+        .into_par_iter()
+        .map(|found| (section::key(&found.code, &found.section, found.sm), found))
+        .collect();
+    // One of the sections with a content stands for all.
+    let distinct: BTreeMap<[u8; 32], &Found> =
+        keyed.iter().map(|(key, found)| (*key.as_bytes(), found)).collect();
+    let findings: BTreeMap<[u8; 32], Outcome> =
+        distinct.into_par_iter().map(|(key, found)| (key, outcome(&key.into(), found, cache))).collect();
+    let mut cached = Cached::default();
+    let mut known = BTreeMap::new();
+    for (key, outcome) in findings {
+        match outcome {
+            Outcome::Found(_) => cached.found += 1,
+            _ => cached.computed += 1,
+        }
+        match outcome {
+            Outcome::Found(findings) | Outcome::Computed(findings, Ok(())) => known.insert(key, findings),
+            Outcome::Computed(findings, Err(error)) => {
+                cached.failure.get_or_insert(error);
+                known.insert(key, findings)
+            }
+            Outcome::Failed => None,
+        };
+    }
+    let mut sections = Vec::new();
+    for (key, found) in keyed {
+        let Found { module_id, sm, section, code, functions, lines } = found;
+        match known.get(key.as_bytes()) {
+            Some(findings) => {
+                let findings = Arc::clone(findings);
+                let name = section.name;
+                sections.push(SectionCode { module_id, name, sm, code, functions, findings, lines });
+            }
+            None => missing.extend(
+                functions.iter().map(|function| (function.function_id, "its analysis gave up".to_owned())),
+            ),
+        }
+    }
+    Ok(Analyzed { sections, missing, cached })
+}
+
+/// How the findings of a section were come by.
+enum Outcome {
+    Found(Arc<Findings>),
+    /// With what keeping them gave.
+    Computed(Arc<Findings>, io::Result<()>),
+    Failed,
+}
+
+fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
+    if let Some(findings) = cache.get(key) {
+        return Outcome::Found(Arc::new(findings));
+    }
+    let analysis =
+        read::contained(|| stallmap_sass::analysis::analyze(&found.code, &found.section, found.sm));
+    let Some(analysis) = analysis else { return Outcome::Failed };
+    let findings = Findings::of(analysis);
+    let kept = cache.put(key, &findings);
+    Outcome::Computed(Arc::new(findings), kept)
+}

@@ -1,0 +1,187 @@
+//! The tables of machine code in a schema.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use futures::stream;
+use rayon::prelude::*;
+use stallmap_schema::id::FunctionId;
+use stallmap_schema::table::{Row as _, TableDef};
+
+use super::derived::{
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
+};
+use super::rows::{self, Asked};
+use super::{Analyzed, Code, SectionCode};
+use stallmap_tables::plain;
+
+/// Which of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `function_code`.
+    Function,
+    /// `instruction`.
+    Instruction,
+    /// `basic_block`.
+    Block,
+    /// `basic_block_edge`.
+    Edge,
+    /// `producer_candidate`.
+    Candidate,
+    /// `tensor_map_use`.
+    TensorMap,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Function, Self::Instruction, Self::Block, Self::Edge, Self::Candidate, Self::TensorMap];
+
+    /// Its declaration.
+    pub const fn table(self) -> TableDef {
+        match self {
+            Self::Function => FunctionCode::TABLE,
+            Self::Instruction => Instruction::TABLE,
+            Self::Block => BasicBlock::TABLE,
+            Self::Edge => BasicBlockEdge::TABLE,
+            Self::Candidate => ProducerCandidate::TABLE,
+            Self::TensorMap => TensorMapUse::TABLE,
+        }
+    }
+
+    fn of_section(self, section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+        match self {
+            // Its rows are not by section: see `CodeTable::batches`.
+            Self::Function => Ok(RecordBatch::new_empty(Arc::clone(&asked.schema))),
+            Self::Instruction => rows::instructions(section, asked),
+            Self::Block => rows::blocks(section, asked),
+            Self::Edge => rows::edges(section, asked),
+            Self::Candidate => rows::candidates(section, asked),
+            Self::TensorMap => rows::tensor_maps(section, asked),
+        }
+    }
+}
+
+/// One of the tables over a capture's code.
+#[derive(Debug)]
+pub struct CodeTable {
+    code: Arc<Code>,
+    kind: Kind,
+    schema: SchemaRef,
+}
+
+impl CodeTable {
+    /// A table over a capture's code.
+    pub fn new(code: Arc<Code>, kind: Kind) -> Self {
+        Self { code, kind, schema: plain(&kind.table().schema()) }
+    }
+
+    /// All rows, by section.
+    fn batches(&self, analyzed: &Analyzed, asked: &Asked) -> Result<Vec<RecordBatch>> {
+        if self.kind == Kind::Function {
+            return Ok(vec![rows::functions(analyzed, asked)?]);
+        }
+        let sections = analyzed.sections.par_iter().filter(|section| asked.wants_section(section));
+        sections.map(|section| self.kind.of_section(section, asked)).collect()
+    }
+}
+
+#[async_trait]
+impl TableProvider for CodeTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let pushed = |filter: &&Expr| match functions_of(filter) {
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(pushed).collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let analyzed =
+            self.code.analyzed().await.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let functions = filters.iter().find_map(functions_of);
+        let asked = Asked { columns, schema: Arc::clone(&schema), functions };
+        if self.kind == Kind::Instruction {
+            // The one table too large to be there at once.
+            let rows = Arc::new(Instructions { analyzed, asked }) as Arc<dyn PartitionStream>;
+            return Ok(Arc::new(StreamingTableExec::try_new(schema, vec![rows], None, [], false, None)?));
+        }
+        let batches = self.batches(&analyzed, &asked)?;
+        Ok(MemorySourceConfig::try_new_exec(&[batches], schema, None)?)
+    }
+}
+
+/// The functions that a filter leaves; `None` where it is about something else.
+fn functions_of(filter: &Expr) -> Option<Vec<FunctionId>> {
+    let is_function = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "function_id");
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_function(left) => {
+            Some(vec![function(right)?])
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_function(right) => {
+            Some(vec![function(left)?])
+        }
+        Expr::InList(list) if is_function(&list.expr) && !list.negated => {
+            list.list.iter().map(function).collect()
+        }
+        _ => None,
+    }
+}
+
+fn function(literal: &Expr) -> Option<FunctionId> {
+    match literal {
+        Expr::Literal(ScalarValue::UInt64(Some(id)), _) => Some(FunctionId(*id)),
+        _ => None,
+    }
+}
+
+/// The rows of `instruction`, made section by section while they are read.
+#[derive(Debug)]
+struct Instructions {
+    analyzed: Arc<Analyzed>,
+    asked: Asked,
+}
+
+impl PartitionStream for Instructions {
+    fn schema(&self) -> &SchemaRef {
+        &self.asked.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (analyzed, asked) = (Arc::clone(&self.analyzed), self.asked.clone());
+        let schema = Arc::clone(&asked.schema);
+        let batches = (0..analyzed.sections.len()).filter_map(move |place| {
+            let section = analyzed.sections.get(place).filter(|section| asked.wants_section(section))?;
+            Some(Kind::Instruction.of_section(section, &asked))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches)))
+    }
+}

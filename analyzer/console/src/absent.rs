@@ -1,0 +1,158 @@
+//! Why an answer is empty: what of the tables that it reads a capture does not have, and how to record that.
+
+use std::collections::BTreeSet;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
+use stallmap::session::Session;
+use stallmap::tables::captured::Presence;
+
+use crate::output;
+
+/// What a recording may lack.
+struct Part {
+    /// The tables that it fills; those that are derived from them follow.
+    tables: &'static [&'static str],
+    /// What is not there without them.
+    what: &'static str,
+    /// How it gets there.
+    advice: &'static str,
+}
+
+/// The parts of a recording, those first without which there is least.
+const PARTS: &[Part] = &[
+    Part {
+        tables: &["launch", "launch_run"],
+        what: "no launches of kernels",
+        advice: "record a program that launches some; `stallmap-record doctor` says what can be recorded",
+    },
+    // Only what is about graphs has no rows without them.
+    Part {
+        tables: &["graph_launch"],
+        what: "no launches of CUDA graphs",
+        advice: "the program launched none, or an earlier release recorded it",
+    },
+    Part {
+        tables: &["pc_sample"],
+        what: "no samples of stalls",
+        advice: "record without `--only accesses`; `stallmap-record doctor` says whether stalls can be sampled",
+    },
+    Part {
+        tables: &[
+            "memory_access",
+            "access_tensor",
+            "access_shape",
+            "pc_tensor_part",
+            "launch_cell_part",
+            "pc_cell_part",
+            "target_touch",
+            "block_footprint",
+            "sector_sharing",
+            "reuse_distance",
+            "load_redundancy",
+        ],
+        what: "no memory accesses",
+        advice: "record without `--only samples`, and with the kernel among those of `--kernels`",
+    },
+    Part {
+        tables: &["module", "function", "function_code", "instruction", "producer", "stall_producer"],
+        what: "no machine code",
+        advice: "record again: cubins are kept in every recording",
+    },
+    Part {
+        tables: &["op", "op_tensor", "tensor", "storage"],
+        what: "no ops and tensors",
+        advice: "they are PyTorch's: record a program that uses it, without `--no-python`",
+    },
+    Part {
+        tables: &["python_state", "python_frame"],
+        what: "no Python stacks",
+        advice: "record a Python program, without `--no-python`",
+    },
+    Part {
+        tables: &["counter"],
+        what: "no hardware counters",
+        advice: "record with `--replay`, then measure with `stallmap-record replay`",
+    },
+    Part {
+        tables: &["bundle", "bundle_page", "bundle_symbol", "bundle_content", "replay"],
+        what: "no launches to replay",
+        advice: "record with `--replay`",
+    },
+    Part {
+        tables: &["memcpy", "memset"],
+        what: "no copies or fills of memory",
+        advice: "the program made none, or was recorded with `--only samples`",
+    },
+    Part {
+        tables: &["device_allocation"],
+        what: "no allocations of the driver",
+        advice: "record without `--only samples`",
+    },
+    Part {
+        tables: &["tensor_map", "tensor_map_tensor", "launch_parameter"],
+        what: "no tensor maps",
+        advice: "only kernels that copy by tensor maps have them, on sm_90 and later",
+    },
+];
+
+/// Says on standard error why a statement without rows has none, where the capture is the reason.
+pub async fn note(session: &Session, sql: &str) {
+    if let Some(why) = why(session, sql).await {
+        output::note(format_args!("note: no rows: {why}"));
+    }
+}
+
+/// The most important thing that a statement reads and its capture lacks.
+pub async fn why(session: &Session, sql: &str) -> Option<String> {
+    let read = read(&session.plan(sql).await.ok()?);
+    let tables = session.tables();
+    let lacks = |capture: &str, name: &str| {
+        tables.iter().any(|table| {
+            table.capture == capture && table.name == name && !table.is_derived && table.rows == 0
+        })
+    };
+    let first = session.captures().first()?.name.as_str();
+    for part in PARTS {
+        let of_part = read.iter().find(|(_, name)| part.tables.contains(&name.as_str()));
+        let Some((capture, name)) = of_part else { continue };
+        let capture = if capture.is_empty() { first } else { capture.as_str() };
+        // What is derived is empty where the table that it is made of is.
+        let source = part.tables.iter().find(|table| **table == name).filter(|_| is_captured(name));
+        let source = source.or(part.tables.first())?;
+        if !lacks(capture, source) {
+            continue;
+        }
+        let is_missing = tables.iter().any(|table| {
+            table.capture == capture && table.name == **source && table.presence == Presence::Missing
+        });
+        let of = if session.captures().len() > 1 { format!("`{capture}`") } else { "the capture".to_owned() };
+        return Some(if is_missing {
+            format!(
+                "{of} lacks the table `{source}`, which its recorder knew; `stallmap check` says what is wrong"
+            )
+        } else {
+            format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
+        });
+    }
+    None
+}
+
+fn is_captured(name: &str) -> bool {
+    stallmap::tables::definition(name).is_some()
+}
+
+/// The tables that a plan reads, with their captures.
+fn read(plan: &LogicalPlan) -> BTreeSet<(String, String)> {
+    let mut read = BTreeSet::new();
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let capture = scan.table_name.schema().unwrap_or_default().to_owned();
+            read.insert((capture, scan.table_name.table().to_owned()));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // A visit that never fails.
+    drop(visited);
+    read
+}

@@ -1,0 +1,122 @@
+//! Sections with their rows: asked for, and written as JSON and as CSV for programs.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::json::ArrayWriter;
+use stallmap::session::Session;
+
+use super::absent;
+use super::explain::{arrow_failure, explain};
+use super::section::Section;
+use crate::args::RowFormat;
+use crate::exit::{Failure, Outcome, QUERY};
+use crate::output::progress::Progress;
+use crate::output::rows::{self, Style};
+use crate::output::{self, written};
+
+/// A section with its rows.
+pub struct Answer {
+    /// The section.
+    pub section: Section,
+    /// Its query, as a user can run it.
+    pub sql: String,
+    /// Its rows; at least one batch, so that its columns are known.
+    pub rows: Vec<RecordBatch>,
+    /// Why it has no rows, where the capture is the reason.
+    pub absence: Option<String>,
+}
+
+impl Answer {
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.rows.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+/// Asks for sections.
+pub async fn answers(
+    session: &Session,
+    wanted: &[Section],
+    parameters: &[(&str, u64)],
+) -> Outcome<Vec<Answer>> {
+    let progress = Progress::start("asking");
+    let mut answers = Vec::new();
+    for &section in wanted {
+        progress.say(format!("asking for {}", section.name));
+        let sql = section.sql(parameters);
+        let rows = rows(session, &sql).await?;
+        let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
+        let absence = if is_empty { absent::why(session, &sql).await } else { None };
+        answers.push(Answer { section, sql, rows, absence });
+    }
+    Ok(answers)
+}
+
+/// The line that stands for rows where there are none.
+pub fn nothing(section: Section, absence: Option<&str>) -> String {
+    let text = section.nothing().trim_end_matches(')');
+    let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
+    format!("{text}{why})\n")
+}
+
+/// The rows of a query; at least one batch, so that its columns are known.
+pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    let fail = |error| explain(error, Some(session));
+    let frame = session.sql(sql).await.map_err(fail)?;
+    let schema = Arc::clone(frame.schema().inner());
+    let mut rows = frame.collect().await.map_err(|error| fail(error.into()))?;
+    if rows.is_empty() {
+        rows.push(RecordBatch::new_empty(schema));
+    }
+    Ok(rows)
+}
+
+/// Writes one JSON object; numbers are as the queries gave them.
+pub fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
+    for (index, answer) in answers.iter().enumerate() {
+        let section = answer.section;
+        let comma = if index > 0 { "," } else { "" };
+        let (name, title, sql) = (text(section.name), text(section.title()), text(&answer.sql));
+        written(write!(out, "{comma}\n{{\"name\":{name},\"title\":{title},\"sql\":{sql},\"rows\":"))?;
+        written(out.write_all(&json_rows(&answer.rows)?))?;
+        written(write!(out, "}}"))?;
+    }
+    written(writeln!(out, "\n]}}").and_then(|()| out.flush()))
+}
+
+/// Rows as one JSON array of objects.
+pub fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
+    let builder = arrow::json::WriterBuilder::new().with_explicit_nulls(true);
+    let mut writer: ArrayWriter<Vec<u8>> = builder.build(Vec::new());
+    for batch in rows {
+        writer.write(batch).map_err(arrow_failure)?;
+    }
+    writer.finish().map_err(arrow_failure)?;
+    Ok(writer.into_inner())
+}
+
+/// Writes CSV: a section alone is plain CSV; several are set apart by comment lines.
+pub fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
+    for (index, answer) in answers.iter().enumerate() {
+        if answers.len() > 1 {
+            let gap = if index > 0 { "\n" } else { "" };
+            written(writeln!(out, "{gap}# {}", answer.section.name))?;
+        }
+        written(out.flush())?;
+        let style = Style { format: RowFormat::Csv, canvas: output::sheet(), limit: None };
+        let wrong = |error| match error {
+            rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
+            other => Failure::new(QUERY, other),
+        };
+        let Some(first) = answer.rows.first() else { continue };
+        let mut writer = rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
+        answer.rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
+        writer.finish().map_err(wrong)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! `stallmap export`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use stallmap::location::Location;
+
+use super::examples;
+
+/// `stallmap export`
+#[derive(Args, Debug)]
+pub struct Export {
+    /// The tool whose files are written.
+    #[command(subcommand)]
+    pub form: Form,
+}
+
+/// Whose files are written.
+#[derive(Debug, Subcommand)]
+pub enum Form {
+    /// TenProf: `tensor_stall_cost.csv`, forest.txt, blame.dot, `pc_samples.csv`
+    Tenprof(Tenprof),
+    /// Flame graphs: folded stacks, one call path a line with its samples, on the standard output
+    Folded(Folded),
+}
+
+/// `stallmap export folded`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap export folded train.stallmap > train.folded", "for speedscope, inferno, flamegraph.pl"),
+    ("stallmap export folded train.stallmap --sql", "the query behind it"),
+]))]
+pub struct Folded {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: PathBuf,
+    /// Print the query instead of running it
+    #[arg(long)]
+    pub sql: bool,
+}
+
+/// `stallmap export tenprof`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap export tenprof train.stallmap blame/", "its four files, with exact numbers"),
+    ("stallmap export tenprof train.stallmap blame/ --sql", "the queries behind them"),
+]))]
+pub struct Tenprof {
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// The folder to make; it must not exist, or be empty
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Print the queries instead of running them
+    #[arg(long)]
+    pub sql: bool,
+}

@@ -1,0 +1,143 @@
+//! Conditions that make `stallmap diff` fail: `[PART.]METRIC > or < CHANGE [beyond noise]`.
+
+use std::str::FromStr;
+
+use clap::ValueEnum;
+
+use super::diff::{DiffMetric, Part};
+
+/// What follows a condition whose interval, and not only its estimate, must be beyond the change.
+const BEYOND_NOISE: &str = "beyond noise";
+
+/// Units of changes that are no part of the first capture's number.
+const UNITS: [(&str, f64); 8] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ms", 1e6),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("s", 1e9),
+];
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    /// As it was typed.
+    pub text: String,
+    /// Any row of this part; without one the total.
+    pub part: Option<Part>,
+    /// The metric.
+    pub metric: DiffMetric,
+    /// Whether changes above the limit fail; otherwise those below.
+    pub is_above: bool,
+    /// The change.
+    pub limit: Limit,
+    /// Whether chance must not explain it.
+    pub is_beyond_noise: bool,
+}
+
+/// How much a number may change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// As a part of the first capture's number.
+    Share(f64),
+    /// In the metric's unit.
+    Amount(f64),
+}
+
+impl FromStr for Gate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let condition = text.trim();
+        let (condition, is_beyond_noise) = match condition.strip_suffix(BEYOND_NOISE) {
+            Some(rest) => (rest.trim_end(), true),
+            None => (condition, false),
+        };
+        let at = condition.find(['<', '>']).ok_or("a condition has < or >, as in 'time > +5%'")?;
+        let (subject, rest) = condition.split_at(at);
+        let (is_above, limit) = (rest.starts_with('>'), rest.get(1..).unwrap_or_default().trim());
+        let (part, metric) = match subject.trim().split_once('.') {
+            Some((part, metric)) => (Some(word::<Part>(part, "part")?), metric),
+            None => (None, subject),
+        };
+        let gate = Self {
+            text: text.to_owned(),
+            part,
+            metric: word(metric, "metric")?,
+            is_above,
+            limit: limit.parse()?,
+            is_beyond_noise,
+        };
+        gate.check()
+    }
+}
+
+impl Gate {
+    fn check(self) -> Result<Self, String> {
+        match (self.part, self.metric) {
+            (Some(Part::Tensors | Part::Roles | Part::Instructions), DiffMetric::Launches) => {
+                Err("launches are counted of lines, ops and kernels, or in all".to_owned())
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            let number = text.trim().replace(',', "").parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| format!("`{text}` is no change; give one such as +5%, -100 or +2us"))
+        };
+        if let Some(percent) = text.strip_suffix('%') {
+            return number(percent).map(|percent| Self::Share(percent / 100.0));
+        }
+        let unit = UNITS.iter().find_map(|&(unit, size)| text.strip_suffix(unit).map(|rest| (rest, size)));
+        let (text, size) = unit.unwrap_or((text, 1.0));
+        number(text).map(|amount| Self::Amount(amount * size))
+    }
+}
+
+/// A word of the command line's, or which there are.
+fn word<T: ValueEnum>(text: &str, what: &str) -> Result<T, String> {
+    T::from_str(text.trim(), false).map_err(|_error| {
+        let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let words = words.map(|word| word.get_name().to_owned()).collect::<Vec<_>>().join(", ");
+        format!("`{}` is no {what}; there are {words}", text.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let gate: Gate = "tensors.samples > +10% beyond noise".parse().unwrap();
+        assert_eq!((gate.part, gate.metric), (Some(Part::Tensors), DiffMetric::Samples));
+        assert_eq!((gate.is_above, gate.limit, gate.is_beyond_noise), (true, Limit::Share(0.1), true));
+        let gate: Gate = "time<-2.5us".parse().unwrap();
+        assert_eq!((gate.part, gate.is_above, gate.is_beyond_noise), (None, false, false));
+        assert_eq!(gate.limit, Limit::Amount(-2500.0));
+        let limits = ["+1,000", "5 %", "2MiB", "-3s"].map(|text| text.parse::<Limit>().unwrap());
+        let expected =
+            [Limit::Amount(1000.0), Limit::Share(0.05), Limit::Amount(2_097_152.0), Limit::Amount(-3e9)];
+        assert_eq!(limits, expected);
+    }
+
+    #[test]
+    fn what_is_no_condition_is_explained() {
+        let wrong = |text: &str| text.parse::<Gate>().unwrap_err();
+        assert!(wrong("time +5%").contains("has < or >"));
+        assert!(wrong("tmie > 5%").contains("`tmie` is no metric; there are samples"));
+        assert!(wrong("tensor_s.time > 5%").contains("is no part; there are tensors"));
+        assert!(wrong("time > fast").contains("`fast` is no change"));
+        assert!(wrong("time > nan").contains("is no change"));
+        assert!(wrong("tensors.launches > 5").contains("lines, ops and kernels"));
+    }
+}

@@ -1,0 +1,75 @@
+//! `stallmap top`
+
+use clap::{Args, ValueEnum};
+use stallmap::location::Location;
+
+use super::examples;
+use super::list::ListFormat;
+
+/// `stallmap top`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap top tensors train.stallmap", "the ten tensors that were waited for most, and the others together"),
+    ("stallmap top kernels train.stallmap -n 30 --sort launches", "the kernels launched most"),
+    ("stallmap top findings train.stallmap", "what is inefficient, and what to change, by what that saves"),
+    ("stallmap top lines train.stallmap --format csv", "for programs: nothing is shortened"),
+    ("stallmap top ops train.stallmap --sql", "the query behind it, to run or to change"),
+]))]
+pub struct Top {
+    /// What to rank
+    #[arg(value_enum, value_name = "WHAT")]
+    pub what: Ranked,
+    /// The capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// Rows; the others are summed up in one row
+    #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+    /// What makes a row costly; without a word samples, and of findings what a fix saves
+    #[arg(long, value_enum, value_name = "METRIC")]
+    pub sort: Option<TopSort>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
+    pub format: ListFormat,
+    /// Print the query instead of running it
+    #[arg(long)]
+    pub sql: bool,
+}
+
+/// What can be ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ranked {
+    /// Tensors by the stalls that waited for them; equal ones are one row
+    #[value(alias = "tensor")]
+    Tensors,
+    /// Operators by what their kernels cost
+    #[value(aliases = ["op", "operators"])]
+    Ops,
+    /// Lines of Python by what the kernels launched from them cost
+    #[value(alias = "line")]
+    Lines,
+    /// Kernels over all their launches
+    #[value(alias = "kernel")]
+    Kernels,
+    /// What is inefficient, and what to change
+    #[value(alias = "finding")]
+    Findings,
+}
+
+/// What makes a row costly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum TopSort {
+    /// Samples
+    Samples,
+    /// Samples of memory stalls
+    #[value(alias = "memory-samples")]
+    MemorySamples,
+    /// Estimated time of the GPU
+    Time,
+    /// Launches
+    #[value(alias = "count")]
+    Launches,
+    /// Of findings: samples that a fix saves at most
+    Saving,
+}

@@ -1,0 +1,64 @@
+//! The settings that every command shares, and the captures that they open.
+
+use std::path::{Path, PathBuf};
+
+use stallmap::code::Cache;
+use stallmap::library::user::UserLibrary;
+use stallmap::location::Location;
+use stallmap::session::Session;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::exit::{Failure, IO, Outcome};
+use crate::explain::explain;
+use crate::library::VARIABLE;
+
+/// Bytes of a thread's stack: reserved, and taken only as far as they are used.
+pub const STACK_BYTES: usize = 256 << 20;
+
+/// The user's library and the cache of analyzed code.
+#[derive(Clone, Debug)]
+pub struct Context {
+    library: Option<PathBuf>,
+    cache: Cache,
+}
+
+impl Context {
+    /// The settings of the environment, with the library of the command line before that of `STALLMAP_LIBRARY`.
+    pub fn of_environment(library: Option<&Path>) -> Self {
+        let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self {
+            library: library.map(Path::to_owned).or_else(variable),
+            cache: Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from)),
+        }
+    }
+
+    /// Opens captures for queries, with the user's library next to the bundled one.
+    pub fn open<L: Clone + Into<Location>>(&self, captures: &[(Option<String>, L)]) -> Outcome<Session> {
+        let mut session = Session::open_with(captures, &self.cache).map_err(|error| explain(error, None))?;
+        if let Some(library) = self.library()? {
+            session.extend(&library).map_err(|error| explain(error, None))?;
+        }
+        Ok(session)
+    }
+
+    /// The user's library, if one was named.
+    pub fn library(&self) -> Outcome<Option<UserLibrary>> {
+        let library = self.library.as_deref().map(UserLibrary::read).transpose();
+        library.map_err(|error| explain(error, None))
+    }
+
+    /// The folder that keeps analyzed code.
+    pub const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+}
+
+/// Threads to run queries on, with the stacks that deep expressions need: the planner recurses.
+pub fn runtime() -> Outcome<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build().map_err(no_threads)
+}
+
+/// The failure of starting a thread.
+pub fn no_threads(error: std::io::Error) -> Failure {
+    Failure::new(IO, anyhow::Error::from(error).context("start threads"))
+}

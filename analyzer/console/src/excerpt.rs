@@ -1,0 +1,92 @@
+//! The place in a statement that an error is about: its line, with a caret below.
+
+use stallmap::lexer::{self, Kind};
+
+/// Columns of a line that are shown at most.
+const WIDTH: usize = 100;
+
+/// The line of a place (line and column from 1), and a caret below it; as many carets as the word there is long.
+pub fn at(sql: &str, line: usize, column: usize) -> Option<String> {
+    let text = sql.lines().nth(line.checked_sub(1)?)?;
+    let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(column.checked_sub(1)?)?;
+    let word = lexer::tokens(&text[start..]).next().filter(|token| token.kind != Kind::Space);
+    Some(draw(text, start, word.map_or(1, |word| word.text.chars().count())))
+}
+
+/// The first place where a name stands; `is_call` where only one before a parenthesis is meant.
+pub fn of_name(sql: &str, name: &str, is_call: bool) -> Option<String> {
+    let tokens: Vec<_> = lexer::tokens(sql).collect();
+    let unquoted = |text: &str| text.trim_matches('"').to_owned();
+    let found = tokens.iter().enumerate().find(|(index, token)| {
+        let is_name = matches!(token.kind, Kind::Word | Kind::Quoted)
+            && unquoted(token.text).eq_ignore_ascii_case(name);
+        let next = tokens.iter().skip(index + 1).find(|next| next.kind != Kind::Space);
+        is_name && (!is_call || next.is_some_and(|next| next.text == "("))
+    });
+    let (_, token) = found?;
+    place(sql, token.start, token.text.chars().count())
+}
+
+/// The end of a statement.
+pub fn end(sql: &str) -> Option<String> {
+    let sql = sql.trim_end();
+    place(sql, sql.len(), 1)
+}
+
+fn place(sql: &str, start: usize, length: usize) -> Option<String> {
+    let begin = sql.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
+    let line = sql.get(begin..)?.lines().next().unwrap_or_default();
+    Some(draw(line, start - begin, length))
+}
+
+/// A line with carets below `length` characters from a byte on; of a long line, the part around them.
+fn draw(line: &str, start: usize, length: usize) -> String {
+    let plain =
+        |text: &str| text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();
+    let (before, rest) = line.split_at_checked(start).unwrap_or((line, ""));
+    let (before, rest): (Vec<char>, Vec<char>) =
+        (plain(before).chars().collect(), plain(rest).chars().collect());
+    let cut = before.len().saturating_sub(WIDTH / 2);
+    let (head, lead) = if cut > 0 { ("…", cut + 1) } else { ("", 0) };
+    let shown: String = head.chars().chain(before.iter().skip(lead).copied()).collect();
+    let tail: String = rest.iter().take(WIDTH / 2).collect();
+    let more = if rest.len() > WIDTH / 2 { "…" } else { "" };
+    let carets = "^".repeat(length.clamp(1, WIDTH / 2));
+    format!("  {shown}{tail}{more}\n  {}{carets}", " ".repeat(shown.chars().count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_shown_in_its_line() {
+        assert_eq!(at("SELECT 1\nFROM whre", 2, 6).unwrap(), "  FROM whre\n       ^^^^");
+        assert_eq!(
+            of_name("SELECT x, 'kernel', kernel FROM l", "kernel", false).unwrap(),
+            "  SELECT x, 'kernel', kernel FROM l\n                      ^^^^^^"
+        );
+        assert_eq!(of_name("SELECT f, f (1)", "f", true).unwrap(), "  SELECT f, f (1)\n            ^");
+        assert_eq!(end("SELECT (1\n").unwrap(), "  SELECT (1\n           ^");
+    }
+
+    #[test]
+    fn no_place_is_no_failure() {
+        assert_eq!(at("SELECT 1", 3, 1), None);
+        assert_eq!(at("SELECT 1", 0, 0), None);
+        assert_eq!(at("SELECT 1", 1, 99), None);
+        assert_eq!(of_name("SELECT 1", "x", false), None);
+        assert_eq!(end("").unwrap(), "  \n  ^");
+        assert_eq!(at("é\tx", 1, 3).unwrap(), "  é x\n    ^");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let line = format!("SELECT {} AS wrong, {}", "a + ".repeat(100), "b + ".repeat(100));
+        let shown = of_name(&line, "wrong", false).unwrap();
+        let (text, carets) = shown.split_once('\n').unwrap();
+        assert!(text.chars().count() <= WIDTH + 4, "{shown}");
+        let at = carets.find('^').unwrap();
+        assert_eq!(text.chars().skip(at).take(5).collect::<String>(), "wrong");
+    }
+}

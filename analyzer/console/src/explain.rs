@@ -1,0 +1,244 @@
+//! Errors of the library as failures of a command: exit code, one line, a hint.
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, SchemaError, TableReference};
+use datafusion::error::DataFusionError;
+use stallmap::error::AnalyzeError;
+use stallmap::session::Session;
+use stallmap_schema::capture::error::CaptureError;
+
+use super::excerpt;
+use super::names::{Names, nearest};
+use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
+
+/// Columns that a hint lists at most.
+const MOST_COLUMNS: usize = 12;
+
+/// Why a capture could not be opened or a statement not be answered; the session knows the names that exist.
+pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
+    let names = session.and_then(|session| Names::of(session).ok()).unwrap_or_default();
+    match error {
+        AnalyzeError::Query(error) => explain_query(&error, &names, ""),
+        AnalyzeError::Capture(error) => capture_failure(&error),
+        other => {
+            let text = other.to_string();
+            let (message, hint) = match text.split_once("; hint: ") {
+                Some((message, hint)) => (message, Some(hint.to_owned())),
+                None => (text.as_str(), None),
+            };
+            Failure::message(code(&other), message).hint(hint)
+        }
+    }
+}
+
+/// The same for a statement that a person wrote: with the place that is wrong in it.
+pub fn explain_in(error: AnalyzeError, session: &Session, sql: &str) -> Failure {
+    match error {
+        AnalyzeError::Query(error) => explain_query(&error, &Names::of(session).unwrap_or_default(), sql),
+        other => explain(other, Some(session)),
+    }
+}
+
+/// Why rows could not be turned into text.
+pub fn arrow_failure(error: ArrowError) -> Failure {
+    explain(DataFusionError::from(error).into(), None)
+}
+
+/// Why a capture could not be opened or written.
+pub fn capture_failure(error: &CaptureError) -> Failure {
+    let code = match error {
+        CaptureError::Io { action: "open capture" | "map capture" | "read", .. } => CAPTURE,
+        CaptureError::Io { .. } | CaptureError::Refused { .. } => IO,
+        _ => CAPTURE,
+    };
+    Failure::message(code, error).hint(error.hint())
+}
+
+fn code(error: &AnalyzeError) -> u8 {
+    match error {
+        AnalyzeError::NoCapture
+        | AnalyzeError::DuplicateName { .. }
+        | AnalyzeError::MissingName { .. }
+        | AnalyzeError::BadName { .. } => USAGE,
+        AnalyzeError::LibraryFolder { .. } => IO,
+        AnalyzeError::Query(_)
+        | AnalyzeError::ReadOnly { .. }
+        | AnalyzeError::View { .. }
+        | AnalyzeError::Library { .. } => QUERY,
+        _ => CAPTURE,
+    }
+}
+
+/// An empty statement is one that nobody wrote.
+fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => match error.as_ref() {
+            SchemaError::FieldNotFound { field, valid_fields } => no_column(field, valid_fields, sql),
+            SchemaError::AmbiguousReference { field } => ambiguous(&field.name, sql),
+            other => Failure::message(QUERY, other),
+        },
+        DataFusionError::SQL(error, _) => syntax(&error.to_string(), sql),
+        root => {
+            let message = one_line(&root.strip_backtrace());
+            let message =
+                strip(&message, &["Error during planning: ", "Execution error: ", "External error: "]);
+            planning(message, names, sql)
+        }
+    }
+}
+
+/// What the planner says in words of its own.
+fn planning(message: &str, names: &Names, sql: &str) -> Failure {
+    if let Some(table) = missing_table(message) {
+        return no_table(table, names, sql);
+    }
+    if let Some(name) = between(message, "Invalid function '", "'") {
+        return no_function(name, names, sql);
+    }
+    if let Some(name) = between(message, "table function '", "'") {
+        let failure = Failure::message(QUERY, format!("no table function `{name}`"));
+        return failure.excerpt(excerpt::of_name(sql, name, true));
+    }
+    if let Some(name) = between(message, "call to '", "' function") {
+        let usage = names.signature(name).map(|usage| format!("it is called as {usage}"));
+        let failure = Failure::message(QUERY, format!("`{name}` does not take these arguments"));
+        return failure.excerpt(excerpt::of_name(sql, name, true)).hint(usage);
+    }
+    if let Some(column) = between(message, "column \"", "\" must appear in the GROUP BY") {
+        let column = column.rsplit('.').next().unwrap_or(column);
+        let failure =
+            Failure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
+        let hint = format!("add it to GROUP BY, or ask for min({column}), first_value({column}) or the like");
+        return failure.excerpt(excerpt::of_name(sql, column, false)).hint(hint);
+    }
+    if let Some(alias) = message.strip_prefix("Invalid qualifier ") {
+        let failure = Failure::message(QUERY, format!("no table is called `{alias}` here"));
+        return failure.excerpt(excerpt::of_name(sql, alias, false));
+    }
+    Failure::message(QUERY, message)
+}
+
+/// What stands between two texts in a message.
+fn between<'a>(message: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let rest = &message[message.find(before)? + before.len()..];
+    Some(&rest[..rest.find(after)?])
+}
+
+/// The table that the engine did not find.
+fn missing_table(message: &str) -> Option<&str> {
+    message.strip_prefix("table '")?.strip_suffix("' not found")
+}
+
+fn no_table(qualified: &str, names: &Names, sql: &str) -> Failure {
+    let mut parts = qualified.rsplit('.');
+    let (table, capture) = (parts.next().unwrap_or(qualified), parts.next());
+    if let Some(capture) = capture.filter(|name| !names.captures.iter().any(|known| known == name)) {
+        let captures = names.captures.join(", ");
+        return Failure::message(QUERY, format!("no capture is named `{capture}`"))
+            .excerpt(excerpt::of_name(sql, capture, false))
+            .hint(format!("captures here: {captures}"));
+    }
+    let hint = match nearest(table, names.relations()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => {
+            "`stallmap info NAME.stallmap` (in the shell: .tables, .views) lists tables and views".to_owned()
+        }
+    };
+    let failure = Failure::message(QUERY, format!("no table or view `{table}`"));
+    failure.excerpt(excerpt::of_name(sql, table, false)).hint(hint)
+}
+
+fn no_function(name: &str, names: &Names, sql: &str) -> Failure {
+    let near = nearest(name, names.functions.iter().map(String::as_str));
+    let hint = near.map(|near| match names.signature(near) {
+        Some(usage) => format!("did you mean {usage}?"),
+        None => format!("did you mean `{near}`?"),
+    });
+    let failure = Failure::message(QUERY, format!("no function `{name}`"));
+    failure.excerpt(excerpt::of_name(sql, name, true)).hint(hint)
+}
+
+fn ambiguous(name: &str, sql: &str) -> Failure {
+    let failure = Failure::message(QUERY, format!("several tables have a column `{name}`"));
+    let hint = format!("write the table's name or alias before it, as in t.{name}");
+    failure.excerpt(excerpt::of_name(sql, name, false)).hint(hint)
+}
+
+fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
+    let place = excerpt::of_name(sql, &field.name, false);
+    let table = field.relation.as_ref().map(|table| table.table().to_owned());
+    let is_of = |column: &Column, table: &str| column.relation.as_ref().is_some_and(|of| of.table() == table);
+    if let Some(table) = &table
+        && !valid.is_empty()
+        && !valid.iter().any(|column| is_of(column, table))
+    {
+        let mut tables: Vec<&str> =
+            valid.iter().filter_map(|column| column.relation.as_ref()).map(TableReference::table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let failure = Failure::message(QUERY, format!("no table is called `{table}` here"));
+        let hint = (!tables.is_empty()).then(|| format!("tables here: {}", tables.join(", ")));
+        return failure.excerpt(excerpt::of_name(sql, table, false)).hint(hint);
+    }
+    // What is computed has a name that nobody would type.
+    let is_typed = |column: &&Column| column.name.chars().all(stallmap::lexer::is_word);
+    let names: Vec<&str> = valid
+        .iter()
+        .filter(is_typed)
+        .filter(|column| table.as_ref().is_none_or(|table| is_of(column, table)))
+        .map(|column| column.name.as_str())
+        .collect();
+    let hint = match nearest(&field.name, names.iter().copied()) {
+        Some(name) => Some(format!("did you mean `{name}`?")),
+        None if names.is_empty() => None,
+        None => {
+            let shown = names.iter().take(MOST_COLUMNS).copied().collect::<Vec<_>>();
+            let more = if names.len() > MOST_COLUMNS { ", …" } else { "" };
+            Some(format!("columns here: {}{more}", shown.join(", ")))
+        }
+    };
+    let of = table.map(|table| format!(" in `{table}`")).unwrap_or_default();
+    Failure::message(QUERY, format!("no column `{}`{of}", field.name)).excerpt(place).hint(hint)
+}
+
+/// A syntax error at the place that the parser names, which is the end where it names none.
+fn syntax(message: &str, sql: &str) -> Failure {
+    let message = one_line(strip(message, &["sql parser error: ", "ParserError(\"", "SQL error: "]));
+    let (text, place) = message.split_once(" at Line: ").unwrap_or((message.as_str(), ""));
+    let number = |text: &str| text.trim().trim_end_matches(['"', ')']).parse::<usize>().ok();
+    let at = place.split_once(", Column: ");
+    let at = at.and_then(|(line, column)| Some((number(line)?, number(column)?)));
+    let place = match at {
+        _ if sql.is_empty() => None,
+        Some((line, column)) => excerpt::at(sql, line, column),
+        None => excerpt::end(sql),
+    };
+    let text = text.replace("found: EOF", "but the statement ends");
+    let where_to = match (at, &place) {
+        (Some((line, column)), None) => format!(" at line {line}, column {column}"),
+        _ => String::new(),
+    };
+    let failure = Failure::message(QUERY, format!("syntax error: {text}{where_to}"));
+    failure.excerpt(place).hint(misspelt(&text))
+}
+
+/// The keyword that was meant where none was found.
+fn misspelt(message: &str) -> Option<String> {
+    const BEGINNINGS: [&str; 9] =
+        ["SELECT", "WITH", "EXPLAIN", "DESCRIBE", "SHOW", "CREATE", "DROP", "VALUES", "FROM"];
+    let found = between(&format!("{message} "), "found: ", " ")?.to_owned();
+    let near = nearest(&found, BEGINNINGS.into_iter())?;
+    (!near.eq_ignore_ascii_case(&found)).then(|| format!("did you mean {near}?"))
+}
+
+fn strip<'a>(message: &'a str, prefixes: &[&str]) -> &'a str {
+    let mut message = message;
+    while let Some(rest) = prefixes.iter().find_map(|prefix| message.strip_prefix(prefix)) {
+        message = rest;
+    }
+    message
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}

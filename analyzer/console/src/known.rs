@@ -1,0 +1,110 @@
+//! What a list of costs is made of, said before it: launches sampled, samples delivered, whether anything was lost.
+
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+use stallmap::session::Session;
+
+use super::answer::rows;
+use super::explain::arrow_failure;
+use super::section;
+use crate::args::list::ListFormat;
+use crate::exit::{Failure, Outcome, QUERY};
+use crate::output::paint::Role;
+use crate::output::shorten::printable;
+use crate::output::{self, number};
+
+/// The query in `sql/queries/top`.
+pub const NAME: &str = "known";
+
+/// What is known of a capture's costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    launches: f64,
+    sampled_launches: f64,
+    delivered_samples: f64,
+    lost_samples: f64,
+    /// The GPUs' names.
+    pub gpus: String,
+    /// Sampling periods in cycles.
+    pub periods: String,
+    is_lossy: bool,
+}
+
+/// Asks what is known.
+pub async fn known(session: &Session) -> Outcome<Known> {
+    let mut known = Known::default();
+    for section in section::sections("top", &[NAME]) {
+        for batch in rows(session, &section.sql(&[])).await?.iter().filter(|batch| batch.num_rows() > 0) {
+            known.read(batch)?;
+        }
+    }
+    for section in section::sections("report", &["losses"]) {
+        let lost = rows(session, &section.sql(&[])).await?;
+        known.is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
+    }
+    Ok(known)
+}
+
+impl Known {
+    fn read(&mut self, batch: &RecordBatch) -> Outcome<()> {
+        self.launches = measured(batch, "launches")?;
+        self.sampled_launches = measured(batch, "sampled_launches")?;
+        self.delivered_samples = measured(batch, "delivered_samples")?;
+        self.lost_samples = measured(batch, "lost_samples")?;
+        self.gpus = word(batch, "gpus")?;
+        self.periods = word(batch, "periods")?;
+        Ok(())
+    }
+
+    /// One line on how much of what ran the costs know.
+    fn line(&self, capture: &str) -> String {
+        let taken = self.delivered_samples + self.lost_samples;
+        let samples = if taken > 0.0 {
+            let delivered = number::percent(self.delivered_samples / taken);
+            format!("{delivered} of {} samples delivered", number::measured(taken))
+        } else {
+            "no samples".to_owned()
+        };
+        let (known, launches) = (number::measured(self.sampled_launches), number::measured(self.launches));
+        format!("Coverage of {capture}: {known} of {launches} launches sampled, {samples}")
+    }
+
+    /// Says it before a list for people, on standard output; for programs only what is lost, beside the data.
+    pub fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
+        let capture = printable(&capture.display().to_string());
+        let warning = format!(
+            "the capture does not hold everything; `stallmap report {capture} --section losses` says what is lost"
+        );
+        if format.for_programs().is_some() {
+            if self.is_lossy {
+                output::note(format_args!("warning: {warning}"));
+            }
+            return Ok(());
+        }
+        let paint = output::page().paint;
+        let lost = if self.is_lossy {
+            paint.text(Role::Warning, &format!("! {warning}"))
+        } else {
+            paint.text(Role::Good, "Nothing was lost.")
+        };
+        output::print(&format!("{}\n{lost}\n\n", self.line(&capture)))
+    }
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Outcome<&'a dyn Array> {
+    let found = batch.column_by_name(name).map(AsRef::as_ref);
+    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/{NAME}.sql has no column `{name}`")))
+}
+
+fn measured(batch: &RecordBatch, name: &str) -> Outcome<f64> {
+    let array = cast(column(batch, name)?, &DataType::Float64).map_err(arrow_failure)?;
+    Ok(array.as_primitive::<Float64Type>().iter().flatten().next().unwrap_or_default())
+}
+
+fn word(batch: &RecordBatch, name: &str) -> Outcome<String> {
+    let array = cast(column(batch, name)?, &DataType::Utf8).map_err(arrow_failure)?;
+    Ok(array.as_string::<i32>().iter().flatten().next().unwrap_or_default().to_owned())
+}

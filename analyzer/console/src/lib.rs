@@ -1,0 +1,21 @@
+//! The parts that commands share: arguments, output, exit codes, captures to open, and explained errors.
+//!
+//! ```text
+//! args ──> context (open captures, the user's library, cache) ──> answer (sections as rows) ──> output ──> stdout
+//!                                       errors ──> explain (hint, excerpt) ──> exit (code)
+//! ```
+//!
+//! Only [`output`] writes to stdout and stderr.
+
+pub mod absent;
+pub mod answer;
+pub mod args;
+pub mod context;
+pub mod excerpt;
+pub mod exit;
+pub mod explain;
+pub mod known;
+pub mod library;
+pub mod names;
+pub mod output;
+pub mod section;

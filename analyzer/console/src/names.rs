@@ -1,0 +1,155 @@
+//! Every name that SQL knows in a session: for completion and for "did you mean".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion::execution::FunctionRegistry;
+use futures::executor::block_on;
+use stallmap::error::AnalyzeError;
+use stallmap::session::Session;
+use stallmap::session::every::EVERY;
+
+/// The names of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Captures, each a schema, and the one of them all.
+    pub captures: Vec<String>,
+    /// Columns by table.
+    pub tables: BTreeMap<String, Vec<String>>,
+    /// Columns by view: of the library, of the user's own, made in the session.
+    pub views: BTreeMap<String, Vec<String>>,
+    /// Functions.
+    pub functions: BTreeSet<String>,
+    /// Saved queries.
+    pub queries: Vec<String>,
+    /// How functions are called, by name.
+    pub signatures: BTreeMap<String, String>,
+}
+
+impl Names {
+    /// The names of an open session.
+    pub fn of(session: &Session) -> Result<Self, AnalyzeError> {
+        let context = session.context();
+        let mut functions: BTreeSet<String> = context.udfs().into_iter().collect();
+        functions.extend(context.udafs());
+        functions.extend(context.udwfs());
+        let tables = session.tables().into_iter();
+        let tables =
+            tables.map(|table| (table.name, table.columns.into_iter().map(|column| column.0).collect()));
+        let views = session.library()?.iter();
+        let views = views
+            .map(|view| (view.name.clone(), view.columns.iter().map(|column| column.name.clone()).collect()));
+        let mut views: BTreeMap<String, Vec<String>> = views.collect();
+        views.extend(made(session));
+        Ok(Self {
+            captures: session
+                .captures()
+                .iter()
+                .map(|capture| capture.name.as_str())
+                .chain([EVERY])
+                .map(str::to_owned)
+                .collect(),
+            tables: tables.collect(),
+            views,
+            functions,
+            signatures: signatures(session),
+            queries: session.queries().iter().map(|query| query.name.clone()).collect(),
+        })
+    }
+
+    /// Tables and views.
+    pub fn relations(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().chain(self.views.keys()).map(String::as_str)
+    }
+
+    /// How a function is called, where it is documented.
+    pub fn signature(&self, function: &str) -> Option<&str> {
+        self.signatures.get(function).map(String::as_str)
+    }
+
+    /// The columns of a table or view.
+    pub fn columns(&self, relation: &str) -> &[String] {
+        self.tables.get(relation).or_else(|| self.views.get(relation)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Tables and views that statements made in this session, with their columns.
+fn made(session: &Session) -> Vec<(String, Vec<String>)> {
+    let context = session.context();
+    let mut catalogs = context.catalog_names().into_iter().filter_map(|name| context.catalog(&name));
+    let first = session.captures().first().map(|capture| capture.name.clone()).unwrap_or_default();
+    let Some(schema) = catalogs.find_map(|catalog| catalog.schema(&first)) else {
+        return Vec::new();
+    };
+    let known: BTreeSet<String> = session.tables().into_iter().map(|table| table.name).collect();
+    let is_view =
+        |name: &String| session.library().is_ok_and(|views| views.iter().any(|view| view.name == *name));
+    let names = schema.table_names().into_iter().filter(|name| !known.contains(name) && !is_view(name));
+    // What lies in memory never makes one wait.
+    let columns = |name: &str| {
+        block_on(schema.table(name))
+            .ok()
+            .flatten()
+            .map(|table| table.schema().fields().iter().map(|field| field.name().clone()).collect())
+    };
+    names
+        .filter_map(|name| {
+            let columns = columns(&name)?;
+            Some((name, columns))
+        })
+        .collect()
+}
+
+fn signatures(session: &Session) -> BTreeMap<String, String> {
+    let state = session.context().state();
+    let scalar = state.scalar_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    let aggregate = state.aggregate_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    let window = state.window_functions().values().filter_map(|f| Some((f.name(), f.documentation()?)));
+    scalar
+        .chain(aggregate)
+        .chain(window)
+        .map(|(name, doc)| (name.to_owned(), doc.syntax_example.clone()))
+        .collect()
+}
+
+/// The candidate that was most likely meant, if any was.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let far = (name.chars().count() / 3).clamp(1, 4);
+    candidates
+        .map(|candidate| (distance(&name, candidate), candidate))
+        .filter(|&(distance, _)| distance <= far)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edits between two names; a plural and a missing beginning or end count little.
+fn distance(name: &str, candidate: &str) -> usize {
+    let candidate = candidate.to_lowercase();
+    let edits = strsim::damerau_levenshtein(name, &candidate);
+    let is_part =
+        name.len() >= 4 && (candidate.contains(name) || name.contains(&candidate) && candidate.len() >= 4);
+    if is_part { edits.min(1) } else { edits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: Option<&str>) {
+        let names = ["launch", "launch_run", "pc_sample", "tensor", "op", "coverage"];
+        assert_eq!(nearest(name, names.into_iter()), expected);
+    }
+
+    #[test]
+    fn finds_what_was_meant() {
+        check("launches", Some("launch"));
+        check("lanch", Some("launch"));
+        check("pc_samples", Some("pc_sample"));
+        check("samples", None);
+        check("sample", Some("pc_sample"));
+        check("TENSOR", Some("tensor"));
+        check("ops", Some("op"));
+        check("elephant", None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Everything that reaches the user: the only code that writes to stdout and stderr.
+//!
+//! stdout is data. Messages, notes and progress go to stderr.
+
+pub mod html;
+pub mod number;
+pub mod pager;
+pub mod paint;
+pub mod progress;
+pub mod rows;
+pub mod shorten;
+pub mod table;
+pub mod value;
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use paint::{Paint, Role};
+pub use table::Canvas;
+
+use crate::exit::{Failure, Outcome};
+
+/// Columns of text that is not for a terminal.
+const PAGE_WIDTH: usize = 120;
+
+/// Buffered standard output.
+pub fn stdout() -> BufWriter<Stdout> {
+    BufWriter::new(io::stdout())
+}
+
+/// Whether a person reads standard output.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// The canvas of reports: as wide as the terminal, or a page.
+pub fn page() -> Canvas {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let width = terminal_width().or(columns).unwrap_or(PAGE_WIDTH).max(40);
+    Canvas { width: Some(width), paint: Paint::for_stream(&io::stdout()) }
+}
+
+/// The canvas of query results: they are data, and whole wherever no terminal limits them.
+pub fn sheet() -> Canvas {
+    Canvas { width: terminal_width(), paint: Paint::for_stream(&io::stdout()) }
+}
+
+fn terminal_width() -> Option<usize> {
+    let stdout = io::stdout();
+    terminal_size::terminal_size_of(&stdout)
+        .filter(|_| stdout.is_terminal())
+        .map(|(width, _)| usize::from(width.0))
+}
+
+/// Writes text to standard output.
+pub fn print(text: &str) -> Outcome<()> {
+    let mut out = io::stdout().lock();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Turns the result of writing to standard output into an outcome.
+pub fn written<T>(result: io::Result<T>) -> Outcome<T> {
+    result.map_err(|error| Failure::io(error, "write to standard output"))
+}
+
+/// Says why a command ended; a reader that went away hears nothing.
+pub fn message(failure: &Failure) {
+    if !failure.is_broken_pipe() {
+        let paint = Paint::for_stream(&io::stderr());
+        let text = failure.to_string();
+        note(text.replacen("error:", &paint.text(Role::Error, "error:"), 1));
+    }
+}
+
+/// Writes one message to stderr.
+pub fn note(text: impl Display) {
+    // Nobody is left to hear that stderr cannot be written.
+    drop(writeln!(io::stderr(), "{text}"));
+}

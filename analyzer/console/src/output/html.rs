@@ -1,0 +1,93 @@
+//! Text for a page: a capture comes from a stranger, so nothing of it is ever markup.
+
+/// A page under construction. Markup is written in the program; everything else goes through `text`.
+#[derive(Debug, Default)]
+pub struct Html(String);
+
+impl Html {
+    /// Markup of ours.
+    pub fn markup(&mut self, markup: &'static str) -> &mut Self {
+        self.0 += markup;
+        self
+    }
+
+    /// Text of anyone's, in an element or in an attribute between double quotes.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        for char in text.chars() {
+            match char {
+                '&' => self.0 += "&amp;",
+                '<' => self.0 += "&lt;",
+                '>' => self.0 += "&gt;",
+                '"' => self.0 += "&quot;",
+                '\'' => self.0 += "&#39;",
+                // Controls and marks that turn the reading direction would show something else than is there.
+                char if is_hidden(char) => self.0.push('\u{fffd}'),
+                char => self.0.push(char),
+            }
+        }
+        self
+    }
+
+    /// A number.
+    pub fn number(&mut self, number: impl Into<f64>) -> &mut Self {
+        let number: f64 = number.into();
+        self.0.extend([format!("{number:.3}")]);
+        self
+    }
+
+    /// A number as a part of one, in percent: for widths and places in a picture.
+    pub fn percent(&mut self, share: f64) -> &mut Self {
+        self.0.extend([format!("{:.2}%", share.clamp(0.0, 1.0) * 100.0)]);
+        self
+    }
+
+    /// The class that colours a place as hot as this part of one, in twenty steps.
+    pub fn heat(&mut self, share: f64) -> &mut Self {
+        let step = (share.clamp(0.0, 1.0) * 20.0).ceil();
+        self.0.extend([format!("h{step:.0}")]);
+        self
+    }
+
+    /// A picture whose drawer lets nothing of a capture become markup either.
+    pub fn drawing(&mut self, svg: &str) -> &mut Self {
+        self.0 += svg;
+        self
+    }
+
+    /// Another piece of the page.
+    pub fn piece(&mut self, piece: &Self) -> &mut Self {
+        self.0 += &piece.0;
+        self
+    }
+
+    /// The finished page.
+    pub fn finish(self) -> String {
+        self.0
+    }
+}
+
+/// Whether a character would be obeyed rather than shown.
+pub fn is_hidden(char: char) -> bool {
+    char.is_control() && !matches!(char, '\n' | '\t')
+        || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_leave_the_picture() {
+        let mut html = Html::default();
+        html.percent(0.123_45).markup(" ").percent(7.0).markup(" ").heat(0.001).markup(" ").heat(-1.0);
+        assert_eq!(html.finish(), "12.35% 100.00% h1 h0");
+    }
+
+    #[test]
+    fn nothing_becomes_markup() {
+        let mut html = Html::default();
+        html.text("</title><script>alert('1')</script>\" onload=\"x&y\u{1b}\u{202e}");
+        let expected = "&lt;/title&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot; onload=&quot;x&amp;y\u{fffd}\u{fffd}";
+        assert_eq!(html.finish(), expected);
+    }
+}

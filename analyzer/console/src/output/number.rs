@@ -1,0 +1,140 @@
+//! Numbers for people: separators, sensible precision, units.
+
+/// A whole number with a comma between thousands.
+pub fn grouped(number: i128) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A measured number with about three digits that mean something; whole numbers stay whole.
+pub fn measured(number: f64) -> String {
+    let size = number.abs();
+    if !number.is_finite() {
+        return number.to_string();
+    }
+    if size >= 100.0 || number.fract() == 0.0 && size < 1e15 {
+        return if size < 1e15 { grouped(round(number)) } else { format!("{number:.3e}") };
+    }
+    let decimals = match size {
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        size if size >= 0.001 => 3,
+        _ => return format!("{number:.1e}"),
+    };
+    format!("{number:.decimals$}")
+}
+
+/// A number as a query gave it: every digit that is not noise, so that it can be pasted into the next query.
+pub fn exact(number: f64) -> String {
+    let short = number.to_string();
+    if short.len() <= 12 || !number.is_finite() {
+        return short;
+    }
+    let scientific = number.abs() >= 1e15 || number.abs() < 1e-4;
+    let text = if scientific { format!("{number:.8e}") } else { format!("{number:.9}") };
+    match text.split_once('e') {
+        Some((digits, exponent)) => format!("{}e{exponent}", trim_zeros(digits)),
+        None => trim_zeros(&text).to_owned(),
+    }
+}
+
+/// A ratio of two numbers: by how much the second is more or less.
+pub fn ratio(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    let sign = if percent > 0.0 { "+" } else { "" };
+    match ratio {
+        _ if ratio.is_infinite() => "∞".to_owned(),
+        _ if ratio >= 10.0 => format!("× {}", measured(ratio)),
+        // Sums are made in any order: their last digits are no change.
+        _ if percent.abs() < 1e-7 => "0 %".to_owned(),
+        _ => format!("{sign}{percent:.1} %"),
+    }
+}
+
+/// A share of one as percent; what rounds to nothing or to everything, and is not, says so.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent > 0.0 && percent < 0.05 => "<0.1 %".to_owned(),
+        _ if (99.95..100.0).contains(&percent) => ">99.9 %".to_owned(),
+        _ => format!("{percent:.1} %"),
+    }
+}
+
+/// Bytes in units of 1,024.
+pub fn bytes(count: f64) -> String {
+    scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
+}
+
+/// Nanoseconds in the unit that reads best.
+pub fn nanoseconds(count: f64) -> String {
+    if count.abs() < 1e9 {
+        return scaled(count, 1000.0, &["ns", "µs", "ms"]);
+    }
+    format!("{} s", measured(count / 1e9))
+}
+
+fn scaled(number: f64, step: f64, units: &[&str]) -> String {
+    let mut value = number;
+    let mut unit = 0;
+    while value.abs() >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    format!("{} {}", measured(value), units.get(unit).copied().unwrap_or_default())
+}
+
+fn trim_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the callers' numbers are below 10^15")]
+fn round(number: f64) -> i128 {
+    number.round() as i128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let texts = [0, 12, 123, 1234, -123_456, 1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "12", "123", "1,234", "-123,456", "1,234,567"]);
+    }
+
+    #[test]
+    fn measured_numbers_keep_three_digits() {
+        let texts = [0.0, 3.0, 1234.56, 99.94, 9.876, 0.12345, 0.000_012, 1e18].map(measured);
+        assert_eq!(texts, ["0", "3", "1,235", "99.9", "9.88", "0.123", "1.2e-5", "1.000e18"]);
+        assert_eq!(measured(f64::NAN), "NaN");
+    }
+
+    #[test]
+    fn exact_numbers_lose_only_noise() {
+        let texts = [0.1 + 0.2, 1.5, 1.0 / 3.0, 1e300, 0.000_012_345_678_9, 12_345_678.25].map(exact);
+        assert_eq!(texts, ["0.3", "1.5", "0.333333333", "1e300", "1.23456789e-5", "12345678.25"]);
+    }
+
+    #[test]
+    fn shares_never_round_something_to_nothing() {
+        assert_eq!([0.0, 0.0001, 0.123_45].map(percent), ["0.0 %", "<0.1 %", "12.3 %"]);
+        assert_eq!([0.999, 0.999_99, 1.0].map(percent), ["99.9 %", ">99.9 %", "100.0 %"]);
+    }
+
+    #[test]
+    fn units_fit_the_size() {
+        assert_eq!([512.0, 2048.0, 5_000_000.0].map(bytes), ["512 B", "2 KiB", "4.77 MiB"]);
+        assert_eq!([12.0, 1500.0, 2e6, 3.5e9].map(nanoseconds), ["12 ns", "1.50 µs", "2 ms", "3.50 s"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Text longer than the screen goes through a pager; without one, or when it dies, nothing fails.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What pages where nothing else is named: quits where all fits, keeps colours, cuts long lines, leaves the text there.
+const DEFAULT: &str = "less -FRSX";
+
+/// Which pager is used, and whether.
+#[derive(Clone, Debug)]
+pub struct Pager {
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// Whether a person wants it.
+    pub is_on: bool,
+    /// Whether it has the terminal now.
+    has_terminal: Arc<AtomicBool>,
+}
+
+impl Pager {
+    /// The pager of `STALLMAP_PAGER`, else of `PAGER`, else `less`; `variable` looks them up. An empty one is none.
+    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let command = variable("STALLMAP_PAGER").or_else(|| variable("PAGER"));
+        let mut pager = Self { command: Vec::new(), is_on: true, has_terminal: Arc::default() };
+        pager.use_command(command.as_deref().unwrap_or(DEFAULT));
+        pager
+    }
+
+    /// Uses another program; its arguments are apart by spaces.
+    pub fn use_command(&mut self, command: &str) {
+        self.command = command.split_whitespace().map(str::to_owned).collect();
+        self.is_on = !self.command.is_empty();
+    }
+
+    /// The program and its arguments as they were given.
+    pub fn command(&self) -> String {
+        self.command.join(" ")
+    }
+
+    /// Whether a running pager has the terminal: keys are its own then.
+    pub fn has_terminal(&self) -> bool {
+        self.has_terminal.load(Ordering::SeqCst)
+    }
+
+    /// A sink for one text; none where it needs no pager.
+    pub fn sink(&self) -> Option<Paged> {
+        let stdout = io::stdout();
+        let (_, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
+        (self.is_on && io::stdin().is_terminal()).then(|| Paged {
+            pager: self.clone(),
+            // The prompt needs one.
+            room: usize::from(height.0).saturating_sub(1),
+            lines: 0,
+            state: State::Held(Vec::new()),
+        })
+    }
+}
+
+/// A text on its way to the terminal.
+pub struct Paged {
+    pager: Pager,
+    room: usize,
+    lines: usize,
+    state: State,
+}
+
+/// Where the text is.
+enum State {
+    /// Here, as long as it fits.
+    Held(Vec<u8>),
+    /// In a pager.
+    Piped(Child),
+    /// On the terminal: there is no pager.
+    Plain,
+}
+
+impl Paged {
+    /// Hands what is held to the pager, or to the terminal where there is none.
+    fn start(&mut self) -> io::Result<()> {
+        let State::Held(held) = std::mem::replace(&mut self.state, State::Plain) else { return Ok(()) };
+        let mut words = self.pager.command.iter();
+        let program = words.next().map_or("", String::as_str);
+        // Where LESS is not set, less shows no tilde and no bell either.
+        let started = Command::new(program).args(words).stdin(Stdio::piped()).spawn();
+        match started {
+            Ok(child) => {
+                self.pager.has_terminal.store(true, Ordering::SeqCst);
+                self.state = State::Piped(child);
+            }
+            Err(error) => super::note(format_args!("note: pager `{program}` cannot be run ({error})")),
+        }
+        self.write_all(&held)
+    }
+}
+
+impl Write for Paged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.state {
+            State::Held(held) => {
+                held.extend_from_slice(bytes);
+                self.lines += bytes.split(|&byte| byte == b'\n').count() - 1;
+                if self.lines > self.room {
+                    self.start()?;
+                }
+                Ok(bytes.len())
+            }
+            State::Piped(child) => match &mut child.stdin {
+                Some(stdin) => stdin.write(bytes),
+                None => Err(ErrorKind::BrokenPipe.into()),
+            },
+            State::Plain => io::stdout().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.state {
+            State::Held(_) => Ok(()),
+            State::Piped(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            State::Plain => io::stdout().flush(),
+        }
+    }
+}
+
+impl Drop for Paged {
+    fn drop(&mut self) {
+        match &mut self.state {
+            State::Held(held) => {
+                let mut out = io::stdout().lock();
+                // A terminal that is gone hears nothing.
+                drop(out.write_all(held).and_then(|()| out.flush()));
+            }
+            State::Piped(child) => {
+                drop(child.stdin.take());
+                // However it ended: it has shown what its user wanted to see.
+                drop(child.wait());
+                self.pager.has_terminal.store(false, Ordering::SeqCst);
+            }
+            State::Plain => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_a_pager() {
+        let pager = |named: &'static [(&str, &str)]| {
+            Pager::of_environment(move |name| {
+                named.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(pager(&[]).command(), DEFAULT);
+        assert_eq!(pager(&[("PAGER", "more"), ("STALLMAP_PAGER", "most -s")]).command(), "most -s");
+        assert!(pager(&[("PAGER", "more")]).is_on);
+        assert!(!pager(&[("PAGER", "")]).is_on);
+    }
+}

@@ -1,0 +1,77 @@
+//! Colour: what stands out, and whether anything does.
+
+use std::io::IsTerminal;
+
+/// What a piece of text is, for colouring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A heading.
+    Heading,
+    /// The names of columns.
+    Header,
+    /// Text that steps back: rules, remainders, hints.
+    Dim,
+    /// A loss, a violation.
+    Warning,
+    /// All is well.
+    Good,
+    /// An error.
+    Error,
+    /// A word of SQL.
+    Keyword,
+    /// A literal of SQL.
+    Literal,
+    /// Nothing special.
+    Plain,
+}
+
+impl Role {
+    /// The parameters of the terminal's SGR sequence.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Heading => "1",
+            Self::Header => "1;36",
+            Self::Dim => "2",
+            Self::Warning => "1;33",
+            Self::Error => "1;31",
+            Self::Keyword => "34",
+            Self::Good | Self::Literal => "32",
+            Self::Plain => "",
+        }
+    }
+}
+
+/// Whether text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paint(bool);
+
+impl Paint {
+    /// Never coloured.
+    pub const PLAIN: Self = Self(false);
+
+    /// Coloured on a terminal that can, unless `NO_COLOR` is set (<https://no-color.org>).
+    pub fn for_stream(stream: &impl IsTerminal) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self(stream.is_terminal() && !refused && !dumb)
+    }
+
+    /// The text in its role's colour.
+    pub fn text(self, role: Role, text: &str) -> String {
+        if !self.0 || role == Role::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        format!("\x1b[{}m{text}\x1b[0m", role.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_has_no_escapes() {
+        assert_eq!(Paint::PLAIN.text(Role::Warning, "lost"), "lost");
+        assert_eq!(Paint(true).text(Role::Warning, "lost"), "\x1b[1;33mlost\x1b[0m");
+    }
+}

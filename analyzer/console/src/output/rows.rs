@@ -1,0 +1,213 @@
+//! Rows of a query, batch by batch, in the format that was asked for.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::csv;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::writer::{JsonArray, JsonFormat, LineDelimited, Writer, WriterBuilder};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use super::table::{Canvas, Table};
+use super::value::Look;
+use crate::args::RowFormat;
+
+/// Where rows go.
+pub type Sink = Box<dyn Write + Send>;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// The format.
+    pub format: RowFormat,
+    /// For tables: where they are drawn.
+    pub canvas: Canvas,
+    /// For tables: rows that are shown; none for all.
+    pub limit: Option<usize>,
+}
+
+/// Takes batches and writes them.
+pub trait RowWriter: Send {
+    /// Writes a batch, or keeps it until the end.
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError>;
+    /// Writes what is left.
+    fn finish(self: Box<Self>) -> Result<(), WriteError>;
+}
+
+/// Why rows could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The disk, the pipe.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Values that the format cannot hold.
+    #[error("{0}")]
+    Arrow(ArrowError),
+    /// The same of Parquet.
+    #[error("{0}")]
+    Parquet(ParquetError),
+}
+
+impl From<ArrowError> for WriteError {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, source) => Self::Io(source),
+            other => Self::Arrow(other),
+        }
+    }
+}
+
+impl From<ParquetError> for WriteError {
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => match source.downcast::<io::Error>() {
+                Ok(source) => Self::Io(*source),
+                Err(source) => Self::Parquet(ParquetError::External(source)),
+            },
+            other => Self::Parquet(other),
+        }
+    }
+}
+
+/// A writer of rows with a schema.
+pub fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn RowWriter>, WriteError> {
+    Ok(match style.format {
+        RowFormat::Table => {
+            let first = RecordBatch::new_empty(Arc::clone(schema));
+            Box::new(TableRows { sink, style, kept: vec![first], shown: 0, seen: 0 })
+        }
+        RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
+        RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
+        RowFormat::Jsonl => Box::new(JsonRows::<LineDelimited>::new(sink, b"")),
+        RowFormat::Parquet => {
+            let level = ZstdLevel::try_new(3)?;
+            let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+            Box::new(ParquetRows(ArrowWriter::try_new(sink, Arc::clone(schema), Some(properties))?))
+        }
+    })
+}
+
+/// A table needs all its rows before it knows how wide its columns are.
+struct TableRows {
+    sink: Sink,
+    style: Style,
+    kept: Vec<RecordBatch>,
+    shown: usize,
+    seen: usize,
+}
+
+impl RowWriter for TableRows {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        let room = self.style.limit.map_or(usize::MAX, |limit| limit - self.shown);
+        let rows = batch.num_rows().min(room);
+        if rows > 0 {
+            self.kept.push(batch.slice(0, rows));
+        }
+        self.shown += rows;
+        self.seen += batch.num_rows();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
+        Table::of(&self.kept, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
+        self.sink.flush()?;
+        if self.seen > self.shown {
+            let left = super::number::grouped((self.seen - self.shown) as i128);
+            super::note(format_args!(
+                "… {left} more rows of {}; --rows 0 (in the shell: .rows 0) shows all",
+                self.seen
+            ));
+        }
+        Ok(())
+    }
+}
+
+struct CsvRows(csv::Writer<Sink>);
+
+impl CsvRows {
+    fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
+        let mut writer = csv::WriterBuilder::new().with_header(true).build(sink);
+        // The header, even where no row follows.
+        writer.write(&flat(&RecordBatch::new_empty(Arc::clone(schema)))?)?;
+        Ok(Self(writer))
+    }
+}
+
+impl RowWriter for CsvRows {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        Ok(self.0.write(&flat(batch)?)?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+        Ok(self.0.into_inner().flush()?)
+    }
+}
+
+/// The batch with lists and structs as text, because CSV has no nested values.
+fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = batch.schema();
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for (field, array) in schema.fields().iter().zip(batch.columns()) {
+        if field.data_type().is_nested() {
+            fields.push(Field::new(field.name(), DataType::Utf8, true));
+            columns.push(as_text(array)?);
+        } else {
+            fields.push(field.as_ref().clone());
+            columns.push(Arc::clone(array));
+        }
+    }
+    if fields.is_empty() {
+        return Ok(batch.clone());
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn as_text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let formatter = ArrayFormatter::try_new(array.as_ref(), &FormatOptions::default())?;
+    let text = (0..array.len()).map(|row| {
+        if array.is_null(row) { Ok(None) } else { formatter.value(row).try_to_string().map(Some) }
+    });
+    Ok(Arc::new(text.collect::<Result<StringArray, _>>()?))
+}
+
+struct JsonRows<F: JsonFormat> {
+    writer: Writer<Sink, F>,
+    end: &'static [u8],
+}
+
+impl<F: JsonFormat> JsonRows<F> {
+    fn new(sink: Sink, end: &'static [u8]) -> Self {
+        Self { writer: WriterBuilder::new().with_explicit_nulls(true).build(sink), end }
+    }
+}
+
+impl<F: JsonFormat + Send> RowWriter for JsonRows<F> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        Ok(self.writer.write(batch)?)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
+        self.writer.finish()?;
+        let mut sink = self.writer.into_inner();
+        sink.write_all(self.end)?;
+        Ok(sink.flush()?)
+    }
+}
+
+struct ParquetRows(ArrowWriter<Sink>);
+
+impl RowWriter for ParquetRows {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        Ok(self.0.write(batch)?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+        Ok(self.0.into_inner()?.flush()?)
+    }
+}

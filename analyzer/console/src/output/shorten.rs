@@ -1,0 +1,128 @@
+//! Text made to fit a width: kernel names lose their middle, paths their beginning.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Which part of a text can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shorten {
+    /// None: numbers and words that would mislead when cut.
+    Never,
+    /// The middle: names whose beginning and end both tell them apart.
+    Middle,
+    /// The beginning: paths with a line number.
+    Start,
+    /// The end: prose.
+    End,
+}
+
+/// Columns that a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// The text in at most `limit` columns, with an ellipsis where something went.
+pub fn shorten(text: &str, limit: usize, how: Shorten) -> String {
+    if width(text) <= limit || how == Shorten::Never {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub(1);
+    let (head, tail) = match how {
+        Shorten::Start => (0, room),
+        Shorten::End | Shorten::Never => (room, 0),
+        Shorten::Middle => (room - room / 2, room / 2),
+    };
+    format!(
+        "{}…{}",
+        take(text.chars(), head),
+        take(text.chars().rev(), tail).chars().rev().collect::<String>()
+    )
+}
+
+fn take(chars: impl Iterator<Item = char>, limit: usize) -> String {
+    let mut used = 0;
+    chars
+        .take_while(|&char| {
+            used += char.width().unwrap_or(0);
+            used <= limit
+        })
+        .collect()
+}
+
+/// The text in lines of at most `limit` columns, broken between words; a longer word has a line of its own.
+pub fn wrap(text: &str, limit: usize) -> String {
+    let (mut lines, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let needed = width(word);
+        if used > 0 && used + 1 + needed > limit {
+            lines.push('\n');
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines += word;
+        used += needed;
+    }
+    lines
+}
+
+/// The text without anything that a terminal would obey, ends of lines aside: captures come from strangers.
+pub fn printable(text: &str) -> String {
+    let obeyed = |char: char| char.is_control() && char != '\n';
+    text.chars().map(|char| if obeyed(char) { control_picture(char) } else { char }).collect()
+}
+
+/// The visible stand-in of a control character, such as ␛ for escape.
+fn control_picture(char: char) -> char {
+    match u32::from(char) {
+        code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
+        0x7f => '\u{2421}',
+        _ => '\u{fffd}',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, limit: usize, how: Shorten, expected: &str) {
+        let short = shorten(text, limit, how);
+        assert_eq!(short, expected);
+        assert!(width(&short) <= limit.max(width(text).min(limit)), "{short} is wider than {limit}");
+    }
+
+    #[test]
+    fn names_lose_their_middle() {
+        check("ampere_sgemm_128x64_tn", 11, Shorten::Middle, "amper…64_tn");
+        check("short", 11, Shorten::Middle, "short");
+    }
+
+    #[test]
+    fn paths_lose_their_beginning() {
+        check("torch/nn/functional.py:12", 10, Shorten::Start, "…nal.py:12");
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        check("漢字漢字漢字", 7, Shorten::End, "漢字漢…");
+    }
+
+    #[test]
+    fn nothing_fits_in_nothing() {
+        assert_eq!(shorten("text", 1, Shorten::Middle), "…");
+        assert_eq!(shorten("text", 0, Shorten::Start), "…");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrap("it waits for a load", 9), "it waits\nfor a\nload");
+        assert_eq!(wrap("a incomprehensibilities b", 6), "a\nincomprehensibilities\nb");
+        assert_eq!(wrap("short", 99), "short");
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_obeyed() {
+        assert_eq!(printable("a\x1b[31mb\nc\u{9b}"), "a␛[31mb\nc\u{fffd}");
+    }
+}

@@ -1,0 +1,391 @@
+//! Tables for people: aligned columns that fit the terminal.
+
+mod fold;
+
+use std::io::{self, Write};
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+
+use self::fold::Fold;
+use super::paint::{Paint, Role};
+use super::shorten::{Shorten, shorten, width, wrap};
+use super::value::{self, Look};
+
+/// Between columns.
+const GAP: &str = "  ";
+/// Before advice.
+const ARROW: &str = "→ ";
+/// No column that can be shortened becomes narrower than this,
+const NARROWEST: usize = 12;
+/// or than this where there is another way.
+const COMFORTABLE: usize = 40;
+
+/// A table of text.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    columns: Vec<Column>,
+    /// Whether text beside the first may go below it where the width does not suffice.
+    can_fold: bool,
+}
+
+/// A column of text.
+#[derive(Clone, Debug)]
+struct Column {
+    header: String,
+    is_number: bool,
+    shorten: Shorten,
+    cells: Vec<String>,
+}
+
+/// Where and how a table is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Canvas {
+    /// Columns to fit into; none where lines may be as long as they are.
+    pub width: Option<usize>,
+    /// Colours.
+    pub paint: Paint,
+}
+
+impl Table {
+    /// A table of a query's rows.
+    pub fn of(batches: &[RecordBatch], look: Look) -> Result<Self, ArrowError> {
+        let mut table = Self { can_fold: look == Look::Report, ..Self::default() };
+        for batch in batches {
+            if table.columns.is_empty() {
+                table.columns =
+                    batch.schema().fields().iter().map(|field| Column::new(field, look)).collect();
+            }
+            for (column, cells) in table.columns.iter_mut().zip(value::columns(batch, look)?) {
+                if cells.iter().any(|cell| cell.contains('\n')) {
+                    column.shorten = Shorten::Never;
+                }
+                column.cells.extend(cells);
+            }
+        }
+        Ok(table)
+    }
+
+    /// A table of words: its headers, then its rows.
+    pub fn of_text<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Self {
+        let mut columns: Vec<Column> = headers
+            .iter()
+            .map(|header| Column {
+                header: (*header).to_owned(),
+                is_number: false,
+                shorten: Shorten::End,
+                cells: Vec::new(),
+            })
+            .collect();
+        for row in rows {
+            for (column, cell) in columns.iter_mut().zip(row) {
+                column.cells.push(cell);
+            }
+        }
+        Self { columns, can_fold: false }
+    }
+
+    /// The same table with columns of numbers at these positions.
+    #[must_use]
+    pub fn numbers(mut self, positions: &[usize]) -> Self {
+        for &position in positions {
+            if let Some(column) = self.columns.get_mut(position) {
+                column.is_number = true;
+                column.shorten = Shorten::Never;
+            }
+        }
+        self
+    }
+
+    /// The same table with columns at these positions that are never shortened.
+    #[must_use]
+    pub fn whole(mut self, positions: &[usize]) -> Self {
+        for &position in positions {
+            if let Some(column) = self.columns.get_mut(position) {
+                column.shorten = Shorten::Never;
+            }
+        }
+        self
+    }
+
+    /// The same table with a column of sentences broken into lines, so that the table fits the canvas.
+    #[must_use]
+    pub fn prose(mut self, header: &str, canvas: Canvas) -> Self {
+        let room = self.room(header, canvas);
+        for column in self.columns.iter_mut().filter(|column| column.header == header) {
+            for cell in &mut column.cells {
+                *cell = wrap(cell, room);
+            }
+            column.shorten = Shorten::Never;
+        }
+        self
+    }
+
+    /// The same table with what one column says about each sentence of another below that, behind an arrow, both broken
+    /// into lines.
+    #[must_use]
+    pub fn advice(mut self, sentence: &str, advice: &str, canvas: Canvas) -> Self {
+        let Some(at) = self.columns.iter().position(|column| column.header == advice) else { return self };
+        let below = self.columns.remove(at).cells;
+        let room = self.room(sentence, canvas).saturating_sub(width(ARROW));
+        let mut table = self.prose(sentence, canvas);
+        let indented = format!("\n{}", " ".repeat(width(ARROW)));
+        for column in table.columns.iter_mut().filter(|column| column.header == sentence) {
+            for (cell, advice) in column.cells.iter_mut().zip(&below).filter(|(_, advice)| *advice != "-") {
+                cell.extend(["\n", ARROW, &wrap(advice, room).replace('\n', &indented)]);
+            }
+        }
+        table
+    }
+
+    /// The same table without some columns of a query.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.columns.retain(|column| !names.iter().any(|name| value::header(name) == column.header));
+        self
+    }
+
+    /// What the canvas leaves to one column.
+    fn room(&self, header: &str, canvas: Canvas) -> usize {
+        let others = self.columns.iter().filter(|column| column.header != header);
+        let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
+        canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE))
+    }
+
+    /// The table with a row for each column: for few rows of many facts.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let cells = |cells: &mut dyn Iterator<Item = &String>| cells.cloned().collect::<Vec<_>>();
+        let Some((first, others)) = self.columns.split_first() else { return Self::default() };
+        let text =
+            |header: String, cells| Column { header, is_number: false, shorten: Shorten::Middle, cells };
+        let mut columns =
+            vec![text(first.header.clone(), cells(&mut others.iter().map(|column| &column.header)))];
+        for row in 0..self.rows() {
+            let facts = cells(&mut others.iter().map(|column| &column.cells[row]));
+            columns.push(text(first.cells[row].clone(), facts));
+        }
+        Self { columns, can_fold: false }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
+    }
+
+    /// Draws the table: as columns, with text folded below the first where that does not fit, or as one record below
+    /// another where nothing else does.
+    pub fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let Some(limit) = canvas.width else {
+            return self.draw_columns(out, canvas.paint, &self.fit(usize::MAX, 0));
+        };
+        let comfortable = self.fit(limit, COMFORTABLE);
+        if total(&comfortable) <= limit {
+            return self.draw_columns(out, canvas.paint, &comfortable);
+        }
+        if let Some(fold) = Fold::of(self, limit) {
+            return fold.draw(self, out, canvas.paint);
+        }
+        let narrow = self.fit(limit, NARROWEST);
+        if total(&narrow) > limit && self.columns.len() > 2 {
+            return self.draw_records(out, canvas, limit);
+        }
+        self.draw_columns(out, canvas.paint, &narrow)
+    }
+
+    /// The width of each column: what it needs, less where the widest can be shortened, but not below a floor.
+    fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
+        while total(&widths) > limit {
+            let floor = |column: &Column| {
+                let floor = if column.shorten == Shorten::End { NARROWEST.min(floor) } else { floor };
+                width(&column.header).max(floor)
+            };
+            // Prose gives way before names.
+            let widest = (0..widths.len())
+                .filter(|&at| {
+                    self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
+                })
+                .max_by_key(|&at| (self.columns[at].shorten == Shorten::End, widths[at], at));
+            match widest {
+                Some(at) => widths[at] -= 1,
+                None => break,
+            }
+        }
+        widths
+    }
+
+    fn draw_columns(&self, out: &mut dyn Write, paint: Paint, widths: &[usize]) -> io::Result<()> {
+        let headers =
+            self.columns.iter().zip(widths).map(|(column, &width)| column.place(&column.header, width));
+        writeln!(out, "{}", paint.text(Role::Header, headers.collect::<Vec<_>>().join(GAP).trim_end()))?;
+        let rule: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
+        writeln!(out, "{}", paint.text(Role::Dim, &rule.join(GAP)))?;
+        for row in 0..self.rows() {
+            let lines =
+                self.columns.iter().map(|column| column.cells[row].lines().count()).max().unwrap_or(1);
+            for line in 0..lines.max(1) {
+                let cells = self.columns.iter().zip(widths);
+                let cells = cells.map(|(column, &width)| column.place(column.line(row, line), width));
+                let text = cells.collect::<Vec<_>>().join(GAP);
+                writeln!(out, "{}", paint.text(self.role(row), text.trim_end()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw_records(&self, out: &mut dyn Write, canvas: Canvas, limit: usize) -> io::Result<()> {
+        let names = self.columns.iter().map(|column| width(&column.header)).max().unwrap_or(0);
+        for row in 0..self.rows() {
+            let title = format!("─ row {} ", row + 1);
+            let rule = format!("{title}{}", "─".repeat(limit.min(60).saturating_sub(width(&title))));
+            writeln!(out, "{}", canvas.paint.text(Role::Dim, &rule))?;
+            for column in &self.columns {
+                let name = pad(&column.header, names, false);
+                let room = limit.saturating_sub(names + GAP.len()).max(NARROWEST);
+                let cell = column.cells[row].replace('\n', &format!("\n{}{GAP}", " ".repeat(names)));
+                let cell = shorten(&cell, room, column.shorten_for(row));
+                writeln!(out, "{}{GAP}{cell}", canvas.paint.text(Role::Header, &name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that are no things of their own step back: remainders are named in parentheses.
+    fn role(&self, row: usize) -> Role {
+        let text =
+            self.columns.iter().find(|column| !column.is_number).map(|column| column.cells[row].as_str());
+        if text.is_some_and(|text| text.starts_with('(')) { Role::Dim } else { Role::Plain }
+    }
+}
+
+impl Column {
+    fn new(field: &arrow::datatypes::Field, look: Look) -> Self {
+        let is_number = value::is_number(field.data_type());
+        let header = if look == Look::Report { value::header(field.name()) } else { field.name().clone() };
+        let shorten = match field.name().as_str() {
+            _ if is_number => Shorten::Never,
+            "detail" | "reason" => Shorten::End,
+            name if name.ends_with("born")
+                || name.ends_with("_at")
+                || name.ends_with("line")
+                || name.ends_with("file") =>
+            {
+                Shorten::Start
+            }
+            _ => Shorten::Middle,
+        };
+        Self { header, is_number, shorten, cells: Vec::new() }
+    }
+
+    fn natural(&self) -> usize {
+        let lines = self.cells.iter().flat_map(|cell| cell.lines());
+        lines.chain([self.header.as_str()]).map(width).max().unwrap_or(0)
+    }
+
+    /// One line of a cell, empty where the cell has fewer.
+    fn line(&self, row: usize, line: usize) -> &str {
+        self.cells[row].lines().nth(line).unwrap_or_default()
+    }
+
+    /// Cells of several lines (plans, stacks) are laid out already and stay whole.
+    fn shorten_for(&self, row: usize) -> Shorten {
+        if self.cells[row].contains('\n') { Shorten::Never } else { self.shorten }
+    }
+
+    fn place(&self, text: &str, width: usize) -> String {
+        pad(&shorten(text, width, self.shorten), width, self.is_number)
+    }
+}
+
+/// Columns that a line of these columns takes.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
+fn pad(text: &str, to: usize, right: bool) -> String {
+    let space = " ".repeat(to.saturating_sub(width(text)));
+    if right { format!("{space}{text}") } else { format!("{text}{space}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let rows = [("weight", "1,234", "model.py:10"), ("(no tensor)", "5", "-")];
+        let rows = rows.map(|(name, samples, line)| [name, samples, line].map(str::to_owned));
+        let mut table = Table::of_text(["tensor", "samples", "line"], rows.to_vec()).numbers(&[1]);
+        table.columns[2].shorten = Shorten::Start;
+        table
+    }
+
+    #[track_caller]
+    pub(super) fn check(table: &Table, width: Option<usize>, expected: &str) {
+        let mut out = Vec::new();
+        table.draw(&mut out, Canvas { width, paint: Paint::PLAIN }).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn numbers_stand_at_the_right() {
+        let expected = "\
+tensor       samples  line
+───────────  ───────  ───────────
+weight         1,234  model.py:10
+(no tensor)        5  -
+";
+        check(&table(), None, expected);
+    }
+
+    #[test]
+    fn advice_stands_below_its_sentence() {
+        let rows = vec![
+            ["unit", "It is slow and it is long.", "Make it fast and make it short."].map(str::to_owned),
+            ["(1 other)", "It is slow.", "-"].map(str::to_owned),
+        ];
+        let canvas = Canvas { width: Some(51), paint: Paint::PLAIN };
+        let table =
+            Table::of_text(["finding", "sentence", "advice"], rows).advice("sentence", "advice", canvas);
+        let expected = "\
+finding    sentence
+─────────  ─────────────────────────────────
+unit       It is slow and it is long.
+           → Make it fast and make it short.
+(1 other)  It is slow.
+";
+        check(&table, canvas.width, expected);
+        assert_eq!(table.without(&["finding"]).columns.len(), 1);
+    }
+
+    #[test]
+    fn columns_that_cannot_fit_become_records() {
+        let expected = "\
+─ row 1 ────────────
+tensor   weight
+samples  1,234
+line     model.py:10
+─ row 2 ────────────
+tensor   (no tensor)
+samples  5
+line     -
+";
+        check(&table(), Some(20), expected);
+    }
+
+    #[test]
+    fn the_widest_column_gives_way_first() {
+        let long = ["a_very_long_kernel_name_with_a_telling_end", "x"].map(str::to_owned);
+        let mut table = Table::of_text(["kernel", "op"], vec![long]);
+        table.columns[0].shorten = Shorten::Middle;
+        let expected = "\
+kernel                op
+────────────────────  ──
+a_very_lon…lling_end  x
+";
+        check(&table, Some(24), expected);
+    }
+}

@@ -1,0 +1,225 @@
+//! Values of a query as text for people.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, UInt64Type};
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::number;
+use super::shorten::printable;
+
+/// How numbers look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// As the query gave them: they can be pasted into the next query.
+    Exact,
+    /// Grouped, rounded and with units, which the column's name tells.
+    Report,
+}
+
+impl Look {
+    const fn null(self) -> &'static str {
+        match self {
+            Self::Exact => "NULL",
+            Self::Report => "-",
+        }
+    }
+}
+
+/// A column's name as words, without the unit that each value says itself.
+pub fn header(name: &str) -> String {
+    let name = match Quantity::of(name) {
+        Quantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
+        Quantity::Nanoseconds => name.strip_suffix("_ns").unwrap_or(name),
+        Quantity::Share => name.strip_suffix("_share").unwrap_or(name),
+        _ => name,
+    };
+    name.replace('_', " ")
+}
+
+/// Whether a column holds numbers, which stand at the right.
+pub fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+}
+
+/// Every column of a batch as text, one vector a column.
+pub fn columns(batch: &RecordBatch, look: Look) -> Result<Vec<Vec<String>>, ArrowError> {
+    let schema = batch.schema();
+    schema
+        .fields()
+        .iter()
+        .zip(batch.columns())
+        .map(|(field, array)| column(field.name(), array.as_ref(), look))
+        .collect()
+}
+
+fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+    let quantity = if look == Look::Report { Quantity::of(name) } else { Quantity::Number };
+    match array.data_type() {
+        data_type if data_type.is_floating() || look == Look::Report && is_decimal(data_type) => {
+            let array = cast(array, &DataType::Float64)?;
+            // A zero's sign says only in which order things were added up: to add zero takes it away.
+            let render = |value: f64| match look {
+                Look::Exact => number::exact(value + 0.0),
+                Look::Report => quantity.measured(value + 0.0),
+            };
+            Ok(array.as_primitive::<Float64Type>().iter().map(|value| text(value, look, render)).collect())
+        }
+        DataType::UInt64 | DataType::UInt32 if quantity == Quantity::Hash => {
+            let array = cast(array, &DataType::UInt64)?;
+            let render = |value| format!("{value:#x}");
+            Ok(array.as_primitive::<UInt64Type>().iter().map(|value| text(value, look, render)).collect())
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            blobs(array, look)
+        }
+        data_type if look == Look::Report && data_type.is_integer() => {
+            formatted(array, look)?.into_iter().map(|text| Ok(quantity.counted(text))).collect()
+        }
+        _ => formatted(array, look),
+    }
+}
+
+/// Bytes of a blob that are shown whole.
+const WHOLE_BLOB_BYTES: usize = 16;
+/// Bytes of a longer one that are shown.
+const BEGINNING_BYTES: usize = 8;
+
+/// Bytes in hexadecimal digits; long ones by their number and their beginning.
+fn blobs(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+    let array = cast(array, &DataType::LargeBinary)?;
+    Ok(array.as_binary::<i64>().iter().map(|bytes| text(bytes, look, blob)).collect())
+}
+
+fn blob(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+    let hex =
+        |bytes: &[u8]| bytes.iter().flat_map(|byte| [byte >> 4, byte & 15].map(digit)).collect::<String>();
+    match bytes.get(..BEGINNING_BYTES) {
+        Some(beginning) if bytes.len() > WHOLE_BLOB_BYTES => {
+            format!("{} bytes 0x{}…", bytes.len(), hex(beginning))
+        }
+        _ => hex(bytes),
+    }
+}
+
+const fn is_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..)
+    )
+}
+
+fn formatted(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+    let options = FormatOptions::default().with_null(look.null()).with_display_error(true);
+    let formatter = ArrayFormatter::try_new(array, &options)?;
+    Ok((0..array.len()).map(|row| printable(&formatter.value(row).to_string())).collect())
+}
+
+fn text<T>(value: Option<T>, look: Look, render: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| look.null().to_owned(), render)
+}
+
+/// What the number of a column measures, by the convention that units end names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quantity {
+    Share,
+    Bytes,
+    Nanoseconds,
+    Hash,
+    Identity,
+    Number,
+}
+
+impl Quantity {
+    fn of(name: &str) -> Self {
+        let ends = |suffix: &str| name.ends_with(suffix);
+        match name {
+            "share" => Self::Share,
+            "bytes" => Self::Bytes,
+            "pc" | "function_id" | "module_id" | "frame_id" | "address" => Self::Hash,
+            _ if ends("_share") || ends("_rate") => Self::Share,
+            _ if ends("_bytes") => Self::Bytes,
+            _ if ends("_ns") => Self::Nanoseconds,
+            _ if ends("_hash") || ends("_pc") || ends("_address") => Self::Hash,
+            _ if ends("_id") => Self::Identity,
+            _ => Self::Number,
+        }
+    }
+
+    fn measured(self, value: f64) -> String {
+        match self {
+            Self::Share => number::percent(value),
+            Self::Bytes => number::bytes(value),
+            Self::Nanoseconds => number::nanoseconds(value),
+            Self::Hash | Self::Identity | Self::Number => number::measured(value),
+        }
+    }
+
+    fn counted(self, text: String) -> String {
+        let Ok(value) = text.parse::<i128>() else { return text };
+        match self {
+            Self::Bytes | Self::Nanoseconds => self.measured(value as f64),
+            Self::Identity => text,
+            Self::Share | Self::Hash | Self::Number => number::grouped(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BinaryArray, Float64Array, Int64Array, StringArray, UInt64Array};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, array: ArrayRef, look: Look, expected: &[&str]) {
+        let batch = RecordBatch::try_from_iter_with_nullable([(name, array, true)]).unwrap();
+        assert_eq!(columns(&batch, look).unwrap(), [expected]);
+    }
+
+    #[test]
+    fn exact_values_can_be_pasted() {
+        check(
+            "n",
+            Arc::new(Int64Array::from(vec![Some(1_234_567), None])),
+            Look::Exact,
+            &["1234567", "NULL"],
+        );
+        check("x", Arc::new(Float64Array::from(vec![0.1 + 0.2])), Look::Exact, &["0.3"]);
+        check("x", Arc::new(Float64Array::from(vec![-0.0])), Look::Exact, &["0"]);
+    }
+
+    #[test]
+    fn names_tell_units_in_reports() {
+        check(
+            "samples",
+            Arc::new(Int64Array::from(vec![Some(1_234_567), None])),
+            Look::Report,
+            &["1,234,567", "-"],
+        );
+        check("size_bytes", Arc::new(UInt64Array::from(vec![2048])), Look::Report, &["2 KiB"]);
+        check("share", Arc::new(Float64Array::from(vec![0.5])), Look::Report, &["50.0 %"]);
+        check("pc", Arc::new(UInt64Array::from(vec![0x110])), Look::Report, &["0x110"]);
+        check("tensor_id", Arc::new(UInt64Array::from(vec![1 << 40])), Look::Report, &["1099511627776"]);
+    }
+
+    #[test]
+    fn long_blobs_are_told_by_their_beginning() {
+        let page: Vec<u8> = (0..=255).cycle().take(4096).collect();
+        let blobs: Vec<Option<&[u8]>> = vec![Some(&page), Some(&page[10..26]), Some(&[]), None];
+        let shown = ["4096 bytes 0x0001020304050607…", "0a0b0c0d0e0f10111213141516171819", "", "NULL"];
+        check("bytes", Arc::new(BinaryArray::from(blobs)), Look::Exact, &shown);
+    }
+
+    #[test]
+    fn text_is_never_obeyed_by_the_terminal() {
+        check("name", Arc::new(StringArray::from(vec!["\u{1b}[2J"])), Look::Exact, &["␛[2J"]);
+    }
+}

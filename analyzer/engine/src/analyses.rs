@@ -1,0 +1,270 @@
+//! The tables that analyses compute, in a schema: which there are, and what a query asks of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::TableType;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{binary, col, lit};
+use datafusion::physical_plan::ExecutionPlan;
+use stallmap_schema::table::{Row as _, TableDef};
+
+use super::analysis::{Analysis, COLUMNS};
+use super::analyze::AnalyzeExec;
+use super::cells::{Cells, Grain};
+use super::copies::Copies;
+use super::derived::{
+    BlockFootprint, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
+};
+use super::index::TensorIndex;
+use super::life::Life;
+use super::redundancy::Redundancy;
+use super::resolve::Resolver;
+use super::reuse::Reuse;
+use super::sharing::{self, Sharing};
+use super::table::Engine;
+use super::touch::Touches;
+use stallmap_tables::plain;
+
+/// Which analysis: one for each table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `launch_cell_part`.
+    LaunchCells,
+    /// `pc_cell_part`.
+    PcCells,
+    /// `target_touch`.
+    Touches,
+    /// `block_footprint`.
+    BlockFootprints,
+    /// `sector_sharing`.
+    SectorSharing,
+    /// `reuse_distance`.
+    ReuseDistances,
+    /// `load_redundancy`.
+    LoadRedundancy,
+}
+
+impl Kind {
+    /// Every analysis.
+    pub const ALL: [Self; 7] = [
+        Self::LaunchCells,
+        Self::PcCells,
+        Self::Touches,
+        Self::BlockFootprints,
+        Self::SectorSharing,
+        Self::ReuseDistances,
+        Self::LoadRedundancy,
+    ];
+
+    /// The table that it gives.
+    pub fn table(self) -> TableDef {
+        match self {
+            Self::LaunchCells => LaunchCellPart::TABLE,
+            Self::PcCells => PcCellPart::TABLE,
+            Self::Touches => TargetTouch::TABLE,
+            Self::BlockFootprints => BlockFootprint::TABLE,
+            Self::SectorSharing => SectorSharing::TABLE,
+            Self::ReuseDistances => ReuseDistance::TABLE,
+            Self::LoadRedundancy => LoadRedundancy::TABLE,
+        }
+    }
+
+    /// The table's schema, without docs.
+    pub fn schema(self) -> SchemaRef {
+        plain(&self.table().schema())
+    }
+
+    /// Whether each launch is computed by itself.
+    pub(super) fn is_by_launch(self) -> bool {
+        self != Self::Touches
+    }
+
+    /// Whether it asks what addresses belong to.
+    fn resolves(self) -> bool {
+        matches!(self, Self::LaunchCells | Self::PcCells | Self::Touches)
+    }
+
+    pub(super) fn start(self, resolver: Resolver, asked: &Arc<Asked>) -> Box<dyn Analysis> {
+        let asked = Arc::clone(asked);
+        match self {
+            Self::LaunchCells => Box::new(Cells::new(resolver, asked, Grain::Launch)),
+            Self::PcCells => Box::new(Cells::new(resolver, asked, Grain::Instruction)),
+            Self::Touches => Box::new(Touches::new(resolver, asked)),
+            Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block)),
+            Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing)),
+            Self::ReuseDistances => Box::new(Reuse::new()),
+            Self::LoadRedundancy => Box::new(Redundancy::new()),
+        }
+    }
+}
+
+/// What a query asks for, as far as an analysis can do less for it.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// The views whose tensors are asked for, as positions in the index; `None` where all are.
+    views: Option<BTreeSet<u32>>,
+    /// Where their elements lie.
+    low: u64,
+    high: u64,
+    /// The launches of their storages' lives.
+    kernels: Option<(u64, u64)>,
+    /// What is copied between launches, where the analysis wants to know.
+    pub(super) copies: Copies,
+}
+
+impl Asked {
+    /// From a query's filters.
+    fn new(filters: &[Expr], index: &TensorIndex) -> Self {
+        let Some(tensors) = filters.iter().filter_map(tensors).reduce(|a, b| &a & &b) else {
+            return Self::default();
+        };
+        let held = (0..).zip(&index.views).filter(|(_, view)| tensors.contains(&view.tensor_id));
+        let (mut views, mut low, mut high) = (BTreeSet::new(), u64::MAX, 0);
+        let mut storages = BTreeSet::new();
+        for (place, view) in held {
+            views.insert(place);
+            storages.insert(view.storage);
+            (low, high) = (low.min(view.view.low), high.max(view.view.high));
+        }
+        let kernels = kernels(index, &storages);
+        Self { views: Some(views), low, high, kernels, copies: Copies::default() }
+    }
+
+    /// Whether everything is asked for.
+    pub(super) fn wants_all(&self) -> bool {
+        self.views.is_none()
+    }
+
+    /// Whether a view is asked for.
+    pub(super) fn wants(&self, view: u32) -> bool {
+        self.views.as_ref().is_none_or(|views| views.contains(&view))
+    }
+
+    /// Whether accesses to some bytes can matter.
+    pub(super) fn wants_bytes(&self, address: u64, span_bytes: u64) -> bool {
+        self.views.is_none() || (address < self.high && self.low < address.saturating_add(span_bytes.max(1)))
+    }
+
+    /// The same as a condition on the columns of `memory_access`, as far as that can skip rows.
+    fn predicate(&self, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        if self.views.is_none() {
+            return Ok(None);
+        }
+        // No launch is between the largest number and 0.
+        let (first, last) = self.kernels.unwrap_or((u64::MAX, 0));
+        let compare = |name: &str, operator: Operator, value: u64| -> Result<Arc<dyn PhysicalExpr>> {
+            binary(col(name, schema)?, operator, lit(value), schema)
+        };
+        let after = compare("kernel_id", Operator::GtEq, first)?;
+        let before = compare("kernel_id", Operator::LtEq, last)?;
+        let below = compare("address", Operator::Lt, self.high)?;
+        let launches = binary(after, Operator::And, before, schema)?;
+        Ok(Some(binary(launches, Operator::And, below, schema)?))
+    }
+}
+
+/// The first and the last kernel_id of launches during the lives of some storages.
+fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> {
+    let lives: Vec<(usize, &Life)> = index
+        .runs
+        .iter()
+        .enumerate()
+        .flat_map(|(run, known)| {
+            let held = (0..).zip(&known.storage_rows).filter(|(_, row)| storages.contains(row));
+            held.map(move |(life, _)| (run, known.storages.get(life)))
+        })
+        .collect();
+    let lives_at = |run: usize, time: u64| lives.iter().any(|&(of, life)| of == run && life.lives_at(time));
+    let kernels = index.launches.iter().filter(|(_, launch)| lives_at(launch.run, launch.alive_at));
+    kernels.map(|(&kernel_id, _)| kernel_id).fold(None, |range, kernel_id| {
+        let (first, last) = range.unwrap_or((kernel_id, kernel_id));
+        Some((first.min(kernel_id), last.max(kernel_id)))
+    })
+}
+
+/// The tensor_ids for which a filter can hold, where it says so.
+fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
+    let is_tensor = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "tensor_id");
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let literal = if is_tensor(left) { right } else { Some(left).filter(|_| is_tensor(right))? };
+            Some([number(literal)?].into())
+        }
+        // How the planner writes a list of few.
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            Some(&tensors(left)? | &tensors(right)?)
+        }
+        Expr::InList(InList { expr, list, negated: false }) if is_tensor(expr) => {
+            list.iter().map(number).collect()
+        }
+        _ => None,
+    }
+}
+
+fn number(literal: &Expr) -> Option<u64> {
+    match literal {
+        Expr::Literal(ScalarValue::UInt64(value), _) => *value,
+        Expr::Literal(ScalarValue::Int64(value), _) => u64::try_from((*value)?).ok(),
+        _ => None,
+    }
+}
+
+/// The table of an analysis.
+#[derive(Debug)]
+pub struct AnalysisTable {
+    engine: Arc<Engine>,
+    kind: Kind,
+    schema: SchemaRef,
+}
+
+impl AnalysisTable {
+    /// The table of a capture's engine.
+    pub fn new(engine: Arc<Engine>, kind: Kind) -> Self {
+        Self { engine, kind, schema: kind.schema() }
+    }
+}
+
+#[async_trait]
+impl TableProvider for AnalysisTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
+        let mut asked = if self.kind.resolves() { Asked::new(filters, &index) } else { Asked::default() };
+        if self.kind == Kind::Touches {
+            asked.copies = self.engine.copies(&index)?;
+        }
+        let access = self.engine.access();
+        let schema = access.schema();
+        let input: std::result::Result<Vec<usize>, _> =
+            COLUMNS.iter().map(|name| schema.index_of(name)).collect();
+        let predicate = asked.predicate(&schema)?;
+        let input = access.scan_in_order(state, &input?, predicate)?;
+        Ok(Arc::new(AnalyzeExec::new(input, index, self.kind, Arc::new(asked), columns)?))
+    }
+}

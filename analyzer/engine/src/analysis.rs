@@ -1,0 +1,141 @@
+//! Tables that a whole launch, or a whole capture, has to be looked at for: how they are computed.
+
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
+use stallmap_schema::table::Row;
+
+use stallmap_tables::plain;
+
+/// Columns of `memory_access` that every analysis is given, in the order of the table.
+pub(super) const COLUMNS: [&str; 15] = [
+    "kernel_id",
+    "function_id",
+    "pc",
+    "block",
+    "warp",
+    "sequence",
+    "kind",
+    "space",
+    "access_bytes",
+    "lane_mask",
+    "address",
+    "span_bytes",
+    "stride_bytes",
+    "offsets",
+    "offset_shift",
+];
+
+/// Something that is computed from accesses, launch by launch, in the order in which a capture stores them.
+pub(super) trait Analysis: Send {
+    /// Adds accesses of one launch, which all have its kernel_id.
+    fn add(&mut self, accesses: &RecordBatch) -> Result<()>;
+
+    /// Ends the launch that accesses were added of.
+    fn end_launch(&mut self);
+
+    /// Does a part of what is left to do, small enough for a query to be cancelled in between; whether more is left.
+    fn work(&mut self) -> bool {
+        false
+    }
+
+    /// Ends: no accesses will follow.
+    fn end(&mut self) {}
+
+    /// The rows that are ready, where there are at least so many.
+    fn take(&mut self, least: usize) -> Result<Option<RecordBatch>>;
+}
+
+/// Rows that wait to be taken.
+pub(super) struct Ready<R: Row> {
+    builder: R::Builder,
+    count: usize,
+}
+
+impl<R: Row> Default for Ready<R> {
+    fn default() -> Self {
+        Self { builder: R::Builder::default(), count: 0 }
+    }
+}
+
+impl<R: Row> Ready<R> {
+    pub(super) fn push(&mut self, row: R) {
+        row.append(&mut self.builder);
+        self.count += 1;
+    }
+
+    pub(super) fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
+        if self.count < least.max(1) {
+            return Ok(None);
+        }
+        self.count = 0;
+        Ok(Some(RecordBatch::try_new(plain(&R::TABLE.schema()), R::finish(&mut self.builder))?))
+    }
+}
+
+/// A uniform sample of things by their hash, whose rate falls when there are too many: those that are kept stay the same
+/// ones at every rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sampler {
+    /// Hashes up to this one are kept.
+    highest: u64,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self { highest: u64::MAX }
+    }
+}
+
+impl Sampler {
+    /// Whether a thing is in the sample.
+    #[inline]
+    pub(super) fn keeps(self, thing: u64) -> bool {
+        self.highest == u64::MAX || (self.highest > 0 && mix(thing) <= self.highest)
+    }
+
+    /// Halves the rate.
+    pub(super) fn halve(&mut self) {
+        self.highest /= 2;
+    }
+
+    /// The part of all things that is kept.
+    pub(super) fn rate(self) -> f64 {
+        // Powers of two are exact.
+        0.5_f64.powi(i32::try_from(self.highest.leading_zeros()).unwrap_or(0))
+    }
+
+    /// What a count in the sample stands for.
+    pub(super) fn scale(self, count: u64) -> u64 {
+        count.saturating_mul(1_u64.checked_shl(self.highest.leading_zeros()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Spreads a number over all bits (the finalizer of splitmix64).
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_keeps_its_rate() {
+        let mut sampler = Sampler::default();
+        assert!((0..1000).all(|thing| sampler.keeps(thing)));
+        assert_eq!((sampler.rate(), sampler.scale(3)), (1.0, 3));
+        for rate in [0.5, 0.25, 0.125] {
+            let before = sampler;
+            sampler.halve();
+            let kept: Vec<u64> = (0..80_000).filter(|&thing| sampler.keeps(thing)).collect();
+            assert!(kept.iter().all(|&thing| before.keeps(thing)));
+            assert!((sampler.rate() - rate).abs() < 1e-12);
+            let part = kept.len() as f64 / 80_000.0;
+            assert!((part / rate - 1.0).abs() < 0.03, "{part}");
+        }
+        (0..80).for_each(|_| sampler.halve());
+        assert!(sampler.scale(2) > 0);
+    }
+}

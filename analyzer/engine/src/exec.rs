@@ -1,0 +1,257 @@
+//! The operator in a plan: streams `memory_access` from its input, in its order, and gives targets or shapes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterDescription, FilterDescription, FilterPushdownPhase,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::StreamExt;
+use stallmap_schema::table::{Row as _, TableDef};
+
+use super::derived::{AccessShape, AccessTensor, PcTensorPart};
+use super::index::TensorIndex;
+use super::resolve::Resolver;
+use super::rows::Rows;
+use super::runs::Runs;
+use super::shapes::Shapes;
+use stallmap_tables::plain;
+
+/// What a row of the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// A request and a target: `access_tensor`.
+    Request,
+    /// An instruction of a launch and a target: `pc_tensor_part`.
+    Instruction,
+    /// A request with its shape: `access_shape`.
+    Shape,
+}
+
+impl Grain {
+    /// The schema of that table, without the docs that its declaration carries: DataFusion 55 compares fields with
+    /// their metadata, and fails to plan a UNION of columns that are documented differently.
+    pub fn schema(self) -> SchemaRef {
+        plain(&self.table().schema())
+    }
+
+    /// The table that it gives.
+    pub fn table(self) -> TableDef {
+        match self {
+            Self::Request => AccessTensor::TABLE,
+            Self::Instruction => PcTensorPart::TABLE,
+            Self::Shape => AccessShape::TABLE,
+        }
+    }
+}
+
+/// Address × life -> tensor, or request -> shape, over a scan of `memory_access`.
+#[derive(Debug)]
+pub struct TensorExec {
+    input: Arc<dyn ExecutionPlan>,
+    index: Arc<TensorIndex>,
+    grain: Grain,
+    /// The columns to give, by position in the table.
+    columns: Vec<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TensorExec {
+    /// The operator over an input that has the columns that the grain needs.
+    pub fn new(
+        input: Arc<dyn ExecutionPlan>,
+        index: Arc<TensorIndex>,
+        grain: Grain,
+        columns: Vec<usize>,
+    ) -> Result<Self> {
+        let schema = Arc::new(grain.schema().project(&columns)?);
+        let sort =
+            grain.table().sort.iter().map_while(|name| schema.index_of(name).ok().map(|at| (*name, at)));
+        let sort = sort.map(|(name, at)| PhysicalSortExpr::new_default(Arc::new(Column::new(name, at))));
+        let sort: Vec<_> = if input.output_ordering().is_some() { sort.collect() } else { Vec::new() };
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(schema, (!sort.is_empty()).then_some(sort)),
+            input.output_partitioning().clone(),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let properties = Arc::new(properties);
+        Ok(Self { input, index, grain, columns, properties, metrics: ExecutionPlanMetricsSet::new() })
+    }
+}
+
+impl DisplayAs for TensorExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorExec: table={}", self.grain.table().name)
+    }
+}
+
+impl ExecutionPlan for TensorExec {
+    fn name(&self) -> &'static str {
+        "TensorExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    // It does, as the properties say; but a rule that hears it here would push a sort below, where other columns are.
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    // The scan below is divided by row groups already; dealing its batches out would part neighbours.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (Some(input), true) = (children.pop(), children.is_empty()) else {
+            return Err(DataFusionError::Internal("TensorExec has one child".to_owned()));
+        };
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.index), self.grain, self.columns.clone())?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let resolver = Resolver::new(Arc::clone(&self.index));
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let schema = self.schema();
+        let size = context.session_config().batch_size();
+        let (given, columns) = (Arc::clone(&schema), self.columns.clone());
+        let stream = match self.grain {
+            Grain::Request => {
+                let mut rows = Rows::new(resolver, schema);
+                requests(input, move |batch| rows.convert(batch), metrics)
+            }
+            Grain::Shape => {
+                let shapes = Shapes::new(schema);
+                requests(input, move |batch| shapes.convert(batch), metrics)
+            }
+            Grain::Instruction => runs(input, Runs::new(resolver, schema, columns), metrics, size),
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(given, stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(Precision::Exact(rows) | Precision::Inexact(rows)) =
+            inputs.first().map(|input| input.num_rows)
+        {
+            // An instruction of a launch makes tens of requests: a guess that puts the smaller table first in joins.
+            let rows = if self.grain == Grain::Instruction { rows / 16 } else { rows };
+            statistics.num_rows = Precision::Inexact(rows);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        // Only columns that pass through unchanged: a filter on them means the same below.
+        let schema = self.schema();
+        let allowed = PASSED.iter().filter_map(|name| schema.index_of(name).ok()).collect();
+        let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed, &self.input)?;
+        Ok(FilterDescription::new().with_child(child))
+    }
+}
+
+/// The columns that are those of the input.
+const PASSED: [&str; 9] =
+    ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space", "access_bytes"];
+
+type Batches = futures::stream::BoxStream<'static, Result<RecordBatch>>;
+
+fn requests(
+    input: SendableRecordBatchStream,
+    mut rows: impl FnMut(&RecordBatch) -> Result<RecordBatch> + Send + 'static,
+    metrics: BaselineMetrics,
+) -> Batches {
+    let convert = move |batch: Result<RecordBatch>| {
+        let timer = metrics.elapsed_compute().timer();
+        let converted = rows(&batch?);
+        timer.done();
+        converted.record_output(&metrics)
+    };
+    input.map(convert).boxed()
+}
+
+fn runs(input: SendableRecordBatchStream, runs: Runs, metrics: BaselineMetrics, size: usize) -> Batches {
+    let next = move |(mut input, mut runs, metrics): (SendableRecordBatchStream, Runs, BaselineMetrics)| async move {
+        loop {
+            let Some(batch) = input.next().await else {
+                runs.close();
+                let last = (runs.waiting() > 0).then(|| runs.take().record_output(&metrics));
+                return last.map(|batch| (batch, (input, runs, metrics)));
+            };
+            let timer = metrics.elapsed_compute().timer();
+            let added = batch.and_then(|batch| runs.add(&batch));
+            timer.done();
+            if added.is_err() || runs.waiting() >= size {
+                let batch = added.and_then(|()| runs.take());
+                return Some((batch.record_output(&metrics), (input, runs, metrics)));
+            }
+        }
+    };
+    futures::stream::unfold((input, runs, metrics), next).boxed()
+}

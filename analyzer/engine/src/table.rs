@@ -1,0 +1,209 @@
+//! The derived tables in a schema: plans the scan below the operator and builds the index when first asked.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
+use datafusion::prelude::SessionContext;
+use stallmap_schema::table::Row as _;
+use tokio::sync::OnceCell;
+
+use super::access::COLUMNS;
+use super::copies::{self, Copies};
+use super::derived::TensorMapTensor;
+use super::exec::{Grain, TensorExec};
+use super::index::{SOURCES, Sources, TensorIndex};
+use super::resolve::Resolver;
+use super::tensor_map;
+use stallmap_tables::captured::CapturedTable;
+use stallmap_tables::plain;
+
+/// What all derived tables of a capture share.
+#[derive(Debug)]
+pub struct Engine {
+    access: Arc<CapturedTable>,
+    tensor_map: Arc<CapturedTable>,
+    launch: Arc<CapturedTable>,
+    memcpy: Arc<CapturedTable>,
+    memset: Arc<CapturedTable>,
+    /// The tables that [`SOURCES`] names, in its order.
+    sources: [Arc<CapturedTable>; 7],
+    index: OnceCell<Arc<TensorIndex>>,
+    /// All of `pc_tensor_part`, where it is kept.
+    parts: OnceCell<Vec<Vec<RecordBatch>>>,
+    /// All of `tensor_map_tensor`.
+    maps: OnceCell<RecordBatch>,
+}
+
+impl Engine {
+    /// Over the tables of a capture, found by name.
+    pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
+        let mut sources = Vec::new();
+        for (name, _) in SOURCES {
+            sources.push(table(name)?);
+        }
+        let sources = sources.try_into().ok()?;
+        Some(Self {
+            access: table("memory_access")?,
+            tensor_map: table("tensor_map")?,
+            launch: table("launch")?,
+            memcpy: table("memcpy")?,
+            memset: table("memset")?,
+            sources,
+            index: OnceCell::new(),
+            parts: OnceCell::new(),
+            maps: OnceCell::new(),
+        })
+    }
+
+    /// The accesses.
+    pub(super) fn access(&self) -> &CapturedTable {
+        &self.access
+    }
+
+    /// The copies and fills between launches.
+    pub(super) fn copies(&self, index: &TensorIndex) -> Result<Copies> {
+        let launch = self.launch.read(&copies::LAUNCH)?;
+        let (memcpy, memset) = (self.memcpy.read(&copies::MEMCPY)?, self.memset.read(&copies::MEMSET)?);
+        Copies::new(&launch, &memcpy, &memset, index)
+    }
+
+    /// Computes `pc_tensor_part` once and keeps it: it is small beside the accesses, and a report's queries read it
+    /// again and again.
+    pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
+        let compute = async || {
+            let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
+            let plan = table.scan(&context.state(), None, &[], None).await?;
+            collect_partitioned(plan, context.task_ctx()).await
+        };
+        self.parts.get_or_try_init(compute).await.map(|_| ())
+    }
+
+    /// The index, built when first asked for.
+    pub async fn index(&self) -> Result<Arc<TensorIndex>> {
+        let build = async || {
+            let mut batches = Vec::new();
+            for (table, (_, columns)) in self.sources.iter().zip(SOURCES) {
+                batches.push(table.read(columns)?);
+            }
+            let [launch, launch_run, op, op_tensor, storage, tensor, device_allocation] =
+                <[_; 7]>::try_from(batches).map_err(|_| super::index::wrong("sources"))?;
+            let sources = Sources { launch, launch_run, op, op_tensor, storage, tensor, device_allocation };
+            Ok(Arc::new(TensorIndex::build(&sources)?))
+        };
+        self.index.get_or_try_init(build).await.map(Arc::clone)
+    }
+}
+
+/// The table `tensor_map_tensor`.
+#[derive(Debug)]
+pub struct TensorMapTable {
+    engine: Arc<Engine>,
+    schema: SchemaRef,
+}
+
+impl TensorMapTable {
+    /// The table of a capture's engine.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, schema: plain(&TensorMapTensor::TABLE.schema()) }
+    }
+}
+
+#[async_trait]
+impl TableProvider for TensorMapTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let engine = &self.engine;
+        let compute = async || {
+            let maps = engine.tensor_map.read(&tensor_map::COLUMNS)?;
+            let rows = tensor_map::rows(&maps, Resolver::new(engine.index().await?))?;
+            Ok::<_, DataFusionError>(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
+        };
+        let rows = engine.maps.get_or_try_init(compute).await?.clone();
+        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
+    }
+}
+
+/// One derived table.
+#[derive(Debug)]
+pub struct DerivedTable {
+    engine: Arc<Engine>,
+    grain: Grain,
+    schema: SchemaRef,
+}
+
+impl DerivedTable {
+    /// The table of a grain.
+    pub fn new(engine: Arc<Engine>, grain: Grain) -> Self {
+        Self { engine, schema: grain.schema(), grain }
+    }
+
+    /// The engine, where this is the table that it can keep.
+    pub fn keeper(&self) -> Option<&Arc<Engine>> {
+        (self.grain == Grain::Instruction).then_some(&self.engine)
+    }
+
+    /// The columns of `memory_access` that the operator needs to give the columns asked for.
+    fn input_columns(&self, columns: &[usize]) -> Vec<usize> {
+        let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
+        let instruction: &[&str] = match self.grain {
+            Grain::Request | Grain::Shape => &[],
+            Grain::Instruction => &["function_id", "pc", "kind"],
+        };
+        let names = asked.chain(COLUMNS).chain(instruction.iter().copied());
+        let access = self.engine.access.schema();
+        let mut input: Vec<usize> = names.filter_map(|name| access.index_of(name).ok()).collect();
+        input.sort_unstable();
+        input.dedup();
+        input
+    }
+}
+
+#[async_trait]
+impl TableProvider for DerivedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let (Grain::Instruction, Some(parts)) = (self.grain, self.engine.parts.get()) {
+            let schema = Arc::clone(&self.schema);
+            return Ok(MemorySourceConfig::try_new_exec(parts, schema, projection.cloned())?);
+        }
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
+        // A shape is one whoever owns the memory.
+        let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
+        Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))
+    }
+}

@@ -1,0 +1,240 @@
+//! `stallmap diff`: what captures cost beside each other, whether that can be compared, and what is more than chance.
+
+mod draw;
+mod fact;
+mod gate;
+mod query;
+mod read;
+mod row;
+mod row_gate;
+mod write;
+
+use arrow::array::RecordBatch;
+use stallmap::location::Location;
+use stallmap::session::Session;
+
+pub use self::read::Columns;
+
+use self::fact::{Decision, Fact};
+use self::query::{Query, Script};
+use self::row::Row;
+use stallmap_console::answer::{Answer, rows};
+use stallmap_console::args::diff::{Diff, DiffMetric, Part};
+use stallmap_console::args::gate::Gate;
+use stallmap_console::args::{NamedCapture, ReportFormat};
+use stallmap_console::context::Context;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, QUERY, USAGE};
+use stallmap_console::output;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::section::{self, Section};
+
+/// The parts that are compared where nobody says which.
+const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
+
+/// A comparison under way.
+struct Comparison<'a> {
+    args: &'a Diff,
+    session: Session,
+    query: Query,
+    decision: Decision,
+    facts: Vec<Fact>,
+}
+
+/// Compares, prints, and judges.
+pub fn run(context: &Context, args: &Diff) -> Outcome {
+    let parts = parts(args)?;
+    let captures = named(&args.captures);
+    let names: Vec<String> = captures.iter().filter_map(|(name, _)| name.clone()).collect();
+    let session = {
+        let _progress = Progress::start("opening the captures");
+        context.open(&captures)?
+    };
+    let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+    runtime()?.block_on(compare(args, session, query, &parts))
+}
+
+async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]) -> Outcome {
+    let progress = Progress::start("asking what can be compared");
+    let script = query.comparable(args.metric)?;
+    let found = ask(&session, &script).await?;
+    let facts = fact::facts(&found)?;
+    let decision = Decision::of(&facts, args.per);
+    query.per = decision.per;
+    let comparison = Comparison { args, session, query, decision, facts };
+    if args.sql {
+        drop(progress);
+        return comparison.print_sql(&script, parts);
+    }
+    let mut answers =
+        vec![Answer { section: section_of("comparable")?, sql: script.text(), rows: found, absence: None }];
+    let base = comparison.query.names.first().map_or("", String::as_str);
+    let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
+    if refusal.is_none() {
+        progress.say("asking for totals");
+        answers.push(comparison.totals().await?);
+        for &part in parts {
+            progress.say(format!("asking for {}", part.name()));
+            answers.push(comparison.part(part).await?);
+        }
+    }
+    let failed = if refusal.is_none() { comparison.failed().await? } else { Vec::new() };
+    drop(progress);
+    if refusal.is_none() || args.format == ReportFormat::Text {
+        write::write(&comparison.subject(), &answers)?;
+    }
+    if let Some(refusal) = refusal {
+        let what = format!("the captures cannot be compared by {}: {refusal}", args.metric.name());
+        let hint = "--metric time or launches may say something; --force compares all the same".to_owned();
+        return Err(Failure::message(NOT_COMPARABLE, what).hint(hint));
+    }
+    failed.iter().for_each(output::note);
+    Ok(if failed.is_empty() { OK } else { GATE })
+}
+
+impl Comparison<'_> {
+    async fn totals(&self) -> Outcome<Answer> {
+        self.answer("totals", &self.query.totals(&self.decision.unknown)?).await
+    }
+
+    async fn part(&self, part: Part) -> Outcome<Answer> {
+        let measure = self.decision.measure(self.args.metric);
+        self.answer(part.name(), &self.query.part(part, measure)?).await
+    }
+
+    async fn answer(&self, name: &str, script: &Script) -> Outcome<Answer> {
+        let rows = ask(&self.session, script).await?;
+        Ok(Answer { section: section_of(name)?, sql: script.text(), rows, absence: None })
+    }
+
+    fn print_sql(&self, comparable: &Script, parts: &[Part]) -> Outcome {
+        let mut scripts = vec![("comparable", comparable.clone())];
+        scripts.push(("totals", self.query.totals(&self.decision.unknown)?));
+        let measure = self.decision.measure(self.args.metric);
+        for &part in parts {
+            scripts.push((part.name(), self.query.part(part, measure)?));
+        }
+        let (mut made, mut texts) = (Vec::new(), Vec::new());
+        for (name, mut script) in scripts {
+            // A table is made once, however many queries read it.
+            script.tables.retain(|table| !made.contains(table));
+            made.extend(script.tables.iter().cloned());
+            texts.push(format!("-- {}\n{}", section_of(name)?.title(), script.text()));
+        }
+        output::print(&texts.join("\n")).map(|()| OK)
+    }
+
+    /// What the printed comparison is about.
+    fn subject(&self) -> write::Subject<'_> {
+        let paths = self.args.captures.iter().map(|capture| &*capture.path);
+        write::Subject {
+            captures: self.query.names.iter().map(String::as_str).zip(paths).collect(),
+            names: &self.query.names,
+            facts: &self.facts,
+            measure: self.decision.measure(self.args.metric),
+            per: self.decision.per,
+            format: self.args.format,
+        }
+    }
+
+    /// The conditions that hold, in words.
+    async fn failed(&self) -> Outcome<Vec<String>> {
+        let mut failed = Vec::new();
+        for gate in &self.args.gates {
+            let (rows, unit) = self.gated(gate).await?;
+            failed.extend(gate::failure(gate, &rows, unit));
+        }
+        for file in &self.args.row_gates {
+            failed.extend(row_gate::failure(&self.session, file).await?);
+        }
+        Ok(failed)
+    }
+
+    /// All rows that a condition is about.
+    async fn gated(&self, gate: &Gate) -> Outcome<(Vec<Row>, draw::Unit)> {
+        let measure = self.decision.measure(gate.metric);
+        if measure.is_scaled {
+            let what =
+                format!("`{}` cannot be judged: a sample stands for other time in each capture", gate.text);
+            return Err(Failure::message(NOT_COMPARABLE, what).hint("ask for time".to_owned()));
+        }
+        let total = total_of(gate.metric);
+        if gate.part.is_none() && self.decision.unknown.contains(&total) {
+            let what = format!("`{}` cannot be judged: a capture does not know", gate.text);
+            return Err(Failure::message(NOT_COMPARABLE, what));
+        }
+        let query = Query { is_all: true, ..self.query.clone() };
+        let script = match gate.part {
+            Some(part) => query.part(part, measure)?,
+            None => query.totals(&self.decision.unknown)?,
+        };
+        let mut found = read::rows(&ask(&self.session, &script).await?)?;
+        if gate.part.is_none() {
+            found.retain(|row| row.what == total);
+        }
+        Ok((found, write::unit(measure)))
+    }
+}
+
+/// The total that a metric is called by.
+const fn total_of(metric: DiffMetric) -> &'static str {
+    match metric {
+        DiffMetric::Memory => "memory samples",
+        other => other.name(),
+    }
+}
+
+/// Makes the tables that are not there yet, and asks.
+async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
+    for table in &script.tables {
+        let name = table.split_whitespace().nth(2).unwrap_or_default();
+        let is_made = session.context().table_exist(name).unwrap_or(false);
+        if !is_made {
+            rows(session, table).await?;
+        }
+    }
+    rows(session, &script.query).await
+}
+
+fn section_of(name: &str) -> Outcome<Section> {
+    let found = section::sections("diff", &[name]).into_iter().next();
+    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/diff/{name}.sql is missing")))
+}
+
+/// The parts that are asked for.
+fn parts(args: &Diff) -> Outcome<Vec<Part>> {
+    let counts_launches = args.metric == DiffMetric::Launches;
+    let has_launches = |part: Part| matches!(part, Part::Lines | Part::Ops | Part::Kernels);
+    if args.by.is_empty() {
+        return Ok(PARTS.into_iter().filter(|&part| !counts_launches || has_launches(part)).collect());
+    }
+    match args.by.iter().find(|&&part| counts_launches && !has_launches(part)) {
+        Some(part) => Err(Failure::message(USAGE, format!("{} have no launches", part.name()))
+            .hint("launches are counted of lines, ops and kernels".to_owned())),
+        None => Ok(args.by.clone()),
+    }
+}
+
+/// The captures with names: a, b, c and so on where none is given.
+fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
+    let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
+    let letters = ('a'..='z').map(String::from);
+    let numbers = (1..).map(|number| format!("capture_{number}"));
+    let mut free = letters.chain(numbers).filter(|name| !is_taken(name));
+    captures
+        .iter()
+        .map(|capture| (capture.name.clone().or_else(|| free.next()), capture.path.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_without_a_name_get_one_that_is_free() {
+        let captures = ["one.stallmap", "a=two.stallmap", "three.stallmap"].map(|text| text.parse().unwrap());
+        let names: Vec<Option<String>> = named(&captures).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["b", "a", "c"].map(|name| Some(name.to_owned())));
+    }
+}

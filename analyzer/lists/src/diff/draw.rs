@@ -1,0 +1,236 @@
+//! Comparisons as tables for people.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::error::ArrowError;
+
+use super::fact::Fact;
+use super::row::Row;
+use stallmap_console::args::diff::Part;
+use stallmap_console::output::number;
+use stallmap_console::output::table::Table;
+use stallmap_console::output::value::Look;
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// As numbers.
+    Number,
+    /// As nanoseconds.
+    Time,
+    /// As bytes.
+    Bytes,
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picture<'a> {
+    /// The captures' names, the first one's first.
+    pub(super) names: &'a [String],
+    /// What rows are; none for totals.
+    pub(super) part: Option<Part>,
+    /// How values are written.
+    pub(super) unit: Unit,
+}
+
+/// Columns of text, one after another.
+#[derive(Default)]
+struct Columns {
+    fields: Vec<Field>,
+    cells: Vec<ArrayRef>,
+    numbers: Vec<usize>,
+}
+
+impl Columns {
+    fn number(&mut self, header: String, cells: Vec<String>) {
+        self.numbers.push(self.fields.len());
+        self.text(header, cells.into_iter().map(Some).collect());
+    }
+
+    fn text(&mut self, header: String, cells: Vec<Option<String>>) {
+        self.fields.push(Field::new(header, DataType::Utf8, true));
+        self.cells.push(Arc::new(StringArray::from(cells)));
+    }
+
+    /// The same where a cell says something; nothing where none does.
+    fn text_if_any(&mut self, header: &str, cells: Vec<Option<String>>) {
+        if cells.iter().any(Option::is_some) {
+            self.text(header.to_owned(), cells);
+        }
+    }
+
+    fn table(self, look: Look) -> Result<Table, ArrowError> {
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.cells)?;
+        Ok(Table::of(&[batch], look)?.numbers(&self.numbers))
+    }
+}
+
+/// The facts that differ; those that are the same in all captures are counted below.
+pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), ArrowError> {
+    let mut shown: Vec<Vec<&Fact>> = Vec::new();
+    for fact in facts {
+        match shown.last_mut() {
+            Some(last) if last.iter().all(|other| other.name == fact.name) => last.push(fact),
+            _ => shown.push(vec![fact]),
+        }
+    }
+    let all = shown.len();
+    shown.retain(|facts| facts.iter().any(|fact| fact.verdict != "same"));
+    let same = all - shown.len();
+    let mut columns = Columns::default();
+    let one = |of: &dyn Fn(&Fact) -> String| -> Vec<Option<String>> {
+        shown.iter().map(|facts| facts.first().map(|fact| of(fact))).collect()
+    };
+    columns.text("fact".into(), one(&|fact| fact.name.clone()));
+    let (base, others) =
+        names.split_first().map_or((String::new(), &[][..]), |(base, others)| (base.clone(), others));
+    columns.text(base, one(&|fact| fact.base_value.clone()));
+    for name in others {
+        let value = |facts: &Vec<&Fact>| {
+            facts.iter().find(|fact| fact.capture == *name).map(|fact| fact.value.clone())
+        };
+        columns.text(name.clone(), shown.iter().map(value).collect());
+    }
+    let worst = |facts: &Vec<&Fact>| {
+        facts.iter().find(|fact| fact.verdict != "same").map(|fact| fact.verdict.clone())
+    };
+    columns.text("verdict".into(), shown.iter().map(worst).collect());
+    let meaning =
+        |facts: &Vec<&Fact>| facts.iter().map(|fact| fact.meaning.clone()).find(|text| !text.is_empty());
+    columns.text("meaning".into(), shown.iter().map(meaning).collect());
+    let verdict = columns.fields.len().saturating_sub(2);
+    Ok((columns.table(Look::Exact)?.whole(&[0, verdict]), same))
+}
+
+/// A part, or the totals.
+pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowError> {
+    let (base, others) =
+        picture.names.split_first().map_or(("", &[][..]), |(base, others)| (base.as_str(), others));
+    let things = things(rows);
+    let unit = |row: &Row| picture.unit_of(row);
+    let mut columns = Columns::default();
+    let first = |of: &dyn Fn(&Row) -> String| -> Vec<String> {
+        things.iter().map(|thing| thing.first().map(|row| of(row)).unwrap_or_default()).collect()
+    };
+    columns.number(base.to_owned(), first(&|row| unit(row).value(row.base_value)));
+    for name in others {
+        let of = |of: &dyn Fn(&Row) -> String| -> Vec<String> {
+            let cell = |thing: &Vec<&Row>| thing.iter().find(|row| row.capture == *name).map(|row| of(row));
+            things.iter().map(|thing| cell(thing).unwrap_or_else(|| "-".into())).collect()
+        };
+        let header = |text: &str| if others.len() > 1 { format!("{text} {name}") } else { text.to_owned() };
+        columns.number(name.clone(), of(&|row| unit(row).value(row.value)));
+        columns.number(header("change"), of(&|row| change(row, unit(row))));
+        if others.len() == 1 {
+            columns.number("low".into(), of(&|row| unit(row).change(row.change_low)));
+            columns.number("high".into(), of(&|row| unit(row).change(row.change_high)));
+        }
+        columns.number(header("by"), of(&by));
+    }
+    let texts = |of: &dyn Fn(&Row) -> Option<String>| -> Vec<Option<String>> {
+        // What the newest capture calls it.
+        things.iter().map(|thing| thing.iter().rev().find_map(|row| of(row))).collect()
+    };
+    let (what, detail) = picture.headers();
+    columns.text(what.into(), texts(&|row| Some(name(row))));
+    columns.text_if_any(detail, texts(&|row| picture.detail(row)));
+    columns.text_if_any("was", texts(&|row| row.was.clone()));
+    if picture.part.is_some() {
+        columns.text_if_any("launches", texts(&launches));
+    }
+    columns.table(Look::Report)
+}
+
+/// Totals in the order of the metrics, whatever changed.
+pub(super) fn in_order(rows: &mut [Row]) {
+    const ORDER: [&str; 6] = ["samples", "memory samples", "time", "launches", "sectors", "bytes"];
+    rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.what));
+}
+
+/// Rows of one place: the same thing in each capture.
+fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
+    let mut things: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match things.last_mut() {
+            #[expect(clippy::float_cmp, reason = "places are whole numbers")]
+            Some(last) if last.iter().all(|other| other.place == row.place) => last.push(row),
+            _ => things.push(vec![row]),
+        }
+    }
+    things
+}
+
+fn name(row: &Row) -> String {
+    let counts = [(row.new_rows, "new"), (row.gone_rows, "gone")];
+    let counts = counts.into_iter().filter(|(count, _)| row.rows > 1.0 && *count > 0.0);
+    let counts: Vec<String> =
+        counts.map(|(count, what)| format!("{} {what}", number::measured(count))).collect();
+    if counts.is_empty() { row.what.clone() } else { format!("{}: {}", row.what, counts.join(", ")) }
+}
+
+/// Launches, where their number changed.
+fn launches(row: &Row) -> Option<String> {
+    let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !row.what.starts_with('(');
+    let (before, after) = (number::measured(row.base_launches), number::measured(row.launches));
+    (is_one_thing && before != after).then(|| format!("{before}, now {after}"))
+}
+
+fn change(row: &Row, unit: Unit) -> String {
+    let text = unit.change(row.change);
+    if row.is_noise() && row.change.abs() > 0.0 { format!("~ {text}") } else { text }
+}
+
+fn by(row: &Row) -> String {
+    match (&row.status, row.ratio) {
+        (Some(status), _) => status.clone(),
+        (None, None) => "-".into(),
+        (None, Some(ratio)) => number::ratio(ratio),
+    }
+}
+
+impl Unit {
+    pub(super) fn value(self, value: f64) -> String {
+        match self {
+            Self::Number => number::measured(value),
+            Self::Time => number::nanoseconds(value),
+            Self::Bytes => number::bytes(value),
+        }
+    }
+
+    pub(super) fn change(self, change: f64) -> String {
+        let sign = if change > 0.0 { "+" } else { "" };
+        format!("{sign}{}", self.value(change))
+    }
+}
+
+impl Picture<'_> {
+    /// Totals are of several units.
+    fn unit_of(&self, row: &Row) -> Unit {
+        match (self.part, row.what.as_str()) {
+            (None, "time") => Unit::Time,
+            (None, "bytes") => Unit::Bytes,
+            (None, _) => Unit::Number,
+            (Some(_), _) => self.unit,
+        }
+    }
+
+    /// More about a row: what is in one capture only has no other code.
+    fn detail(&self, row: &Row) -> Option<String> {
+        row.detail.clone().filter(|_| self.part != Some(Part::Kernels) || row.status.is_none())
+    }
+
+    /// What names stand below.
+    const fn headers(&self) -> (&'static str, &'static str) {
+        match self.part {
+            None => ("total", "detail"),
+            Some(Part::Tensors) => ("tensor", "type"),
+            Some(Part::Roles) => ("role", "detail"),
+            Some(Part::Lines) => ("line", "in backward"),
+            Some(Part::Ops) => ("op", "phase"),
+            Some(Part::Kernels) => ("kernel", "code"),
+            Some(Part::Instructions) => ("instruction", "kernel"),
+        }
+    }
+}

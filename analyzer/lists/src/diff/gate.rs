@@ -1,0 +1,102 @@
+//! Conditions that make the comparison fail.
+
+use super::draw::Unit;
+use super::row::Row;
+use stallmap_console::args::gate::{Gate, Limit};
+
+/// Rows that are told of a failed condition.
+pub(super) const TOLD: usize = 5;
+
+/// Why a condition holds; none where it does not. Rows are all of the part, or the total's.
+pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
+    let mut failed: Vec<&Row> = rows.iter().filter(|row| holds(gate, row)).collect();
+    failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
+    if failed.is_empty() {
+        return None;
+    }
+    let mut lines = vec![format!("failed: {}", gate.text)];
+    lines.extend(failed.iter().take(TOLD).map(|row| format!("  {}", told(row, unit))));
+    if failed.len() > TOLD {
+        lines.push(format!("  and {} more", failed.len() - TOLD));
+    }
+    Some(lines.join("\n"))
+}
+
+/// Whether a row's change is beyond the limit: its estimate, or where chance is to be left out the whole of its interval,
+/// of a row that is said to differ.
+fn holds(gate: &Gate, row: &Row) -> bool {
+    let (value, limit) = match gate.limit {
+        Limit::Amount(amount) => {
+            let end = if gate.is_above { row.change_low } else { row.change_high };
+            (if gate.is_beyond_noise { end } else { row.change }, amount)
+        }
+        Limit::Share(share) => {
+            let end = if gate.is_above { row.ratio_low } else { row.ratio_high };
+            let ratio = if gate.is_beyond_noise { end } else { row.ratio };
+            // What the first capture lacks grows beyond every share.
+            let new = if row.value > 0.0 && !gate.is_beyond_noise { f64::INFINITY } else { 1.0 };
+            (ratio.unwrap_or(new) - 1.0, share)
+        }
+    };
+    let is_beyond = if gate.is_above { value > limit } else { value < limit };
+    is_beyond && !(gate.is_beyond_noise && row.is_noise())
+}
+
+fn told(row: &Row, unit: Unit) -> String {
+    let Row { capture, what, .. } = row;
+    let detail = row.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
+    let (before, after) = (unit.value(row.base_value), unit.value(row.value));
+    let (low, high) = (unit.change(row.change_low), unit.change(row.change_high));
+    format!("{what}{detail}: {before}, {after} in {capture}: {} ({low} to {high})", unit.change(row.change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(base_value: f64, value: f64, ratio_low: f64, verdict: &str) -> Row {
+        Row {
+            what: "total".into(),
+            capture: "b".into(),
+            base_value,
+            value,
+            change: value - base_value,
+            change_low: (ratio_low - 1.0) * base_value,
+            ratio: (base_value > 0.0).then(|| value / base_value),
+            ratio_low: Some(ratio_low),
+            ratio_high: Some(f64::INFINITY),
+            verdict: Some(verdict.into()),
+            ..Row::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(condition: &str, row: &Row, expected: bool) {
+        let gate: Gate = condition.parse().unwrap();
+        assert_eq!(
+            failure(&gate, std::slice::from_ref(row), Unit::Number).is_some(),
+            expected,
+            "{condition}"
+        );
+    }
+
+    #[test]
+    fn estimates_and_intervals_are_asked_apart() {
+        let slower = row(100.0, 120.0, 1.02, "more");
+        check("samples > +10%", &slower, true);
+        check("samples > +10% beyond noise", &slower, false);
+        check("samples > +1% beyond noise", &slower, true);
+        check("samples > +20", &slower, false);
+        check("samples > +19", &slower, true);
+        check("samples < -1%", &slower, false);
+        check("samples > +1% beyond noise", &row(100.0, 120.0, 1.02, "~"), false);
+    }
+
+    #[test]
+    fn what_is_new_grows_beyond_every_share() {
+        check("tensors.samples > +1000%", &row(0.0, 3.0, 0.0, "~"), true);
+        check("tensors.samples > +1000% beyond noise", &row(0.0, 3.0, 0.0, "~"), false);
+        check("tensors.samples > +1000% beyond noise", &row(0.0, 300.0, 60.0, "more"), true);
+        check("tensors.samples > +10%", &row(0.0, 0.0, 0.0, "~"), false);
+    }
+}

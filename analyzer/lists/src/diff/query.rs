@@ -1,0 +1,232 @@
+//! The statements: a table of what each capture's launches cost, and the comparison over it.
+//!
+//! ```text
+//! measure_*.sql (one metric, by launch, instruction or tensor) ──> PART.sql (keys) ──> table diff_PART_METRIC
+//! compare.sql: sums by key and capture ──> pairs with the first capture ──> intervals, what is noise, ranks
+//! ```
+
+use stallmap::library;
+
+use stallmap_console::args::diff::{DiffMetric, Part, Per};
+use stallmap_console::exit::{Failure, Outcome, QUERY};
+
+/// What is compared of the parts: a metric, and whether samples count as the time that they stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Measure {
+    /// The metric.
+    pub(super) metric: DiffMetric,
+    /// Whether samples are compared as time.
+    pub(super) is_scaled: bool,
+}
+
+/// What all statements of a comparison have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    /// The captures' names, the first one's first.
+    pub(super) names: Vec<String>,
+    /// What sums are divided by; never [`Per::Auto`].
+    pub(super) per: Per,
+    /// Rows that are not summed up.
+    pub(super) top: u32,
+    /// Whether all rows are listed.
+    pub(super) is_all: bool,
+    /// How much of itself a launch differs from another by chance, where no launches repeat each other.
+    pub(super) spread: f64,
+}
+
+/// Statements: tables to make, and the query over them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    /// `CREATE TABLE` statements.
+    pub(super) tables: Vec<String>,
+    /// The query.
+    pub(super) query: String,
+}
+
+/// What one row of a table of measures is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Launch,
+    Instruction,
+    Tensor,
+}
+
+impl Level {
+    const fn of(part: Part) -> Self {
+        match part {
+            Part::Tensors | Part::Roles => Self::Tensor,
+            Part::Instructions => Self::Instruction,
+            Part::Lines | Part::Ops | Part::Kernels => Self::Launch,
+        }
+    }
+}
+
+/// How a metric is found in the views.
+enum Family {
+    /// In samples, which are counts.
+    Cost,
+    /// In recorded accesses.
+    Access,
+    /// In launches.
+    Count,
+}
+
+impl Measure {
+    const fn family(self) -> Family {
+        match self.metric {
+            DiffMetric::Samples | DiffMetric::Memory | DiffMetric::Time => Family::Cost,
+            DiffMetric::Sectors | DiffMetric::Bytes => Family::Access,
+            DiffMetric::Launches => Family::Count,
+        }
+    }
+
+    /// Whether values are nanoseconds.
+    pub(super) fn is_time(self) -> bool {
+        self.metric == DiffMetric::Time || self.is_scaled && matches!(self.family(), Family::Cost)
+    }
+
+    /// What it is called.
+    pub(super) fn title(self) -> &'static str {
+        match (self.metric, self.is_scaled) {
+            (DiffMetric::Samples | DiffMetric::Time, true) | (DiffMetric::Time, _) => "estimated time",
+            (DiffMetric::Memory, true) => "estimated time of memory stalls",
+            (DiffMetric::Samples, _) => "samples",
+            (DiffMetric::Memory, _) => "samples of memory stalls",
+            (DiffMetric::Launches, _) => "launches",
+            (DiffMetric::Sectors, _) => "sectors",
+            (DiffMetric::Bytes, _) => "bytes",
+        }
+    }
+
+    /// The table of what each launch, instruction or tensor measures.
+    fn table(self, level: Level) -> Outcome<(String, String)> {
+        let (level, family) = match (level, self.family()) {
+            (Level::Launch, _) => return Ok(("diff_launch".to_owned(), text("measure_launch")?)),
+            (Level::Instruction, family) => ("instruction", family),
+            (Level::Tensor, family) => ("tensor", family),
+        };
+        let family = if matches!(family, Family::Access) { "access" } else { "cost" };
+        let samples = match self.metric {
+            DiffMetric::Memory => "CASE WHEN is_memory THEN s.samples ELSE 0.0 END",
+            _ => "s.samples",
+        };
+        let (value, unit) = if self.is_time() {
+            (format!("{samples} * t.sample_ns"), "t.sample_ns")
+        } else {
+            (samples.to_owned(), "1.0")
+        };
+        let column = if self.metric == DiffMetric::Bytes { "unique_bytes" } else { "sectors" };
+        let text = text(&format!("measure_{level}_{family}"))?;
+        let text = text.replace("$value", &value).replace("$unit", unit).replace("$column", column);
+        Ok((format!("diff_{level}_{}", self.name()), text))
+    }
+
+    /// The columns of a launch's number and its variance.
+    fn columns(self) -> (&'static str, &'static str) {
+        match (self.metric, self.is_scaled) {
+            (DiffMetric::Samples, false) => ("samples", "samples_variance"),
+            (DiffMetric::Memory, false) => ("memory", "memory_variance"),
+            (DiffMetric::Memory, true) => ("memory_time", "memory_time_variance"),
+            (DiffMetric::Time, _) | (DiffMetric::Samples, true) => ("time", "time_variance"),
+            (DiffMetric::Launches, _) => ("launches", "0.0"),
+            (DiffMetric::Sectors, _) => ("sectors", "0.0"),
+            (DiffMetric::Bytes, _) => ("bytes", "0.0"),
+        }
+    }
+
+    /// The name in the names of tables.
+    fn name(self) -> String {
+        let scaled = if self.is_scaled { "_as_time" } else { "" };
+        format!("{}{scaled}", self.metric.name())
+    }
+}
+
+impl Query {
+    /// Facts of the captures, and what they mean for a metric.
+    pub(super) fn comparable(&self, metric: DiffMetric) -> Outcome<Script> {
+        let measure = Measure { metric, is_scaled: false };
+        let is_cost = matches!(measure.family(), Family::Cost);
+        let counts_samples = is_cost && metric != DiffMetric::Time;
+        let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "marked" };
+        let family = match measure.family() {
+            Family::Cost => "cost",
+            Family::Access => "access",
+            Family::Count => "count",
+        };
+        let spread = format!("{} %", self.spread * 100.0);
+        let query = self.fill(&text("comparable")?.replace("$spread", &spread));
+        let query = query
+            .replace("$if_samples", verdict(counts_samples, "refused"))
+            .replace("$if_cost", verdict(counts_samples, "scaled"))
+            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "scaled"))
+            .replace("$metric", measure.title())
+            .replace("$family", family);
+        Ok(Script { tables: vec![table("diff_known", &self.fill(&text("known")?))], query })
+    }
+
+    /// What everything cost; `unknown` are those that cannot be said.
+    pub(super) fn totals(&self, unknown: &[&str]) -> Outcome<Script> {
+        let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
+        let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
+        let rows = table("diff_totals", &text("totals")?.replace("$unknown", &unknown));
+        let launches = table("diff_launch", &text("measure_launch")?);
+        Ok(Script { tables: vec![launches, rows], query: self.compare("diff_totals", true)? })
+    }
+
+    /// What a part costs.
+    pub(super) fn part(&self, part: Part, measure: Measure) -> Outcome<Script> {
+        let level = Level::of(part);
+        let (source, measured) = measure.table(level)?;
+        let name = format!("diff_{}_{}", part.name(), measure.name());
+        let columns = match (level, measure.columns()) {
+            (Level::Launch, (value, variance)) => {
+                format!("capture, kernel_id, {value} AS value, {variance} AS variance")
+            }
+            _ => "*".to_owned(),
+        };
+        let keys = text(part.name())?
+            .replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
+        let tables = vec![table(&source, &measured), table(&name, &self.fill(&keys))];
+        Ok(Script { tables, query: self.compare(&name, self.is_all)? })
+    }
+
+    fn compare(&self, table: &str, is_all: bool) -> Outcome<String> {
+        let per = match self.per {
+            Per::Auto | Per::Total => "total",
+            Per::Step => "step",
+            Per::Launch => "launch",
+        };
+        let text = self.fill(&text("compare")?);
+        let all = if is_all { "1" } else { "0" };
+        Ok(text.replace("$table", table).replace("$per", per).replace("$all", all))
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let base = self.names.first().map_or("", String::as_str);
+        text.replace("$captures", &self.names.len().to_string())
+            .replace("$base", base)
+            .replace("$top", &self.top.to_string())
+            .replace("$spread", &format!("{:?}", self.spread))
+    }
+}
+
+impl Script {
+    /// The statements as a user can run them.
+    pub(super) fn text(&self) -> String {
+        let statements: Vec<&str> = self.tables.iter().chain([&self.query]).map(String::as_str).collect();
+        statements.join(";\n") + ";\n"
+    }
+}
+
+fn table(name: &str, rows: &str) -> String {
+    format!("CREATE TABLE {name} AS\n{rows}")
+}
+
+/// A query of the folder without the comment above it.
+fn text(name: &str) -> Outcome<String> {
+    let found = library::queries("diff").find(|(known, _)| *known == name);
+    let (_, text) =
+        found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/diff/{name}.sql is missing")))?;
+    let lines: Vec<&str> = text.lines().skip_while(|line| line.starts_with("--")).collect();
+    Ok(lines.join("\n"))
+}

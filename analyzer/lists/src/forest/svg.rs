@@ -1,0 +1,319 @@
+//! The forest as a picture, drawn without any other program: as a file of its own, or within a page.
+//!
+//! A capture comes from a stranger: whatever is not a number or markup of ours goes through `escaped`.
+
+use std::collections::BTreeMap;
+
+use super::dot::short_op;
+use super::layout::{Layout, layout};
+use super::prune::Picture;
+use super::tree::Kind;
+use stallmap_console::output::html::Html;
+use stallmap_console::output::number;
+use stallmap_console::output::shorten::{Shorten, shorten};
+
+/// Width of a layer.
+const COLUMN: f64 = 206.0;
+/// Around everything.
+const MARGIN: f64 = 18.0;
+/// Height of the two lines below a node.
+const LABEL: f64 = 31.0;
+/// Letters of a line below a node.
+const LETTERS: usize = 32;
+/// Height of the legend.
+const LEGEND: f64 = 64.0;
+/// Width that the legend needs.
+const LEGEND_WIDTH: f64 = 720.0;
+
+/// How a picture looks, in light and in dark; a page has it in its own style.
+pub(crate) const STYLE: &str = include_str!("style.css");
+
+/// Where a picture is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a file of its own.
+    File,
+    /// In a page, whose element `tensor-ID` a node leads to.
+    Page,
+}
+
+/// A line between two nodes, whatever they have to do with each other.
+struct Line {
+    source: usize,
+    target: usize,
+    class: &'static str,
+    op: String,
+    tooltip: String,
+}
+
+/// Draws a forest: roots solid, views dashed, size by cost, the blamed way red.
+pub(crate) fn draw(picture: &Picture, place: Place) -> String {
+    let lines = lines(picture);
+    let heights: Vec<f64> =
+        (0..picture.nodes.len()).map(|node| 2.0 * radius(picture, node) + LABEL).collect();
+    let ends: Vec<(usize, usize)> = lines.iter().map(|line| (line.source, line.target)).collect();
+    let layout = layout(&heights, &ends);
+    let drawing = Drawing { picture, layout: &layout, heights: &heights };
+    let width = (layout.layers as f64 * COLUMN + 2.0 * MARGIN).max(LEGEND_WIDTH);
+    let height = layout.height + 2.0 * MARGIN + LEGEND;
+    // A page knows what an svg is; what names no other place cannot lead there.
+    let space = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
+    let mut svg = format!(
+        "<svg{space} class=\"tf\" role=\"img\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Tensor forest</title>\n",
+    );
+    if place == Place::File {
+        svg.extend(["<style>\n", STYLE, "</style>\n"]);
+        svg += "<rect class=\"tf-back\" width=\"100%\" height=\"100%\"/>\n";
+    }
+    for (line, passed) in lines.iter().zip(&layout.edges) {
+        drawing.line(&mut svg, line, passed);
+    }
+    for node in 0..picture.nodes.len() {
+        drawing.node(&mut svg, node, place);
+    }
+    legend(&mut svg, picture, layout.height + 2.0 * MARGIN);
+    svg + "</svg>\n"
+}
+
+struct Drawing<'a> {
+    picture: &'a Picture,
+    layout: &'a Layout,
+    heights: &'a [f64],
+}
+
+impl Drawing<'_> {
+    /// The middle of a node's circle.
+    fn middle(&self, node: usize) -> (f64, f64) {
+        let (layer, middle) = self.layout.nodes[node];
+        (column(layer), MARGIN + middle - self.heights[node] / 2.0 + radius(self.picture, node))
+    }
+
+    fn line(&self, svg: &mut String, line: &Line, passed: &[(usize, f64)]) {
+        let ((from, start), (to, end)) = (self.middle(line.source), self.middle(line.target));
+        let direction = if to >= from { 1.0 } else { -1.0 };
+        let mut points = vec![(from + direction * (radius(self.picture, line.source) + 1.0), start)];
+        points.extend(passed.iter().map(|&(layer, middle)| (column(layer), MARGIN + middle)));
+        points.push((to - direction * (radius(self.picture, line.target) + 5.0), end));
+        let mut path = String::new();
+        for (rank, pair) in points.windows(2).enumerate() {
+            if let &[(x, y), (x2, y2)] = pair {
+                let bend = (x2 - x) / 2.0;
+                if rank == 0 {
+                    path.extend([format!("M{x:.1} {y:.1}")]);
+                }
+                path.extend([format!("C{:.1} {y:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}", x + bend, x2 - bend)]);
+            }
+        }
+        let (class, tooltip) = (line.class, escaped(&line.tooltip));
+        svg.extend([format!(
+            "<g class=\"tf-line tf-{class}\"><title>{tooltip}</title><path d=\"{path}\"/>{}\n",
+            head(to - direction * (radius(self.picture, line.target) + 1.0), end, direction),
+        )]);
+        if let [(x, y), (x2, y2), ..] = points[..]
+            && line.class != "op"
+        {
+            let (x, y) = (f64::midpoint(x, x2), f64::midpoint(y, y2) - 4.0);
+            let op = escaped(&shorten(&line.op, 16, Shorten::Middle));
+            svg.extend([format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n")]);
+        }
+        svg.push_str("</g>\n");
+    }
+
+    fn node(&self, svg: &mut String, node: usize, place: Place) {
+        let (x, y) = self.middle(node);
+        let radius = radius(self.picture, node);
+        let shown = &self.picture.nodes[node];
+        let mut class = String::from("tf-node");
+        if shown.base.is_some() {
+            class += " tf-is-view";
+        }
+        if self.picture.blamed[node] {
+            class += " tf-is-hot";
+        }
+        let (name, detail) = label(self.picture, node);
+        let (name, detail) = (escaped(&name), escaped(&detail));
+        let tooltip = escaped(&tooltip(self.picture, node));
+        let id = shown.tensor.id;
+        let (open, close) = match place {
+            Place::File => (String::new(), ""),
+            Place::Page => (format!("<a href=\"#tensor-{id}\">"), "</a>"),
+        };
+        let (first, second) = (y + radius + 13.0, y + radius + 26.0);
+        svg.extend([format!(
+            "{open}<g class=\"{class}\"><title>{tooltip}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>\n",
+        )]);
+        svg.extend([format!("<text x=\"{x:.1}\" y=\"{first:.1}\">{name}</text>\n")]);
+        svg.extend([format!("<text class=\"tf-detail\" x=\"{x:.1}\" y=\"{second:.1}\">{detail}</text>")]);
+        svg.push_str("</g>");
+        svg.push_str(close);
+        svg.push('\n');
+    }
+}
+
+/// Views and relations, one line from a node to another.
+fn lines(picture: &Picture) -> Vec<Line> {
+    let mut lines: BTreeMap<(usize, usize), Line> = BTreeMap::new();
+    for (place, node) in picture.nodes.iter().enumerate() {
+        if let Some(base) = node.base {
+            let class = if picture.blamed[place] { "hot" } else { "view" };
+            let op = node.tensor.op.as_deref().map(short_op).unwrap_or_default().to_owned();
+            let line = node.tensor.born_at.as_deref().unwrap_or("an unknown line");
+            let tooltip = format!("view: {op} at {line}");
+            lines.insert((base, place), Line { source: base, target: place, class, op, tooltip });
+        }
+    }
+    let mut edges: Vec<_> = picture.edges.iter().filter(|edge| edge.source != edge.target).collect();
+    edges.sort_by_key(|edge| (edge.source, edge.target, edge.kind));
+    for edge in edges {
+        let (class, word) = match edge.kind {
+            _ if picture.is_blamed(edge) => ("hot", "copy"),
+            Kind::Copy => ("copy", "copy"),
+            Kind::InPlace => ("write", "writes in place"),
+            Kind::Op => ("op", "op"),
+        };
+        let op = edge.op.as_deref().map(short_op).unwrap_or_default().to_owned();
+        let at = edge.line.as_deref().unwrap_or("an unknown line");
+        let times = if edge.calls > 1 { format!(" ×{}", edge.calls) } else { String::new() };
+        let tooltip = format!("{word}: {op} at {at}{times}");
+        let (source, target) = (edge.source, edge.target);
+        let line = lines.entry((source, target)).or_insert_with(|| Line {
+            source,
+            target,
+            class,
+            op,
+            tooltip: String::new(),
+        });
+        if !line.tooltip.is_empty() {
+            line.tooltip.push('\n');
+        }
+        line.tooltip += &tooltip;
+    }
+    lines.into_values().collect()
+}
+
+/// What stands below a node: its name, and its cost with its shape.
+pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
+    let node = &picture.nodes[place];
+    let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
+    let made = node.tensor.name.strip_prefix("result of ");
+    let name = made.map_or(node.tensor.name.as_str(), short_op);
+    let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
+    // Strides are in what a node says when pointed at.
+    let shape = node.tensor.shape.as_deref().unwrap_or_default();
+    let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
+    let detail = if node.samples > 0.0 {
+        format!("{} · {shape}", number::percent(picture.share(node.samples)))
+    } else {
+        shape
+    };
+    (name, shorten(&detail, LETTERS, Shorten::End))
+}
+
+/// What a node says when pointed at.
+pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
+    let node = &picture.nodes[place];
+    let tensor = &node.tensor;
+    let mut text = tensor.name.clone();
+    if node.count > 1 {
+        text.extend([format!(" ×{}", node.count)]);
+    }
+    if let Some(shape) = &tensor.shape {
+        text.extend([format!("\n{shape}")]);
+    }
+    if node.base.is_some() && !tensor.is_contiguous {
+        text += ", not contiguous";
+    }
+    let (own, tree) = (number::measured(node.samples), number::measured(node.tree_samples));
+    let share = number::percent(picture.share(node.samples));
+    text.extend([format!("\n{own} samples, {share}; with its views {tree}")]);
+    if node.time_ns > 0.0 {
+        text.extend([format!("; {}", number::nanoseconds(node.time_ns))]);
+    }
+    for (word, line) in [("born", &tensor.born_at), ("stalled", &tensor.stalled_at)] {
+        if let Some(line) = line {
+            text.extend([format!("\n{word} at {line}")]);
+        }
+    }
+    let (views, samples) = picture.hidden_views[place];
+    if views > 0 {
+        text.extend([format!("\n{views} other views, {} samples, not shown", number::measured(samples))]);
+    }
+    text
+}
+
+/// What the lines and circles mean, and what is not shown.
+fn legend(svg: &mut String, picture: &Picture, top: f64) {
+    let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
+    svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
+    symbols(svg, top + 19.0);
+    let (y, said) = (top + 46.0, escaped(&shares(picture)));
+    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n")]);
+}
+
+fn symbols(svg: &mut String, y: f64) {
+    let (mut x, base) = (MARGIN + 8.0, y + 4.0);
+    for (class, word) in
+        [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "way to the costliest")]
+    {
+        svg.extend([format!(
+            "<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>"
+        )]);
+        svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0)]);
+        x += 32.0 + 6.2 * word.len() as f64;
+    }
+    for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "made from")] {
+        let head = head(x + 22.0, y, 1.0);
+        svg.extend([format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>")]);
+        svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0)]);
+        x += 46.0 + 6.2 * word.len() as f64;
+    }
+}
+
+/// What is shown, and what is not, as parts of all samples.
+fn shares(picture: &Picture) -> String {
+    // The sum of nothing is a negative zero.
+    let shown = 0.0 + picture.nodes.iter().map(|node| node.samples).sum::<f64>();
+    let (tensors, hidden) =
+        picture.hidden_views.iter().fold(picture.hidden, |sum, views| (sum.0 + views.0, sum.1 + views.1));
+    let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();
+    let share = |samples: f64| number::percent(picture.share(samples));
+    let others = if tensors > 0 {
+        format!(" {} other tensors: {};", number::measured(tensors as f64), share(hidden))
+    } else {
+        String::new()
+    };
+    format!(
+        "Area: samples of warps that waited for it. Shown: {};{others} stalls that no tensor bears: {}.",
+        share(shown),
+        share(nowhere),
+    )
+}
+
+/// The head of a line that ends here, pointing to the right (1) or to the left (-1).
+fn head(x: f64, y: f64, direction: f64) -> String {
+    let back = x - direction * 7.0;
+    format!(
+        "<path class=\"tf-head\" d=\"M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}z\"/>",
+        y - 3.4,
+        y + 3.4
+    )
+}
+
+/// A node's radius: what is added to the least has an area as large as the part of the costliest node's samples.
+fn radius(picture: &Picture, node: usize) -> f64 {
+    let (samples, most) = (picture.nodes[node].samples.max(0.0), picture.most);
+    let part = if most > 0.0 { samples / most } else { 0.0 };
+    6.0 + 24.0 * part.sqrt()
+}
+
+fn column(layer: usize) -> f64 {
+    MARGIN + (layer as f64 + 0.5) * COLUMN
+}
+
+/// Text of anyone's, which cannot become markup.
+fn escaped(text: &str) -> String {
+    let mut html = Html::default();
+    html.text(text);
+    html.finish()
+}

@@ -1,0 +1,158 @@
+//! The forest as text for people.
+
+use super::dot::short_op;
+use super::prune::Picture;
+use super::tree::{Edge, Kind};
+use stallmap_console::output::number;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
+use stallmap_console::output::table::Canvas;
+
+/// Names of tensors that a tensor was made from.
+const MOST_SOURCES: usize = 3;
+
+/// Draws the picture as lines.
+pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
+    let mut page = Page { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
+    page.header();
+    for root in (0..picture.nodes.len()).filter(|&node| picture.nodes[node].base.is_none()) {
+        page.node(root, "", "");
+    }
+    page.remainders();
+    page.text
+}
+
+struct Page<'a> {
+    picture: &'a Picture,
+    canvas: Canvas,
+    text: String,
+    room: usize,
+}
+
+impl Page<'_> {
+    fn header(&mut self) {
+        let head = format!("{:>7}  {:>9}  {:>9}  tensor", "share", "samples", "self");
+        self.text += &(self.canvas.paint.text(Role::Header, &head) + "\n");
+        let rule = format!("{0}  {1}  {1}  ──────", "─".repeat(7), "─".repeat(9));
+        self.text += &(self.canvas.paint.text(Role::Dim, &rule) + "\n");
+    }
+
+    /// A tensor, what it was made from, and its views: `lead` stands before it, `below` before what is below it.
+    fn node(&mut self, place: usize, lead: &str, below: &str) {
+        let node = &self.picture.nodes[place];
+        let own = if node.samples > 0.0 { number::measured(node.samples) } else { "-".to_owned() };
+        let role = if self.picture.blamed[place] { Role::Error } else { Role::Plain };
+        self.line(Some(node.tree_samples), &own, lead, &self.title(place), role);
+        let views: Vec<usize> = (place + 1..self.picture.nodes.len())
+            .filter(|&view| self.picture.nodes[view].base == Some(place))
+            .collect();
+        let hidden = self.picture.hidden_views[place];
+        let is_said = hidden.1 > 0.0;
+        let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
+        for said in self.said(place) {
+            self.line(None, "", &format!("{below}{follows}"), &said, Role::Dim);
+        }
+        for (rank, &view) in views.iter().enumerate() {
+            let is_last = rank + 1 == views.len() && !is_said;
+            let (branch, next) = if is_last { ("└╌ ", "   ") } else { ("├╌ ", "│  ") };
+            self.node(view, &format!("{below}{branch}"), &format!("{below}{next}"));
+        }
+        if is_said {
+            let title = format!("({})", other_views(hidden.0));
+            self.line(Some(hidden.1), "-", &format!("{below}└╌ "), &title, Role::Dim);
+        }
+    }
+
+    fn title(&self, place: usize) -> String {
+        let node = &self.picture.nodes[place];
+        let mut title = node.tensor.name.clone();
+        if node.count > 1 {
+            title.extend([format!(" ×{}", node.count)]);
+        }
+        if let Some(shape) = &node.tensor.shape {
+            title.extend([" · ", shape]);
+        }
+        if node.base.is_some() && !node.tensor.is_contiguous {
+            title += " · not contiguous";
+        }
+        let (views, samples) = self.picture.hidden_views[place];
+        if views > 0 && samples <= 0.0 {
+            title.extend([format!(" … {}", other_views(views))]);
+        }
+        title
+    }
+
+    /// What is said below a tensor: where it was born, what it was made from, what writes it, where it was waited for.
+    fn said(&self, place: usize) -> Vec<String> {
+        let node = &self.picture.nodes[place];
+        let mut said = Vec::new();
+        if let Some(born) = &node.tensor.born_at {
+            said.push(format!("born at {born}"));
+        }
+        if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
+            said.push(format!("stalled at {line}"));
+        }
+        let edges = |kind: Kind| -> Vec<&Edge> {
+            self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
+        };
+        for (kind, sign) in
+            [(Kind::Copy, "← copy of"), (Kind::Op, "← made from"), (Kind::InPlace, "✎ written")]
+        {
+            let edges = edges(kind);
+            if let Some(first) = edges.first() {
+                said.push(format!("{sign} {}", self.sources(&edges, first)));
+            }
+        }
+        said
+    }
+
+    fn sources(&self, edges: &[&Edge], first: &Edge) -> String {
+        let op = first.op.as_deref().map(short_op).unwrap_or_default();
+        let mut names: Vec<&str> = Vec::new();
+        for edge in edges.iter().filter(|edge| edge.source != edge.target) {
+            let name = self.picture.nodes[edge.source].tensor.name.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let more = names.len().saturating_sub(MOST_SOURCES);
+        names.truncate(MOST_SOURCES);
+        let by = if first.kind == Kind::InPlace && !names.is_empty() { "from " } else { "" };
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()
+    }
+
+    /// What is not shown, and what no tensor bears.
+    fn remainders(&mut self) {
+        let (tensors, samples) = self.picture.hidden;
+        if tensors > 0 {
+            let title = format!("({} other tensors)", number::measured(tensors as f64));
+            self.line(Some(samples), "-", "", &title, Role::Dim);
+        }
+        for (reason, samples) in &self.picture.others {
+            self.line(Some(*samples), "-", "", reason, Role::Dim);
+        }
+    }
+
+    fn line(&mut self, samples: Option<f64>, own: &str, lead: &str, text: &str, role: Role) {
+        let share = samples.map(|samples| number::percent(self.picture.share(samples))).unwrap_or_default();
+        let samples = samples.map(number::measured).unwrap_or_default();
+        let mut numbers = String::new();
+        for (cell, room) in [(share.as_str(), 7_usize), (samples.as_str(), 9), (own, 9)] {
+            numbers += &" ".repeat(room.saturating_sub(width(cell)));
+            numbers += cell;
+            numbers += "  ";
+        }
+        let used = width(&numbers) + width(lead);
+        let text = printable(text).replace('\n', "␊");
+        let text = shorten(&text, self.room.saturating_sub(used).max(24), Shorten::Middle);
+        let lead = self.canvas.paint.text(Role::Dim, lead);
+        let line = format!("{numbers}{lead}{}", self.canvas.paint.text(role, &text));
+        self.text += line.trim_end();
+        self.text.push('\n');
+    }
+}
+
+fn other_views(count: usize) -> String {
+    format!("{} other view{}", number::measured(count as f64), if count == 1 { "" } else { "s" })
+}

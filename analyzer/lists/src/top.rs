@@ -1,0 +1,145 @@
+//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the others together.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+
+use stallmap_console::absent;
+use stallmap_console::answer::{nothing, rows};
+use stallmap_console::args::RowFormat;
+use stallmap_console::args::top::{Ranked, Top, TopSort};
+use stallmap_console::context::Context;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use stallmap_console::explain::arrow_failure;
+use stallmap_console::known::known;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::rows::{self as written_rows, Style, WriteError};
+use stallmap_console::output::table::Table;
+use stallmap_console::output::value::Look;
+use stallmap_console::output::{self, written};
+use stallmap_console::section::{self, Section};
+
+/// The queries of `sql/queries/top`, one for each thing to rank.
+const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels", "findings"];
+/// Columns of findings that are for programs.
+const UNSHOWN: &[&str] =
+    &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
+
+/// Prints the list, or its query.
+pub fn run(context: &Context, args: &Top) -> Outcome {
+    let section = section(args.what)?;
+    let sql = section.sql(&[("$top", args.rows.into())]).replace("$sort", column(args.what, args.sort)?);
+    let session = {
+        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        context.open(&[(None, args.capture.clone())])?
+    };
+    if args.sql {
+        return output::print(&sql).map(|()| OK);
+    }
+    let runtime = runtime()?;
+    let (known, rows) = {
+        let _progress = Progress::start(format!("asking for {}", section.name));
+        (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
+    };
+    known.say(&args.capture, args.format)?;
+    let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
+    let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
+    match args.format.for_programs() {
+        Some(format) => write_rows(&rows, format)?,
+        None => show(args, section, &rows, absence.as_deref())?,
+    }
+    Ok(OK)
+}
+
+fn section(what: Ranked) -> Outcome<Section> {
+    let name = match what {
+        Ranked::Tensors => "tensors",
+        Ranked::Ops => "ops",
+        Ranked::Lines => "lines",
+        Ranked::Kernels => "kernels",
+        Ranked::Findings => "findings",
+    };
+    section::sections("top", ORDER)
+        .into_iter()
+        .find(|section| section.name == name)
+        .ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/{name}.sql is missing")))
+}
+
+/// The column of the views that a metric stands for.
+fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
+    let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
+    match (what, sort) {
+        (Ranked::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
+        (Ranked::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
+            wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
+        }
+        (_, Some(TopSort::Saving)) => {
+            wrong("only findings save something", "stallmap top findings ranks them")
+        }
+        (Ranked::Tensors, Some(TopSort::Launches)) => {
+            wrong("tensors have no launches", "sort them by samples, memory_samples or time")
+        }
+        // All of them share one whole.
+        (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
+        (_, None | Some(TopSort::Samples)) => Ok("samples"),
+        (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),
+        (_, Some(TopSort::Time)) => Ok("estimated_ns"),
+        (_, Some(TopSort::Launches)) => Ok("launch_count"),
+    }
+}
+
+fn show(args: &Top, section: Section, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
+    let canvas = output::page();
+    let mut heading = canvas.paint.text(Role::Heading, section.title()) + "\n";
+    for line in section.doc() {
+        heading += &(canvas.paint.text(Role::Dim, line) + "\n");
+    }
+    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    if table.rows() == 0 {
+        return output::print(&(heading + &nothing(section, absence)));
+    }
+    if args.what == Ranked::Findings {
+        table = table.without(UNSHOWN).advice("sentence", "advice", canvas);
+    }
+    output::print(&heading)?;
+    written(table.draw(&mut output::stdout(), canvas))?;
+    output::print(&hint(&args.capture, section))
+}
+
+fn hint(capture: &Path, section: Section) -> String {
+    let capture = output::shorten::printable(&capture.display().to_string());
+    let text = format!("stallmap top {} {capture} --sql   prints the query", section.name);
+    format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
+}
+
+/// Writes rows for programs.
+pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
+    let wrong = |error| match error {
+        WriteError::Io(error) => Failure::io(error, "write to standard output"),
+        other => Failure::new(QUERY, other),
+    };
+    let style = Style { format, canvas: output::sheet(), limit: None };
+    let Some(first) = rows.first() else { return Ok(()) };
+    let mut writer =
+        written_rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
+    rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
+    writer.finish().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap::library;
+
+    use stallmap_console::known;
+
+    #[test]
+    fn every_query_of_the_folder_has_its_place() {
+        let mut names: Vec<_> = library::queries("top").map(|(name, _)| name).collect();
+        let mut ordered = [super::ORDER, &[known::NAME]].concat();
+        names.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(names, ordered);
+    }
+}

@@ -1,0 +1,220 @@
+//! `stallmap tree`: what call paths cost, from either end, flat, or against another capture.
+//!
+//! ```text
+//! sql/queries/tree ──> read ──> path (names of the levels asked for) ──> forest ──> prune ──┐
+//!                                                            └─> flat ──────────────┴─> row ──> draw, export
+//! with --diff: sql/queries/diff/tree_launches ──> read, …; row ──> judge: sql/queries/diff/tree_nodes ──> row
+//! ```
+
+mod chance;
+mod cost;
+mod draw;
+mod export;
+mod flat;
+mod forest;
+mod graph;
+mod judge;
+mod path;
+mod prune;
+mod read;
+mod row;
+#[cfg(test)]
+mod tests;
+
+use stallmap::location::Location;
+use stallmap::session::Session;
+
+pub use self::graph::{GraphNode, graph};
+
+use self::cost::{Costs, Side};
+use self::draw::Picture;
+use self::forest::Forest;
+use self::judge::Question;
+use self::path::Launch;
+use self::row::{Choice, Row};
+use crate::top::write_rows;
+use stallmap_console::answer::rows;
+use stallmap_console::args::tree::{Metric, Tree, TreeSort};
+use stallmap_console::context::Context;
+use stallmap_console::context::runtime;
+use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use stallmap_console::explain::arrow_failure;
+use stallmap_console::known::{Known, known};
+use stallmap_console::output;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::shorten::printable;
+use stallmap_console::section::{self, Section};
+
+/// The query in `sql/queries/tree`.
+const LAUNCHES: &str = "launches";
+/// The queries in `sql/queries/diff`: launches with what chance makes of them, and nodes of two trees.
+const COMPARED: [&str; 2] = ["tree_launches", "tree_nodes"];
+
+/// What is said of differences.
+const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
+
+/// A capture's launches, and how much of it they know.
+struct Asked {
+    session: Session,
+    launches: Vec<Launch>,
+    known: Known,
+}
+
+/// Prints the tree, or its query.
+pub fn run(context: &Context, args: &Tree) -> Outcome {
+    if args.sql {
+        return show_sql(args);
+    }
+    let Asked { session, launches, known } = ask(args, &args.capture)?;
+    let before = args.diff.as_ref().map(|other| ask(args, other)).transpose()?;
+    say(args, &known, before.as_ref().map(|before| &before.known))?;
+    let mut sides = Vec::new();
+    sides.extend(before.map(|before| (Side::Before, before.launches)));
+    sides.push((Side::After, launches));
+    warn(args, &sides);
+    let paths = path::paths(&sides, &args.by, args.frame);
+    let mut rows = choose(args, &paths, &choice(args));
+    if args.diff.is_some() {
+        compare(args, &session, &paths, &mut rows)?;
+    }
+    match args.format.for_programs() {
+        Some(format) => {
+            let batch = export::batch(&rows, &paths.steps, &args.metrics, args.diff.is_some());
+            write_rows(&[batch.map_err(arrow_failure)?], format)?;
+        }
+        None => show(args, &rows, &paths.steps)?,
+    }
+    Ok(OK)
+}
+
+fn show_sql(args: &Tree) -> Outcome {
+    // The capture is opened all the same: a wrong path is not answered with a query.
+    context.open(&[(None, args.capture.clone())])?;
+    if args.diff.is_none() {
+        return output::print(&launches_query()?.sql(&[])).map(|()| OK);
+    }
+    let queries: Vec<String> =
+        COMPARED.into_iter().map(|name| Ok(compared(name)?.sql(&[]))).collect::<Outcome<_>>()?;
+    output::print(&queries.join("\n")).map(|()| OK)
+}
+
+fn ask(args: &Tree, capture: &Location) -> Outcome<Asked> {
+    let session = {
+        let _progress = Progress::start(format!("opening {}", capture.display()));
+        context.open(&[(None, capture.clone())])?
+    };
+    let _progress = Progress::start(format!("asking {} for call paths", capture.display()));
+    let query = if args.diff.is_some() { compared(COMPARED[0])? } else { launches_query()? };
+    let runtime = runtime()?;
+    let known = runtime.block_on(known(&session))?;
+    let rows = runtime.block_on(rows(&session, &query.sql(&[])))?;
+    Ok(Asked { launches: read::launches(&rows)?, session, known })
+}
+
+/// The query whose rows trees are made of.
+pub fn launches_query() -> Outcome<Section> {
+    query("tree", LAUNCHES)
+}
+
+/// A query of those that compare.
+fn compared(name: &str) -> Outcome<Section> {
+    query("diff", name)
+}
+
+fn query(folder: &str, name: &str) -> Outcome<Section> {
+    let found = section::sections(folder, &[name]).into_iter().next();
+    found.ok_or_else(|| Failure::message(QUERY, format!("sql/{folder}/{name}.sql is missing")))
+}
+
+/// Times that are not known.
+fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
+    let launches = sides.iter().flat_map(|(_, launches)| launches);
+    let timeless = launches.filter(|launch| launch.lacks_time).count();
+    let has_time = args.metrics.iter().any(|metric| matches!(metric, Metric::Time | Metric::TimePerLaunch));
+    if timeless > 0 && has_time {
+        output::note(format_args!(
+            "warning: the time of {timeless} launches is not known, and counts as none"
+        ));
+    }
+}
+
+/// Says of each row how it differs, among all that there are, shown or not.
+fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
+    let whole = Choice { include: None, exclude: None, threshold: 0.0, depth: usize::MAX, ..choice(args) };
+    let all = choose(args, paths, &whole);
+    let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
+    let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
+    let _progress = Progress::start("comparing call paths");
+    runtime()?.block_on(judge::judge(session, &compared(COMPARED[1])?.sql(&[]), rows, question))
+}
+
+/// The rows that the options choose.
+fn choose(args: &Tree, paths: &path::Paths, choice: &Choice<'_>) -> Vec<Row> {
+    if args.flat {
+        flat::rows(paths, choice)
+    } else {
+        prune::rows(&Forest::of(paths, args.bottom_up), &paths.steps, choice)
+    }
+}
+
+/// What the options ask for.
+fn choice(args: &Tree) -> Choice<'_> {
+    let metric = args.metrics.first().copied().unwrap_or(Metric::Samples);
+    Choice {
+        include: args.include.as_ref(),
+        exclude: args.exclude.as_ref(),
+        threshold: args.threshold,
+        depth: args.depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+        metric,
+        sort: args.sort.unwrap_or(TreeSort::Metric(metric)),
+        is_diff: args.diff.is_some(),
+    }
+}
+
+/// Coverage of both captures, and what makes them hard to compare or their times incomplete.
+fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
+    if let (Some(before), Some(path)) = (before, &args.diff) {
+        before.say(path, args.format)?;
+        let differ = |what: &str, one: &str, other: &str, so: &str| {
+            let (one, other) = (printable(one), printable(other));
+            output::note(format_args!("warning: {what}: {one} before, {other} after; {so}"));
+        };
+        if before.gpus != after.gpus {
+            differ("different GPUs", &before.gpus, &after.gpus, "what they cost is not comparable");
+        }
+        let counts_samples =
+            args.metrics.iter().any(|metric| matches!(metric, Metric::Samples | Metric::MemorySamples));
+        if before.periods != after.periods && counts_samples {
+            let so = "samples are not comparable, -m time is";
+            differ("different sampling periods in cycles", &before.periods, &after.periods, so);
+        }
+    }
+    after.say(&args.capture, args.format)?;
+    Ok(())
+}
+
+fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
+    let canvas = output::page();
+    let levels = args.by.iter().filter_map(clap::ValueEnum::to_possible_value);
+    let levels = levels.map(|level| level.get_name().to_owned()).collect::<Vec<_>>().join(", ");
+    let (title, doc) = match (args.flat, args.bottom_up) {
+        (true, _) => (
+            "Names",
+            "What paths through each name cost, and what those that end there do: self adds up to the whole.",
+        ),
+        (_, true) => ("Callers", "Below each name, who called it; children make up their parent."),
+        _ => ("Call paths", "Below each name, what it called; children and self make up their parent."),
+    };
+    let change = if args.diff.is_some() { ", and how that changed" } else { "" };
+    let heading = canvas.paint.text(Role::Heading, &format!("{title} by {levels}{change}"));
+    let noise = if args.diff.is_some() { NOISE } else { "" };
+    let doc = canvas.paint.text(Role::Dim, &format!("{doc}{noise}"));
+    let picture = Picture {
+        steps,
+        metrics: &args.metrics,
+        is_diff: args.diff.is_some(),
+        header: if args.flat { "name" } else { "path" },
+    };
+    output::print(&format!("{heading}\n{doc}\n{}", draw::draw(rows, &picture, canvas)))
+}

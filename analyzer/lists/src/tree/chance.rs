@@ -1,0 +1,55 @@
+//! What chance makes of sums over launches, as far as it adds up; the query in `sql/queries/diff` says what follows from it.
+
+use stallmap_console::args::tree::Metric;
+
+/// Of one sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Chance {
+    /// The variance of Poisson counts.
+    pub(super) variance: f64,
+    /// Squares of what each launch adds.
+    pub(super) squares: f64,
+    /// Degrees of freedom of launches that repeat each other.
+    pub(super) freedom: f64,
+    /// Pearson's statistic of how much they differ.
+    pub(super) pearson: f64,
+}
+
+/// Of each sum that is counted in samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Chances {
+    /// Of samples.
+    pub(super) samples: Chance,
+    /// Of samples of memory stalls.
+    pub(super) memory: Chance,
+    /// Of estimated time.
+    pub(super) time: Chance,
+}
+
+impl Chance {
+    fn add(&mut self, other: &Self) {
+        self.variance += other.variance;
+        self.squares += other.squares;
+        self.freedom += other.freedom;
+        self.pearson += other.pearson;
+    }
+}
+
+impl Chances {
+    /// Adds those of other launches.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.samples.add(&other.samples);
+        self.memory.add(&other.memory);
+        self.time.add(&other.time);
+    }
+
+    /// Of the sum that the metric is, or is a ratio of; launches are counted exactly.
+    pub(super) fn of(&self, metric: Metric) -> Chance {
+        match metric {
+            Metric::Samples => self.samples,
+            Metric::MemorySamples | Metric::MemoryShare => self.memory,
+            Metric::Time | Metric::TimePerLaunch => self.time,
+            Metric::Launches => Chance::default(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a path costs: sums that add up, and ratios that are made anew of sums wherever one is asked for.
+
+use super::chance::Chances;
+use stallmap_console::args::tree::Metric;
+
+/// A sum over launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// Samples.
+    pub(super) samples: f64,
+    /// Samples of memory stalls.
+    pub(super) memory_samples: f64,
+    /// Estimated nanoseconds.
+    pub(super) time_ns: f64,
+    /// Launches.
+    pub(super) launches: f64,
+    /// What chance makes of samples and time; nothing where nobody compares.
+    pub(super) chances: Chances,
+}
+
+/// A sum in each of two captures; where there is one, it is the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Costs {
+    /// In the capture that is compared with.
+    pub(super) before: Cost,
+    /// In the capture.
+    pub(super) after: Cost,
+}
+
+/// Which capture a launch is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The one that is compared with.
+    Before,
+    /// The one that is asked for.
+    After,
+}
+
+impl Cost {
+    /// Adds another sum.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.memory_samples += other.memory_samples;
+        self.time_ns += other.time_ns;
+        self.launches += other.launches;
+        self.chances.add(&other.chances);
+    }
+
+    /// The metric; a ratio without a whole is none.
+    pub(super) fn value(&self, metric: Metric) -> Option<f64> {
+        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        match metric {
+            Metric::Samples => Some(self.samples),
+            Metric::MemorySamples => Some(self.memory_samples),
+            Metric::Time => Some(self.time_ns),
+            Metric::Launches => Some(self.launches),
+            Metric::MemoryShare => ratio(self.memory_samples, self.samples),
+            Metric::TimePerLaunch => ratio(self.time_ns, self.launches),
+        }
+    }
+
+    /// What the metric's sum is divided by.
+    pub(super) fn exposure(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::MemoryShare => self.samples,
+            Metric::TimePerLaunch => self.launches,
+            _ => 1.0,
+        }
+    }
+
+    /// The sum that the metric is, or is a ratio of.
+    pub(super) fn sum(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Samples => self.samples,
+            Metric::MemorySamples | Metric::MemoryShare => self.memory_samples,
+            Metric::Time | Metric::TimePerLaunch => self.time_ns,
+            Metric::Launches => self.launches,
+        }
+    }
+}
+
+impl Costs {
+    /// The sum of one launch.
+    pub(super) fn of(side: Side, cost: Cost) -> Self {
+        match side {
+            Side::Before => Self { before: cost, ..Self::default() },
+            Side::After => Self { after: cost, ..Self::default() },
+        }
+    }
+
+    /// Adds other sums.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.before.add(&other.before);
+        self.after.add(&other.after);
+    }
+
+    /// Whether no launch is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The change of a metric; what one side lacks counts as nothing.
+    pub(super) fn change(&self, metric: Metric) -> Option<f64> {
+        let (before, after) = (self.before.value(metric), self.after.value(metric));
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        Some(after.unwrap_or_default() - before.unwrap_or_default())
+    }
+
+    /// What matters of a metric's sum: how much it is, or in a comparison how much it differs.
+    pub(super) fn weight(&self, metric: Metric, is_diff: bool) -> f64 {
+        let (before, after) = (self.before.sum(metric), self.after.sum(metric));
+        if is_diff { (after - before).abs() } else { after }
+    }
+}
+
+/// Whether a metric adds up over children.
+pub(super) const fn is_sum(metric: Metric) -> bool {
+    !matches!(metric, Metric::MemoryShare | Metric::TimePerLaunch)
+}

@@ -1,0 +1,231 @@
+//! Rows as text for people: numbers, then the tree.
+
+use super::cost::{Cost, Costs, is_sum};
+use super::path::Step;
+use super::row::{Change, Link, Row, What, Why};
+use stallmap_console::args::tree::Metric;
+use stallmap_console::output::number;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
+use stallmap_console::output::table::Canvas;
+
+/// Between columns.
+const GAP: &str = "  ";
+/// Names are not shortened to less than this.
+const NARROWEST: usize = 24;
+/// Guides that are drawn at most: deeper rows show the innermost.
+const MOST_GUIDES: usize = 24;
+
+/// A column of numbers.
+struct Column {
+    header: String,
+    cells: Vec<String>,
+    role: fn(&str) -> Role,
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picture<'a> {
+    /// The names of steps.
+    pub(super) steps: &'a [Step],
+    /// What rows cost.
+    pub(super) metrics: &'a [Metric],
+    /// Whether two captures are compared.
+    pub(super) is_diff: bool,
+    /// What the tree is called.
+    pub(super) header: &'a str,
+}
+
+/// The rows as text, a line each; a row that only says what is deeper stands on its parent's line.
+pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> String {
+    let (lines, notes) = fold(rows);
+    let columns = columns(&lines, picture);
+    let widths: Vec<usize> = columns
+        .iter()
+        .map(|column| column.cells.iter().chain([&column.header]).map(|text| width(text)).max().unwrap_or(0))
+        .collect();
+    let used: usize = widths.iter().map(|width| width + GAP.len()).sum();
+    let room = canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(used));
+    let mut text = String::new();
+    let headers: String =
+        columns.iter().zip(&widths).map(|(column, &width)| pad(&column.header, width) + GAP).collect();
+    line(&mut text, &canvas.paint.text(Role::Header, &format!("{headers}{}", picture.header)));
+    let rules: String = widths.iter().map(|&width| "─".repeat(width) + GAP).collect();
+    line(&mut text, &canvas.paint.text(Role::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))));
+    let mut guides = Vec::new();
+    for (place, row) in lines.iter().enumerate() {
+        for (column, &width) in columns.iter().zip(&widths) {
+            let cell = &column.cells[place];
+            text += &canvas.paint.text((column.role)(cell), &pad(cell, width));
+            text += GAP;
+        }
+        let lead = lead(row, &mut guides);
+        text += &canvas.paint.text(Role::Dim, &lead);
+        let note = notes[place].map(|count| format!(" … {count} deeper")).unwrap_or_default();
+        let label = label(row, picture) + &note;
+        let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), Shorten::Middle);
+        line(&mut text, &canvas.paint.text(role(row), &label));
+    }
+    text
+}
+
+/// The rows that get a line, and for each how many names below it are only told.
+fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
+    let (mut lines, mut notes) = (Vec::new(), Vec::new());
+    for row in rows {
+        let told = notes.last_mut();
+        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, told) {
+            *note = Some(count);
+        } else {
+            lines.push(row);
+            notes.push(None);
+        }
+    }
+    (lines, notes)
+}
+
+fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
+    let plain = |_: &str| Role::Plain;
+    let column = |header: String, cells: Vec<String>| Column { header, cells, role: plain };
+    let cells = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| of(row)).collect::<Vec<String>>();
+    let mut columns = Vec::new();
+    let whole = rows.first().map(|row| row.total.after).unwrap_or_default();
+    if let (Some(&first), false) = (picture.metrics.first(), picture.is_diff)
+        && is_sum(first)
+    {
+        columns.push(column("share".into(), cells(&|row| share(&row.total.after, &whole, first))));
+    }
+    for (place, &metric) in picture.metrics.iter().enumerate() {
+        let name = header(metric);
+        if picture.is_diff {
+            columns.push(column(
+                format!("{name} before"),
+                cells(&|row| value(row.total.before.value(metric), metric)),
+            ));
+            columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
+            let change = column("change".into(), cells(&|row| change(row, place, metric)));
+            columns.push(Column { role: change_role, ..change });
+            columns.push(column("by".into(), cells(&|row| by(row, place, |change| change.ratio))));
+            // Launches are counted exactly; and names need room.
+            if place == 0 && metric != Metric::Launches {
+                columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
+                columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
+            }
+            continue;
+        }
+        columns.push(column(name.into(), cells(&|row| value(row.total.after.value(metric), metric))));
+        if place == 0 && is_sum(metric) {
+            columns.push(column("self".into(), cells(&|row| own(row, metric))));
+        }
+    }
+    columns
+}
+
+/// What a row owns; what a hidden row stands for is not its own.
+fn own(row: &Row, metric: Metric) -> String {
+    let is_hidden = matches!(row.what, What::Hidden(..));
+    if row.own.is_empty() || is_hidden { "-".into() } else { value(row.own.after.value(metric), metric) }
+}
+
+fn share(cost: &Cost, whole: &Cost, metric: Metric) -> String {
+    let (part, whole) = (cost.sum(metric), whole.sum(metric));
+    if whole > 0.0 { number::percent(part / whole) } else { "-".into() }
+}
+
+/// A metric's name above its column.
+const fn header(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Samples => "samples",
+        Metric::MemorySamples => "memory samples",
+        Metric::MemoryShare => "memory",
+        Metric::Time => "time",
+        Metric::Launches => "launches",
+        Metric::TimePerLaunch => "time a launch",
+    }
+}
+
+fn value(value: Option<f64>, metric: Metric) -> String {
+    let Some(value) = value else { return "-".into() };
+    match metric {
+        Metric::MemoryShare => number::percent(value),
+        Metric::Time | Metric::TimePerLaunch => number::nanoseconds(value),
+        _ => number::measured(value),
+    }
+}
+
+/// The change of a metric, marked where chance explains it.
+fn change(row: &Row, place: usize, metric: Metric) -> String {
+    let Some(change) = row.total.change(metric) else { return "-".into() };
+    let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(Change::is_noise);
+    let (mark, sign) = (if is_noise { "~ " } else { "" }, if change > 0.0 { "+" } else { "" });
+    format!("{mark}{sign}{}", value(Some(change), metric))
+}
+
+/// A ratio of a row's change; what is new or gone has no other side.
+fn by(row: &Row, place: usize, of: fn(&Change) -> Option<f64>) -> String {
+    let change = row.changes.get(place).filter(|_| status(&row.total).is_none());
+    change.and_then(of).map_or_else(|| "-".into(), number::ratio)
+}
+
+fn change_role(cell: &str) -> Role {
+    match cell.chars().next() {
+        Some('+') => Role::Error,
+        Some('-') if cell.len() > 1 => Role::Good,
+        _ => Role::Plain,
+    }
+}
+
+/// The lines before a name; `guides` says for each branching above whether more of it follow.
+fn lead(row: &Row, guides: &mut Vec<bool>) -> String {
+    guides.truncate(row.guides);
+    let left_out = guides.len().saturating_sub(MOST_GUIDES);
+    let mut lead = if left_out > 0 { "⋯ ".to_owned() } else { String::new() };
+    for &goes_on in guides.iter().skip(left_out) {
+        lead += if goes_on { "│  " } else { "   " };
+    }
+    match row.link {
+        Link::Chain => {}
+        Link::Middle => lead += "├─ ",
+        Link::Last => lead += "└─ ",
+    }
+    if row.link != Link::Chain {
+        guides.push(row.link == Link::Middle);
+    }
+    lead
+}
+
+fn label(row: &Row, picture: &Picture<'_>) -> String {
+    let mut label = printable(&row.what.name(picture.steps)).replace('\n', "␊");
+    if picture.is_diff
+        && let Some(status) = status(&row.total)
+    {
+        label.extend(["  [", status, "]"]);
+    }
+    label
+}
+
+/// Whether a path is in one of two captures only.
+pub(super) fn status(total: &Costs) -> Option<&'static str> {
+    match (total.before.launches > 0.0, total.after.launches > 0.0) {
+        (false, true) => Some("new"),
+        (true, false) => Some("gone"),
+        _ => None,
+    }
+}
+
+fn role(row: &Row) -> Role {
+    match row.what {
+        What::All => Role::Heading,
+        What::Step(_) => Role::Plain,
+        What::Hidden(..) => Role::Dim,
+    }
+}
+
+fn pad(text: &str, to: usize) -> String {
+    " ".repeat(to.saturating_sub(width(text))) + text
+}
+
+fn line(text: &mut String, content: &str) {
+    text.push_str(content.trim_end());
+    text.push('\n');
+}

@@ -1,0 +1,90 @@
+//! Rows for programs: each with its number, that of its parent, and every metric.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::error::ArrowError;
+use clap::ValueEnum as _;
+
+use super::cost::{Cost, Costs};
+use super::draw::status;
+use super::path::Step;
+use super::row::{Change, Row, What};
+use stallmap_console::args::tree::Metric;
+
+/// The rows as a batch. Of one metric, `self_` columns add up to the whole over all rows, the hidden ones too.
+pub(super) fn batch(
+    rows: &[Row],
+    steps: &[Step],
+    metrics: &[Metric],
+    is_diff: bool,
+) -> Result<RecordBatch, ArrowError> {
+    let number = |number: usize| u64::try_from(number).ok();
+    let mut columns: Vec<(String, ArrayRef)> = vec![
+        ("row".into(), Arc::new((0..rows.len()).map(number).collect::<UInt64Array>())),
+        (
+            "parent_row".into(),
+            Arc::new(rows.iter().map(|row| row.parent.and_then(number)).collect::<UInt64Array>()),
+        ),
+        ("depth".into(), Arc::new(rows.iter().map(|row| number(row.depth)).collect::<UInt64Array>())),
+        (
+            "kind".into(),
+            Arc::new(rows.iter().map(|row| Some(kind(row.what, steps))).collect::<StringArray>()),
+        ),
+        ("name".into(), Arc::new(rows.iter().map(|row| Some(row.what.name(steps))).collect::<StringArray>())),
+    ];
+    if is_diff {
+        let status = rows.iter().map(|row| status(&row.total)).collect::<StringArray>();
+        columns.push(("status".into(), Arc::new(status)));
+    }
+    for (place, &metric) in metrics.iter().enumerate() {
+        let mut add = |name: String, of: &dyn Fn(&Row) -> Option<f64>| {
+            columns.push((name, Arc::new(rows.iter().map(of).collect::<Float64Array>())));
+        };
+        let (name, value) = (name(metric), |cost: &Cost| cost.value(metric));
+        if is_diff {
+            add(format!("{name}_before"), &|row| value(&row.total.before));
+            add(format!("{name}_after"), &|row| value(&row.total.after));
+            add(format!("{name}_change"), &|row| row.total.change(metric));
+            let change = |own: &Costs| own.change(metric);
+            add(format!("self_{name}_change"), &|row| change(&row.own));
+            let judged =
+                |of: fn(&Change) -> Option<f64>| move |row: &Row| row.changes.get(place).and_then(of);
+            add(format!("{name}_ratio"), &judged(|change| change.ratio));
+            add(format!("{name}_ratio_low"), &judged(|change| change.ratio_low));
+            add(format!("{name}_ratio_high"), &judged(|change| change.ratio_high));
+            add(format!("{name}_p"), &judged(|change| change.p));
+            add(format!("{name}_before_variance"), &judged(|change| change.before_variance));
+            add(format!("{name}_after_variance"), &judged(|change| change.after_variance));
+            let verdict = |row: &Row| row.changes.get(place).and_then(|change| change.verdict.clone());
+            let verdicts = rows.iter().map(verdict).collect::<StringArray>();
+            columns.push((format!("{name}_verdict"), Arc::new(verdicts)));
+        } else {
+            add(name.to_owned(), &|row| value(&row.total.after));
+            add(format!("self_{name}"), &|row| value(&row.own.after));
+        }
+    }
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+}
+
+/// What a row is, in a word.
+fn kind(what: What, steps: &[Step]) -> String {
+    let level = match what {
+        What::All => return "all".to_owned(),
+        What::Hidden(..) => return "hidden".to_owned(),
+        What::Step(step) => steps.get(step).and_then(|step| step.level.to_possible_value()),
+    };
+    level.map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// A metric's column.
+const fn name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Samples => "samples",
+        Metric::MemorySamples => "memory_samples",
+        Metric::MemoryShare => "memory_share",
+        Metric::Time => "time_ns",
+        Metric::Launches => "launches",
+        Metric::TimePerLaunch => "time_per_launch_ns",
+    }
+}

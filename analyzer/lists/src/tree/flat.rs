@@ -1,0 +1,103 @@
+//! One row a name, wherever paths come through it.
+
+use super::cost::{Costs, is_sum};
+use super::path::{Path, Paths};
+use super::prune::ratio;
+use super::row::{Choice, Link, Row, WHYS, What, Why};
+use stallmap_console::args::tree::TreeSort;
+
+/// What a name costs over all paths.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    own: Costs,
+    total: Costs,
+    /// The last path that was counted, from 1: a path that comes through twice counts once.
+    counted: usize,
+}
+
+/// The whole, then a row a step: costs of paths that end there add up to the whole, those of all paths through it do
+/// not. Filters choose paths here, and the threshold names.
+pub(super) fn rows(paths: &Paths, choice: &Choice<'_>) -> Vec<Row> {
+    let mut entries = vec![Entry::default(); paths.steps.len()];
+    let mut hidden = WHYS.map(|why| (why, 0, Costs::default()));
+    let mut hide = |wanted: Why, costs: &Costs| {
+        for (_, count, sum) in hidden.iter_mut().filter(|(why, ..)| *why == wanted) {
+            *count += 1;
+            sum.add(costs);
+        }
+    };
+    let (mut all, mut own) = (Costs::default(), Costs::default());
+    let is_hidden = filter(paths, choice);
+    for (place, path) in paths.paths.iter().enumerate() {
+        all.add(&path.cost);
+        if let Some(why) = is_hidden(path) {
+            hide(why, &path.cost);
+            continue;
+        }
+        for &step in &path.steps {
+            let entry = &mut entries[step];
+            if entry.counted != place + 1 {
+                entry.counted = place + 1;
+                entry.total.add(&path.cost);
+            }
+        }
+        match path.steps.last() {
+            Some(&step) => entries[step].own.add(&path.cost),
+            None => own.add(&path.cost),
+        }
+    }
+    let whole = all.before.sum(choice.metric).max(all.after.sum(choice.metric));
+    let mut shown: Vec<(usize, Entry)> = Vec::new();
+    for (step, entry) in entries.into_iter().enumerate().filter(|(_, entry)| entry.counted > 0) {
+        if entry.total.weight(choice.metric, choice.is_diff) < choice.threshold * whole {
+            hide(Why::Small, &entry.own);
+        } else {
+            shown.push((step, entry));
+        }
+    }
+    sort(&mut shown, paths, choice);
+    let row = |parent, depth, what, own, total| Row {
+        parent,
+        depth,
+        guides: 0,
+        link: Link::Chain,
+        what,
+        own,
+        total,
+        changes: Vec::new(),
+    };
+    let first = row(None, 0, What::All, own, all);
+    let shown =
+        shown.into_iter().map(|(step, entry)| row(Some(0), 1, What::Step(step), entry.own, entry.total));
+    let hidden = hidden.into_iter().filter(|(_, count, _)| *count > 0);
+    let hidden = hidden.map(|(why, count, sum)| row(Some(0), 1, What::Hidden(why, count), sum, sum));
+    std::iter::once(first).chain(shown).chain(hidden).collect()
+}
+
+/// Why a path is not counted, if it is not.
+fn filter(paths: &Paths, choice: &Choice<'_>) -> impl Fn(&Path) -> Option<Why> {
+    let matching = |regex: Option<&regex::Regex>| {
+        regex.map(|regex| paths.steps.iter().map(|step| regex.is_match(&step.name)).collect::<Vec<bool>>())
+    };
+    let (included, excluded) = (matching(choice.include), matching(choice.exclude));
+    move |path| {
+        let meets = |steps: &Vec<bool>| path.steps.iter().any(|&step| steps[step]);
+        if excluded.as_ref().is_some_and(meets) {
+            Some(Why::Excluded)
+        } else {
+            included.as_ref().is_some_and(|steps| !meets(steps)).then_some(Why::NotIncluded)
+        }
+    }
+}
+
+fn sort(shown: &mut [(usize, Entry)], paths: &Paths, choice: &Choice<'_>) {
+    let rank = |entry: &Entry| match choice.sort {
+        TreeSort::Metric(metric) if is_sum(metric) => entry.total.weight(metric, choice.is_diff),
+        TreeSort::Metric(metric) => ratio(&entry.total, metric, choice.is_diff),
+        TreeSort::Name => 0.0,
+    };
+    let name = |step: usize| paths.steps.get(step).map(|step| step.name.as_str());
+    shown.sort_by(|(a, one), (b, other)| {
+        rank(other).total_cmp(&rank(one)).then_with(|| name(*a).cmp(&name(*b))).then(a.cmp(b))
+    });
+}

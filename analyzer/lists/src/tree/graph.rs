@@ -1,0 +1,72 @@
+//! Call paths for a picture: so many nodes at most, and what is too small to be one is summed up beside its siblings.
+
+use arrow::array::RecordBatch;
+use clap::ValueEnum as _;
+
+use super::cost::{Costs, Side};
+use super::forest::{Forest, ROOT};
+use super::path::paths;
+use super::row::{Choice, What};
+use super::{prune, read};
+use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
+use stallmap_console::exit::Outcome;
+
+/// What has a smaller share of the whole is summed up, even where there is room for it.
+const LEAST_SHARE: f64 = 0.000_5;
+/// What the share grows by until the nodes are few enough.
+const STEP: f64 = 1.6;
+
+/// A node of the picture; children make up their parent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GraphNode {
+    /// The node above, which comes before it; none for the whole.
+    pub(crate) parent: Option<usize>,
+    /// The level of its name, as `--by` spells it; none for the whole, and for what is summed up.
+    pub(crate) level: Option<String>,
+    /// Its name.
+    pub(crate) name: String,
+    /// Samples, samples of memory stalls, estimated nanoseconds, launches.
+    pub(crate) costs: [f64; 4],
+}
+
+/// The call paths of the query's rows.
+pub(crate) fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
+    let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
+    let forest = Forest::of(&paths, false);
+    let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
+    // Without samples, what runs is all that is known.
+    let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
+    let mut threshold = LEAST_SHARE;
+    let rows = loop {
+        let choice = Choice {
+            include: None,
+            exclude: None,
+            threshold,
+            depth: usize::MAX,
+            metric,
+            sort: TreeSort::Metric(metric),
+            is_diff: false,
+        };
+        let rows = prune::rows(&forest, &paths.steps, &choice);
+        if rows.len() <= most_nodes || threshold > 1.0 {
+            break rows;
+        }
+        threshold *= STEP;
+    };
+    let level = |what: What| match what {
+        What::Step(step) => paths.steps.get(step).and_then(|step| step.level.to_possible_value()),
+        What::All | What::Hidden(..) => None,
+    };
+    let node = |row: &super::row::Row| GraphNode {
+        parent: row.parent,
+        level: level(row.what).map(|level| level.get_name().to_owned()),
+        name: row.what.name(&paths.steps),
+        costs: costs(&row.total),
+    };
+    Ok(rows.iter().map(node).collect())
+}
+
+fn costs(total: &Costs) -> [f64; 4] {
+    let cost = &total.after;
+    [cost.samples, cost.memory_samples, cost.time_ns, cost.launches]
+}

@@ -1,0 +1,153 @@
+//! Whether nodes differ by more than chance: their sums as a table, and the query in `sql/queries/diff` over it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
+use stallmap::session::Session;
+
+use super::cost::{Cost, Costs};
+use super::row::{Change, Row};
+use crate::diff::Columns;
+use stallmap_console::answer;
+use stallmap_console::args::tree::Metric;
+use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::explain::arrow_failure;
+
+/// The table that the query reads.
+const TABLE: &str = "tree_node";
+
+/// Nodes, and what is asked of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    /// The nodes among which those that differ by chance alone are few, the whole first.
+    pub(super) family: &'a [Costs],
+    /// The metrics.
+    pub(super) metrics: &'a [Metric],
+    /// How much a launch differs from a repetition, where nothing tells.
+    pub(super) spread: f64,
+}
+
+/// One node by one metric.
+struct Entry {
+    /// The row that it is shown in.
+    shown: Option<usize>,
+    /// Whether it is the whole.
+    is_whole: bool,
+    metric: usize,
+    costs: Costs,
+}
+
+/// Says of each row how it differs.
+pub(super) async fn judge(
+    session: &Session,
+    query: &str,
+    rows: &mut [Row],
+    question: Question<'_>,
+) -> Outcome<()> {
+    let batch = table(&entries(rows, question), question).map_err(arrow_failure)?;
+    session.context().register_batch(TABLE, batch).map_err(|error| Failure::new(QUERY, error))?;
+    for row in rows.iter_mut() {
+        row.changes = vec![Change::default(); question.metrics.len()];
+    }
+    for batch in answer::rows(session, query).await? {
+        for (place, metric, change) in changes(&batch)? {
+            let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
+            *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =
+                change;
+        }
+    }
+    Ok(())
+}
+
+fn entries(rows: &[Row], question: Question<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for metric in 0..question.metrics.len() {
+        let family = question.family.iter().enumerate();
+        entries.extend(family.map(|(place, &costs)| Entry {
+            shown: None,
+            is_whole: place == 0,
+            metric,
+            costs,
+        }));
+        let shown = rows.iter().enumerate();
+        entries.extend(shown.map(|(place, row)| Entry {
+            shown: Some(place),
+            is_whole: false,
+            metric,
+            costs: row.total,
+        }));
+    }
+    entries
+}
+
+fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow::error::ArrowError> {
+    let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let flags = |of: &dyn Fn(&Entry) -> bool| -> ArrayRef {
+        Arc::new(entries.iter().map(|entry| Some(of(entry))).collect::<BooleanArray>())
+    };
+    let numbers = |of: &dyn Fn(&Entry, Metric) -> f64| -> ArrayRef {
+        let value = |entry: &Entry| question.metrics.get(entry.metric).map(|&metric| of(entry, metric));
+        Arc::new(entries.iter().map(value).collect::<Float64Array>())
+    };
+    let side = |of: fn(&Cost, Metric) -> f64| {
+        [
+            numbers(&|entry, metric| of(&entry.costs.before, metric)),
+            numbers(&|entry, metric| of(&entry.costs.after, metric)),
+        ]
+    };
+    let [base_value, value] = side(Cost::sum);
+    let [base_exposure, exposure] = side(Cost::exposure);
+    let [base_variance, variance] = side(|cost, metric| cost.chances.of(metric).variance);
+    let [base_squares, squares] = side(|cost, metric| cost.chances.of(metric).squares);
+    let both = |of: fn(&Cost, Metric) -> f64| {
+        numbers(&|entry, metric| of(&entry.costs.before, metric) + of(&entry.costs.after, metric))
+    };
+    let place = entries.iter().map(|entry| entry.shown.map(whole)).collect::<Int64Array>();
+    let metric = entries.iter().map(|entry| Some(whole(entry.metric))).collect::<Int64Array>();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("place", Arc::new(place)),
+        ("metric", Arc::new(metric)),
+        ("is_whole", flags(&|entry| entry.is_whole)),
+        ("is_family", flags(&|entry| entry.shown.is_none())),
+        ("is_shown", flags(&|entry| entry.shown.is_some())),
+        ("spread", numbers(&|_, _| question.spread)),
+        ("base_value", base_value),
+        ("value", value),
+        ("base_exposure", base_exposure),
+        ("exposure", exposure),
+        ("base_variance", base_variance),
+        ("variance", variance),
+        ("base_squares", base_squares),
+        ("squares", squares),
+        ("freedom", both(|cost, metric| cost.chances.of(metric).freedom)),
+        ("pearson", both(|cost, metric| cost.chances.of(metric).pearson)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+}
+
+/// The rows of an answer, each with its row of the tree and the number of its metric.
+fn changes(batch: &RecordBatch) -> Outcome<Vec<(usize, usize, Change)>> {
+    let columns = Columns::of(batch);
+    let (places, metrics) = (columns.integers("place")?, columns.integers("metric")?);
+    let verdicts = columns.texts("verdict")?;
+    let names = ["p", "ratio", "ratio_low", "ratio_high", "base_variance", "variance"];
+    let numbers = names.into_iter().map(|name| columns.numbers(name)).collect::<Outcome<Vec<_>>>()?;
+    let mut changes = Vec::new();
+    for (at, (place, metric)) in places.into_iter().zip(metrics).enumerate() {
+        let mut numbers = numbers.iter().map(|column| column.get(at).copied().flatten());
+        let mut number = || numbers.next().flatten();
+        let change = Change {
+            verdict: verdicts.get(at).cloned().flatten(),
+            p: number(),
+            ratio: number(),
+            ratio_low: number(),
+            ratio_high: number(),
+            before_variance: number(),
+            after_variance: number(),
+        };
+        if let (Some(place), Some(metric)) = (place, metric) {
+            changes.push((place, metric, change));
+        }
+    }
+    Ok(changes)
+}

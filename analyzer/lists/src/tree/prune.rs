@@ -1,0 +1,176 @@
+//! Which nodes are shown: the others are summed up beside their siblings, so that children make up their parent.
+
+use std::cmp::Ordering;
+
+use super::cost::{Costs, is_sum};
+use super::forest::{Forest, Node, ROOT};
+use super::path::Step;
+use super::row::{Choice, Link, Row, WHYS, What, Why};
+use stallmap_console::args::tree::{Metric, TreeSort};
+
+/// What is left to print.
+#[derive(Clone, Debug)]
+struct Task {
+    what: Shown,
+    parent: Option<usize>,
+    depth: usize,
+    guides: usize,
+    link: Link,
+    /// Whether a node above matches what is to be included.
+    is_inside: bool,
+}
+
+/// What a task prints.
+#[derive(Clone, Debug)]
+enum Shown {
+    Node(usize),
+    Hidden(Why, usize, Box<Costs>),
+}
+
+/// What is known of every node before any is printed.
+struct Pruner<'a> {
+    forest: &'a Forest,
+    steps: &'a [Step],
+    choice: &'a Choice<'a>,
+    /// Whether a step matches what is to be included.
+    included: Vec<bool>,
+    /// Whether a step matches what is to be excluded.
+    excluded: Vec<bool>,
+    /// Whether a node matches what is to be included, or one below it that is not excluded.
+    leads: Vec<bool>,
+    /// What the threshold is about.
+    weight: Vec<f64>,
+    /// What the order is about.
+    rank: Vec<f64>,
+}
+
+/// The rows of a forest, parents before children.
+pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<Row> {
+    let pruner = Pruner::of(forest, steps, choice);
+    let whole = Shown::Node(ROOT);
+    let mut tasks =
+        vec![Task { what: whole, parent: None, depth: 0, guides: 0, link: Link::Chain, is_inside: false }];
+    let mut rows = Vec::new();
+    while let Some(task) = tasks.pop() {
+        let row = |what, own, total| Row {
+            parent: task.parent,
+            depth: task.depth,
+            guides: task.guides,
+            link: task.link,
+            what,
+            own,
+            total,
+            changes: Vec::new(),
+        };
+        match task.what {
+            Shown::Hidden(why, count, costs) => rows.push(row(What::Hidden(why, count), *costs, *costs)),
+            Shown::Node(at) => {
+                let node = &forest.nodes()[at];
+                let what = node.step.map_or(What::All, What::Step);
+                rows.push(row(what, node.own, node.total));
+                // The last one is popped first.
+                tasks.extend(pruner.children(node, &task, rows.len() - 1).into_iter().rev());
+            }
+        }
+    }
+    rows
+}
+
+impl<'a> Pruner<'a> {
+    fn of(forest: &'a Forest, steps: &'a [Step], choice: &'a Choice<'a>) -> Self {
+        let matching = |regex: Option<&regex::Regex>, otherwise| {
+            let is_match = |step: &Step| regex.map_or(otherwise, |regex| regex.is_match(&step.name));
+            steps.iter().map(is_match).collect::<Vec<bool>>()
+        };
+        let (included, excluded) = (matching(choice.include, true), matching(choice.exclude, false));
+        let leads = forest.fold(
+            |node| {
+                (node.step.is_none_or(|step| excluded[step]), node.step.is_some_and(|step| included[step]))
+            },
+            |parent, &(is_excluded, leads)| parent.1 |= leads && !is_excluded,
+        );
+        let leads = leads.into_iter().map(|(_, leads)| leads).collect();
+        let weights = |metric| {
+            forest.fold(|node| node.own.weight(metric, choice.is_diff), |parent, child| *parent += child)
+        };
+        let rank = match choice.sort {
+            TreeSort::Metric(metric) if is_sum(metric) => weights(metric),
+            TreeSort::Metric(metric) => {
+                forest.nodes().iter().map(|node| ratio(&node.total, metric, choice.is_diff)).collect()
+            }
+            TreeSort::Name => vec![0.0; forest.nodes().len()],
+        };
+        Self { forest, steps, choice, included, excluded, leads, weight: weights(choice.metric), rank }
+    }
+
+    /// What comes below a node: the children that are shown, in order, then the others by why they are not.
+    fn children(&self, node: &Node, above: &Task, row: usize) -> Vec<Task> {
+        let is_inside = above.is_inside || node.step.is_some_and(|step| self.included[step]);
+        let mut shown = Vec::new();
+        let mut hidden = WHYS.map(|why| (why, 0, Costs::default()));
+        for &child in &node.children {
+            match self.hides(child, above.depth + 1, is_inside) {
+                None => shown.push(child),
+                Some(wanted) => {
+                    for (_, count, costs) in hidden.iter_mut().filter(|(why, ..)| *why == wanted) {
+                        *count += 1;
+                        costs.add(&self.forest.nodes()[child].total);
+                    }
+                }
+            }
+        }
+        shown.sort_by(|&a, &b| self.order(a, b));
+        let hidden = hidden.into_iter().filter(|(_, count, _)| *count > 0);
+        let hidden = hidden.map(|(why, count, costs)| Shown::Hidden(why, count, Box::new(costs)));
+        let below: Vec<Shown> = shown.into_iter().map(Shown::Node).chain(hidden).collect();
+        let (last, is_chain) = (below.len().saturating_sub(1), below.len() == 1 && node.own.is_empty());
+        let guides = above.guides + usize::from(above.link != Link::Chain);
+        let task = |(place, what)| Task {
+            what,
+            parent: Some(row),
+            depth: above.depth + 1,
+            guides,
+            link: match place {
+                _ if is_chain => Link::Chain,
+                place if place == last => Link::Last,
+                _ => Link::Middle,
+            },
+            is_inside,
+        };
+        below.into_iter().enumerate().map(task).collect()
+    }
+
+    /// Why a node is not shown, if it is not.
+    fn hides(&self, node: usize, depth: usize, is_inside: bool) -> Option<Why> {
+        let step = self.forest.nodes()[node].step?;
+        if self.excluded[step] {
+            Some(Why::Excluded)
+        } else if !is_inside && !self.leads[node] {
+            Some(Why::NotIncluded)
+        } else if depth > self.choice.depth {
+            Some(Why::Deep)
+        } else {
+            (self.weight[node] < self.choice.threshold * self.whole()).then_some(Why::Small)
+        }
+    }
+
+    /// What a share is a share of: in a comparison, the larger of both wholes.
+    fn whole(&self) -> f64 {
+        let total = &self.forest.nodes()[ROOT].total;
+        total.before.sum(self.choice.metric).max(total.after.sum(self.choice.metric))
+    }
+
+    fn order(&self, a: usize, b: usize) -> Ordering {
+        let name = |node: usize| {
+            let step = self.forest.nodes()[node].step.and_then(|step| self.steps.get(step));
+            step.map(|step| step.name.as_str())
+        };
+        self.rank[b].total_cmp(&self.rank[a]).then_with(|| name(a).cmp(&name(b))).then(a.cmp(&b))
+    }
+}
+
+/// A ratio to sort by; none comes last.
+pub(super) fn ratio(costs: &Costs, metric: Metric, is_diff: bool) -> f64 {
+    let value = if is_diff { costs.change(metric).map(f64::abs) } else { costs.after.value(metric) };
+    value.unwrap_or(f64::NEG_INFINITY)
+}

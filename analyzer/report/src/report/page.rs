@@ -1,0 +1,230 @@
+//! `stallmap report --html`: the report as one page that opens from disk, without a network.
+//!
+//! ```text
+//! sql/queries/report, sql/queries/page, sql/queries/tree, sql/queries/source ──> ask ──> a block a section ──> document
+//! ```
+
+mod ask;
+mod block;
+mod code;
+mod document;
+mod forest;
+mod heat;
+mod json;
+mod life;
+mod paths;
+mod stalls;
+mod table;
+
+use std::path::Path;
+
+use stallmap::session::Session;
+
+use self::ask::Asker;
+use self::block::Block;
+use self::document::Subject;
+use self::table::{Anchors, Layout, table};
+use stallmap_console::answer::Answer;
+use stallmap_console::args::Report;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::shorten::printable;
+use stallmap_console::section;
+use stallmap_lists::tree::launches_query;
+
+/// Rows of a table where nobody says how many; the others are summed up.
+const DEFAULT_TOP: u32 = 100;
+/// Kernels with a bar of stalls.
+const STALL_BARS: u64 = 24;
+/// Tensors whose accesses are drawn.
+const HEAT_MAPS: u64 = 6;
+/// Stretches of launches in curves.
+const BINS: u64 = 400;
+/// Objects whose lives are drawn.
+const OBJECTS: u64 = 40;
+
+/// The page of a capture.
+pub(super) async fn page(args: &Report, session: &Session, program: String) -> Outcome<String> {
+    let asker = Asker::of(session);
+    let blocks = blocks(&asker, args).await?;
+    let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
+    let subject = Subject { capture: printable(&file.to_string_lossy()), program: printable(&program) };
+    Ok(document::document(&subject, &blocks))
+}
+
+/// The sections, in the order in which they are read: what is known, what was lost, what it costs, then pictures.
+async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
+    let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
+    let stalls = asker.ask("page", "stalls", &[("$top", STALL_BARS)]).await?;
+    let kernels = asker.ask("report", "kernels", &top).await?;
+    let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
+    let mut anchors = stalls::anchors(&stalls)?;
+    anchors.extend(parts.iter().map(|(function, _)| stalls::code_anchor(*function)));
+
+    let mut blocks = vec![coverage(&asker.ask("report", "coverage", &top).await?)?];
+    blocks.push(losses(&asker.ask("report", "losses", &top).await?)?);
+    // It comes with the view that it asks.
+    if let Some(findings) = section::sections("report", &["findings"]).into_iter().next() {
+        blocks.push(list("findings", &asker.answer(findings, &top).await?, &FINDINGS, &anchors)?);
+    }
+    for (id, layout) in COSTS {
+        let answer = match *id {
+            "kernels" => &kernels,
+            id => &asker.ask("report", id, &top).await?,
+        };
+        blocks.push(list(id, answer, layout, &anchors)?);
+    }
+    blocks.extend(forest::block(asker).await?);
+    blocks.extend(heat::block(asker, HEAT_MAPS).await?);
+    blocks.extend(paths::block(&asker.answer(launches_query()?, &[]).await?)?);
+    blocks.extend(code::block(&parts, &anchors));
+    blocks.push(stalls::block(&stalls, &anchors)?);
+    let memory = asker.ask("page", "memory", &[("$top", BINS)]).await?;
+    let objects = asker.ask("page", "objects", &[("$top", OBJECTS)]).await?;
+    blocks.extend(life::block(&memory, &objects)?);
+    for (id, layout) in REPLAYED {
+        let answer = asker.ask("report", id, &top).await?;
+        if answer.count() > 0 {
+            blocks.push(list(id, &answer, layout, &anchors)?);
+        }
+    }
+    Ok(blocks)
+}
+
+/// What to change, by what that saves.
+const FINDINGS: Layout = Layout {
+    caption: "Findings by what a fix saves at most",
+    name: "sentence",
+    below: &[("advice", "→"), ("finding", "kind")],
+    bar: "saving_share",
+    hidden: &[],
+    is_long: true,
+};
+
+/// Lists of what costs most.
+const COSTS: &[(&str, Layout)] = &[
+    (
+        "tensors",
+        Layout {
+            caption: "Tensors by stall cost",
+            name: "tensor",
+            below: &[("type", "type"), ("op", "op"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
+    (
+        "why",
+        Layout { caption: "Why", name: "why", below: &[], bar: "memory_share", hidden: &[], is_long: true },
+    ),
+    (
+        "kernels",
+        Layout {
+            caption: "Kernels by samples",
+            name: "kernel",
+            below: &[],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
+    (
+        "lines",
+        Layout {
+            caption: "Python lines by samples",
+            name: "line",
+            below: &[("forward_line", "gradient of")],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
+    (
+        "ops",
+        Layout {
+            caption: "Operators by samples",
+            name: "op",
+            below: &[],
+            bar: "share",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
+];
+
+/// Lists of what replays measured.
+const REPLAYED: &[(&str, Layout)] = &[
+    (
+        "counters",
+        Layout {
+            caption: "Hardware counters by kernel",
+            name: "kernel",
+            below: &[],
+            bar: "",
+            hidden: &[],
+            is_long: true,
+        },
+    ),
+    (
+        "replays",
+        Layout {
+            caption: "Outcomes of replays",
+            name: "outcome",
+            below: &[("reason", "because"), ("kernel", "kernel")],
+            bar: "share",
+            hidden: &[],
+            is_long: false,
+        },
+    ),
+];
+
+/// What is known: the first section of every report.
+fn coverage(answer: &Answer) -> Outcome<Block> {
+    let layout = Layout {
+        caption: "Coverage",
+        name: "known",
+        below: &[("detail", "")],
+        bar: "",
+        hidden: &[],
+        is_long: false,
+    };
+    list("coverage", answer, &layout, &Anchors::new())
+}
+
+/// What was lost, or that nothing was.
+fn losses(answer: &Answer) -> Outcome<Block> {
+    let mut block = Block::of("losses", answer);
+    if answer.count() == 0 {
+        "Losses".clone_into(&mut block.title);
+        block.doc.clear();
+        block.body.markup("<p class=\"good\">Nothing was lost.</p>\n");
+        return Ok(block);
+    }
+    let layout = Layout {
+        caption: "Losses",
+        name: "reason",
+        below: &[("detail", "such as")],
+        bar: "",
+        hidden: &[],
+        is_long: false,
+    };
+    block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Anchors::new())?);
+    block.body.markup("</div>\n");
+    Ok(block)
+}
+
+/// A section that is a table.
+fn list(id: &'static str, answer: &Answer, layout: &Layout, anchors: &Anchors) -> Outcome<Block> {
+    let mut block = Block::of(id, answer);
+    if answer.count() == 0 {
+        block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");
+    } else {
+        block.body = table(&answer.rows, layout, anchors)?;
+    }
+    Ok(block)
+}
+
+/// Writes the page.
+pub(super) fn save(path: &Path, text: &str) -> Outcome<()> {
+    crate::source::write_page(path, text)
+}

@@ -1,0 +1,64 @@
+//! A section of the page: its heading, what it says, what it shows, and the queries that every number of it comes from.
+
+use serde_json::Value;
+
+use stallmap_console::answer::Answer;
+use stallmap_console::output::html::Html;
+
+/// A section.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// Its anchor.
+    pub(super) id: &'static str,
+    /// Its heading, and its line in the contents.
+    pub(super) title: String,
+    /// What it says, line by line.
+    pub(super) doc: Vec<&'static str>,
+    /// What it shows.
+    pub(super) body: Html,
+    /// Its queries: what each is about, and its text.
+    pub(super) queries: Vec<(String, String)>,
+    /// What its picture is drawn from, by the name that the script knows.
+    pub(super) data: Option<(&'static str, Value)>,
+}
+
+impl Block {
+    /// The section of an answer, with nothing in it yet.
+    pub(super) fn of(id: &'static str, answer: &Answer) -> Self {
+        let title = answer.section.title().to_owned();
+        let queries = vec![(title.clone(), answer.sql.clone())];
+        Self { id, title, doc: answer.section.doc().collect(), queries, ..Self::default() }
+    }
+
+    /// Another query that was asked for it.
+    pub(super) fn asked(&mut self, answer: &Answer) {
+        self.queries.push((answer.section.title().to_owned(), answer.sql.clone()));
+    }
+
+    /// Writes it.
+    pub(super) fn write(&self, html: &mut Html) {
+        html.markup("<section id=\"").text(self.id).markup("\" aria-labelledby=\"").text(self.id);
+        html.markup("-title\">\n<h2 id=\"").text(self.id).markup("-title\">").text(&self.title);
+        html.markup(" <a class=\"anchor\" href=\"#").text(self.id).markup("\" aria-label=\"link to ");
+        html.text(&self.title).markup("\">#</a></h2>\n");
+        if !self.doc.is_empty() {
+            html.markup("<p class=\"doc\">").text(&self.doc.join(" ")).markup("</p>\n");
+        }
+        html.piece(&self.body);
+        queries(html, &self.queries);
+        html.markup("</section>\n");
+    }
+}
+
+/// Queries behind numbers, closed until somebody wants them.
+pub(super) fn queries(html: &mut Html, queries: &[(String, String)]) {
+    if queries.is_empty() {
+        return;
+    }
+    html.markup("<details class=\"sql\"><summary>SQL</summary>\n");
+    for (title, sql) in queries {
+        html.markup("<figure><figcaption>").text(title).markup("</figcaption><pre tabindex=\"0\"><code>");
+        html.text(sql).markup("</code></pre></figure>\n");
+    }
+    html.markup("</details>\n");
+}

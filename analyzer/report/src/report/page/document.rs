@@ -1,0 +1,106 @@
+//! The page around its sections: head, contents, data and script.
+
+use serde_json::{Map, Value};
+
+use super::block::Block;
+use super::json::embedded;
+use crate::source::STYLE as CODE_STYLE;
+use stallmap_console::output::html::Html;
+use stallmap_lists::forest::STYLE as FOREST_STYLE;
+
+/// What is said of the whole page.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    /// The capture's file.
+    pub(super) capture: String,
+    /// The program, the GPUs, when.
+    pub(super) program: String,
+}
+
+/// The page: one file that needs no other.
+pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
+    let mut main = Html::default();
+    for block in blocks {
+        block.write(&mut main);
+    }
+    let main = main.finish();
+    let data: Map<String, Value> = blocks
+        .iter()
+        .filter_map(|block| block.data.clone())
+        .map(|(name, data)| (name.to_owned(), data))
+        .collect();
+    let data = embedded(&Value::Object(data));
+    let nonce = nonce(subject, &main, &data);
+    let mut html = Html::default();
+    head(&mut html, subject, &nonce);
+    contents(&mut html, blocks);
+    html.markup("<main>\n<header>\n<h1>").text(&subject.capture).markup("</h1>\n<p class=\"dim\">");
+    html.text(&subject.program).markup("</p>\n</header>\n");
+    let mut page = html.finish();
+    page += &main;
+    let mut html = Html::default();
+    html.markup("<footer class=\"dim\"><p>Made by <code>stallmap report ").text(&subject.capture);
+    html.markup(" --html</code>. Every number comes from the query beside it; <code>stallmap sql ");
+    html.text(&subject.capture).markup("</code> runs it.</p></footer>\n</main>\n");
+    html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");
+    page += &html.finish();
+    page += &data;
+    let mut html = Html::default();
+    html.markup("</script>\n<script nonce=\"").text(&nonce).markup("\">\n\"use strict\";\n");
+    for script in SCRIPTS {
+        html.markup(script);
+    }
+    html.markup("</script>\n</body>\n</html>\n");
+    page + &html.finish()
+}
+
+/// The page's scripts, in the order in which they need each other.
+const SCRIPTS: [&str; 4] =
+    [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
+
+fn head(html: &mut Html, subject: &Subject, nonce: &str) {
+    html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    // Nothing is fetched; should text ever pass for markup, it still could not run, load or style anything.
+    html.markup(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
+    );
+    html.text(nonce)
+        .markup("'; script-src 'nonce-")
+        .text(nonce)
+        .markup("'; base-uri 'none'; form-action 'none'\">\n");
+    html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.capture);
+    html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
+    html.markup(CODE_STYLE)
+        .markup(FOREST_STYLE)
+        .markup(include_str!("page.css"))
+        .markup("</style>\n</head>\n<body>\n");
+    html.markup("<a class=\"skip\" href=\"#coverage\">to the report</a>\n");
+}
+
+fn contents(html: &mut Html, blocks: &[Block]) {
+    html.markup("<nav aria-label=\"Contents\"><strong>stallmap</strong><ul>\n");
+    for block in blocks {
+        html.markup("<li><a href=\"#")
+            .text(block.id)
+            .markup("\">")
+            .text(short(&block.title))
+            .markup("</a></li>\n");
+    }
+    html.markup("</ul></nav>\n");
+}
+
+/// A title as a line of the contents.
+fn short(title: &str) -> &str {
+    title.split([':', ',']).next().unwrap_or(title)
+}
+
+/// A word that no capture can know, because it follows from the whole page: what carries it is ours. Equal pages are
+/// equal to the byte.
+fn nonce(subject: &Subject, main: &str, data: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [&subject.capture, &subject.program, main, data] {
+        hasher.update(part.as_bytes()).update(&[0]);
+    }
+    hasher.finalize().to_hex().chars().take(32).collect()
+}

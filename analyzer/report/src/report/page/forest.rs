@@ -1,0 +1,49 @@
+//! The tensor forest, drawn: what the costliest tensors are views and copies of.
+
+use super::ask::Asker;
+use super::block::Block;
+use super::table::{Anchors, Layout, table};
+use stallmap_console::exit::Outcome;
+use stallmap_console::explain::arrow_failure;
+use stallmap_lists::forest::{Choice, Place, batch, draw, forest, sql};
+
+/// Tensors that are shown for their cost, beside those that they come from.
+const TENSORS: usize = 16;
+/// What the queries are about.
+const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "What is in no tree"];
+
+/// The section; none where no tensor is known.
+pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
+    asker.say("forest");
+    let forest = forest(asker.session(), false).await?;
+    let picture = forest.choose(&Choice { top: TENSORS, tensor: None });
+    let Some(picture) = picture.filter(|picture| !picture.is_empty()) else { return Ok(None) };
+    let mut block = Block {
+        id: "forest",
+        title: "Tensor forest".to_owned(),
+        doc: vec![
+            "How tensors came from tensors: a root is solid, a view of another dashed, each as large as what warps",
+            "waited for it; the way to the costliest is red. Tensors that were made alike at one line are one (×).",
+            "Each leads to its row in the table below.",
+        ],
+        queries: QUERIES.iter().map(|&about| about.to_owned()).zip(sql()?).collect(),
+        ..Block::default()
+    };
+    let html = &mut block.body;
+    html.markup(
+        "<div class=\"scroll drawing\" tabindex=\"0\" role=\"region\" aria-label=\"Tensor forest\">\n",
+    );
+    html.drawing(&draw(&picture, Place::Page)).markup("</div>\n");
+    let layout = Layout {
+        caption: "Tensors of the forest",
+        name: "tensor",
+        below: &[("type", "type"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+        bar: "share",
+        hidden: &["base_tensor_id", "op"],
+        is_long: true,
+    };
+    let rows = batch(&picture).map_err(arrow_failure)?;
+    html.markup("<details class=\"data\"><summary>Table</summary>\n");
+    html.piece(&table(&[rows], &layout, &Anchors::new())?).markup("</details>\n");
+    Ok(Some(block))
+}

@@ -1,0 +1,223 @@
+//! Heat maps of the costliest tensors, else of those accessed most: where they were accessed, drawn by the page's script.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ask::{Asker, read};
+use super::block::Block;
+use super::table::{Anchors, Layout, table};
+use stallmap_console::answer::Answer;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::html::Html;
+
+/// Cells along a picture at most, as `tensor_cell` promises.
+const MOST_CELLS: u64 = 64;
+
+/// A tensor that is drawn.
+#[derive(Clone, Debug, Deserialize)]
+struct Drawn {
+    #[serde(rename = "drawn_tensor_id")]
+    tensor_id: u64,
+    #[serde(rename = "tensor")]
+    name: Option<String>,
+    r#type: Option<String>,
+    born_at: Option<String>,
+}
+
+/// What the picture of a tensor and a kind of access sums up to.
+#[derive(Clone, Debug, Deserialize)]
+struct Sum {
+    #[serde(rename = "drawn_tensor_id")]
+    tensor_id: u64,
+    #[serde(rename = "access")]
+    kind: Option<String>,
+    accessed_cells_share: Option<f64>,
+}
+
+/// What one kind of access did to a cell, or to holes.
+#[derive(Clone, Debug, Deserialize)]
+struct Access {
+    tensor_id: u64,
+    kind: Option<String>,
+    cell_row: Option<u64>,
+    cell_column: Option<u64>,
+    row_count: Option<u64>,
+    column_count: Option<u64>,
+    row_dimension: Option<u64>,
+    column_dimension: Option<u64>,
+    row_extent: Option<u64>,
+    column_extent: Option<u64>,
+    /// Elements of a single dimension that is written line after line.
+    folded_extent: Option<i64>,
+    touches: f64,
+    requests: f64,
+    blocks: f64,
+    sectors: f64,
+    blamed_samples: f64,
+    block_rate: Option<f64>,
+}
+
+impl Access {
+    /// Its place in the picture; none for holes.
+    fn place(&self) -> Option<usize> {
+        let (row, column) = (self.cell_row?, self.cell_column?);
+        let (_, columns) = self.counts();
+        (row < MOST_CELLS && column < columns).then(|| usize::try_from(row * columns + column).ok())?
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        let count = |count: Option<u64>| count.unwrap_or(1).clamp(1, MOST_CELLS);
+        (count(self.row_count), count(self.column_count))
+    }
+
+    fn layers(&self) -> [f64; LAYERS.len()] {
+        [self.touches, self.requests, self.blocks, self.sectors, self.blamed_samples]
+    }
+}
+
+/// What can be drawn.
+const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed samples"];
+
+/// What a capture says instead that has no tensors: their cells are all that is drawn.
+const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `launch_cell`), and no access to one was \
+    recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
+
+/// The section; none where no access was recorded at all.
+pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
+    let drawn = asker.ask("page", "drawn", &[("$top", most)]).await?;
+    let tensors: Vec<Drawn> = read(&drawn)?;
+    if tensors.is_empty() {
+        return Ok(Some(none(&drawn)));
+    }
+    let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
+    let accessed = asker.of_tensors("page", "accessed", &identities).await?;
+    let heat = asker.of_tensors("page", "heat", &identities).await?;
+    let cells: Vec<Access> = read(&heat)?;
+    let mut block = Block::of("accesses", &heat);
+    block.queries.clear();
+    for answer in [&drawn, &accessed, &heat] {
+        block.asked(answer);
+    }
+    let sums: Vec<Sum> = read(&accessed)?;
+    let pictures: Vec<Value> =
+        tensors.iter().filter_map(|tensor| picture(tensor, &of(tensor, &cells), &sums)).collect();
+    if pictures.is_empty() {
+        block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
+    } else {
+        block.body.markup("<div class=\"heat\" data-picture=\"heat\"></div>\n");
+        block.body.markup(
+            "<noscript><p class=\"doc\">The pictures need JavaScript; their sums are below.</p></noscript>\n",
+        );
+        block.data = Some(("heat", json!({ "layers": LAYERS, "tensors": pictures })));
+    }
+    tables(&mut block.body, &drawn, &accessed)?;
+    Ok(Some(block))
+}
+
+/// The section where there is nothing to draw.
+fn none(drawn: &Answer) -> Block {
+    let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
+    "Accesses of tensors".clone_into(&mut block.title);
+    block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
+    block
+}
+
+/// What was drawn, and its sums.
+fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
+    let layout = |answer: &Answer| Layout {
+        caption: answer.section.title(),
+        name: "tensor",
+        below: &[("type", ""), ("born_at", "born at")],
+        hidden: &["drawn_tensor_id", "op"],
+        ..Layout::default()
+    };
+    html.markup("<details class=\"data\" open><summary>Tables</summary>\n");
+    for answer in [drawn, accessed] {
+        html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
+        html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n");
+        html.piece(&table(&answer.rows, &layout(answer), &Anchors::new())?);
+    }
+    html.markup("</details>\n");
+    Ok(())
+}
+
+/// A tensor's cells, by kind of access.
+fn of<'a>(tensor: &Drawn, cells: &'a [Access]) -> Vec<&'a [Access]> {
+    let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
+    kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
+}
+
+/// A tensor's picture as the script reads it; none where nothing of it was accessed.
+fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
+    let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
+    let (rows, columns) = first.map_or((1, 1), Access::counts);
+    let share = |cells: &[Access]| {
+        let kind = cells.first().and_then(|cell| cell.kind.as_ref());
+        let sum = sums.iter().find(|sum| sum.tensor_id == tensor.tensor_id && sum.kind.as_ref() == kind);
+        sum.and_then(|sum| sum.accessed_cells_share)
+    };
+    (!kinds.is_empty()).then(|| {
+        json!({
+            "name": tensor.name.as_deref().unwrap_or("(unnamed)"),
+            "type": tensor.r#type,
+            "born": tensor.born_at,
+            "rows": rows,
+            "columns": columns,
+            "rowDimension": first.and_then(|cell| cell.row_dimension),
+            "columnDimension": first.and_then(|cell| cell.column_dimension),
+            "rowExtent": first.and_then(|cell| cell.row_extent),
+            "columnExtent": first.and_then(|cell| cell.column_extent),
+            "foldedExtent": first.and_then(|cell| cell.folded_extent),
+            "kinds": kinds.iter().map(|cells| kind(cells, rows * columns, share(cells))).collect::<Vec<_>>(),
+        })
+    })
+}
+
+/// What one kind of access did: each layer as runs of equal cells, value and length by turns.
+fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
+    let first = cells.first();
+    let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
+    let mut holes = [0.0; LAYERS.len()];
+    for cell in cells {
+        for ((layer, hole), value) in layers.iter_mut().zip(&mut holes).zip(cell.layers()) {
+            match cell.place() {
+                Some(place) => {
+                    if let Some(slot) = layer.get_mut(place) {
+                        *slot += value;
+                    }
+                }
+                None => *hole += value,
+            }
+        }
+    }
+    json!({
+        "kind": first.and_then(|cell| cell.kind.as_deref()).unwrap_or("unknown"),
+        "share": share,
+        "rate": first.and_then(|cell| cell.block_rate),
+        "holes": holes.map(short),
+        "layers": layers.iter().map(|layer| runs(layer)).collect::<Vec<_>>(),
+    })
+}
+
+/// Runs of equal values: value and length by turns.
+fn runs(layer: &[f64]) -> Vec<Value> {
+    let runs = layer.chunk_by(|a, b| short(*a) == short(*b));
+    runs.flat_map(|run| [run.first().map_or(Value::Null, |value| short(*value)), json!(run.len())]).collect()
+}
+
+/// A number as short as it can be drawn and said.
+fn short(value: f64) -> Value {
+    let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
+    number.map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_as_long_as_the_layer() {
+        assert_eq!(json!(runs(&[0.0, 0.0, 2.5, 2.5, 1.0])), json!([0, 2, 2.5, 2, 1, 1]));
+        assert_eq!(json!(runs(&[])), json!([]));
+    }
+}

@@ -1,0 +1,48 @@
+//! Data for the page's script: JSON in which nothing can end the element that holds it.
+
+use serde_json::Value;
+
+use stallmap_console::output::html::is_hidden;
+
+/// JSON that is the same for whoever parses it, and no markup for whoever reads the page around it.
+pub(super) fn embedded(data: &Value) -> String {
+    let json = data.to_string();
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        match char {
+            // They end or begin elements, comments and references; in JSON they occur in strings only.
+            '<' | '>' | '&' => text.extend([format!("\\u{:04x}", u32::from(char))]),
+            // Hidden ones are below U+FFFF.
+            char if is_hidden(char) => text.extend([format!("\\u{:04x}", u32::from(char))]),
+            char => text.push(char),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_ends_the_element() {
+        let text = embedded(&json!({ "</script><!--": ["<script>", "a&amp;b", "\u{2028}\u{202e}"] }));
+        assert_eq!(
+            text,
+            r#"{"\u003c/script\u003e\u003c!--":["\u003cscript\u003e","a\u0026amp;b","\u2028\u202e"]}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(text in any::<String>()) {
+            let written = embedded(&json!([text]));
+            let is_clean = !written.contains(|char| "<>&".contains(char) || is_hidden(char));
+            prop_assert!(is_clean, "{}", written);
+            prop_assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!([text]));
+        }
+    }
+}

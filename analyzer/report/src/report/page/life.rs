@@ -1,0 +1,169 @@
+//! Memory over the program: how much is in use when, and when the largest objects live.
+
+use serde::Deserialize;
+
+use super::ask::read;
+use super::block::Block;
+use super::table::{Anchors, Layout, table};
+use stallmap_console::answer::Answer;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::html::Html;
+use stallmap_console::output::number::{bytes, grouped};
+
+/// Units of a curve's picture, which is stretched to the page's width.
+const WIDTH: f64 = 1000.0;
+/// Its height.
+const HEIGHT: f64 = 120.0;
+
+/// The least part of a picture that can be seen.
+const LEAST_WIDTH: f64 = 0.003;
+
+/// Bytes in use in one stretch of launches.
+#[derive(Clone, Debug, Deserialize)]
+struct Stretch {
+    memory: String,
+    device_id: Option<i64>,
+    first_ordinal: u64,
+    most_bytes: f64,
+    left_bytes: f64,
+    launches: u64,
+}
+
+/// An object's life.
+#[derive(Clone, Debug, Deserialize)]
+struct Object {
+    #[serde(rename = "object")]
+    name: Option<String>,
+    r#type: Option<String>,
+    born_at: Option<String>,
+    size_bytes: f64,
+    /// None where it is a remainder: several objects.
+    alloc_ordinal: Option<u64>,
+    first_use_ordinal: Option<u64>,
+    last_use_ordinal: Option<u64>,
+    free_ordinal: Option<u64>,
+    patterns: Option<String>,
+    launches: u64,
+}
+
+/// The section; none where nothing was allocated.
+pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>> {
+    let stretches: Vec<Stretch> = read(memory)?;
+    if stretches.is_empty() {
+        return Ok(None);
+    }
+    let mut block = Block::of("memory", memory);
+    block.asked(objects);
+    let html = &mut block.body;
+    html.markup("<div class=\"curves\">\n");
+    for stretches in stretches.chunk_by(|a, b| (&a.memory, a.device_id) == (&b.memory, b.device_id)) {
+        curve(html, stretches);
+    }
+    html.markup("</div>\n");
+    lives(html, &read::<Object>(objects)?, objects);
+    html.markup("<details class=\"data\"><summary>Tables</summary>\n");
+    for (answer, name, caption) in
+        [(memory, "memory", "Bytes in use"), (objects, "object", "Lives of objects")]
+    {
+        let layout = Layout { caption, name, ..Layout::default() };
+        html.piece(&table(&answer.rows, &layout, &Anchors::new())?);
+    }
+    html.markup("</details>\n");
+    Ok(Some(block))
+}
+
+/// The bytes in use as a stepped area.
+fn curve(html: &mut Html, stretches: &[Stretch]) {
+    let Some(first) = stretches.first() else { return };
+    let peak = stretches
+        .iter()
+        .fold(first, |peak, next| if next.most_bytes > peak.most_bytes { next } else { peak });
+    let most = peak.most_bytes.max(1.0);
+    let last = first.launches.max(1) as f64;
+    let (x, y) = (|ordinal: u64| WIDTH * ordinal as f64 / last, |bytes: f64| HEIGHT * (1.0 - bytes / most));
+    let said = format!(
+        "{} on device {}: at most {} from launch {} of {}",
+        first.memory,
+        first.device_id.map_or_else(|| "?".to_owned(), |device| device.to_string()),
+        bytes(peak.most_bytes),
+        grouped(peak.first_ordinal.into()),
+        grouped(first.launches.into()),
+    );
+    html.markup("<figure><figcaption>")
+        .text(&said)
+        .markup("</figcaption>\n<svg class=\"curve\" role=\"img\" aria-label=\"");
+    html.text(&said).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
+    for (at, stretch) in stretches.iter().enumerate() {
+        let end = stretches.get(at + 1).map_or(last, |next| next.first_ordinal as f64).min(last);
+        let begin = x(stretch.first_ordinal).min(WIDTH);
+        html.markup("H").number(begin).markup("V").number(y(stretch.most_bytes));
+        // The most is drawn as wide as a pixel at least: a peak is what one looks for.
+        html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
+        html.markup("H").number(WIDTH * end / last);
+    }
+    html.markup("V120Z\"/></svg>\n<div class=\"axis\"><span>launch 0</span><span>");
+    html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
+}
+
+/// What the parts of a life look like.
+const LEGEND: &str = "<ul class=\"legend\">\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from its first use to its last</li></ul>\n";
+
+/// A bar from birth to death for each object, and in it one from its first use to its last.
+fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
+    html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
+    html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
+    html.markup("<ul class=\"lives\">\n");
+    for object in objects {
+        let name = object.name.as_deref().unwrap_or("(unnamed)");
+        html.markup("<li><span class=\"name\">").text(name).markup("</span><span class=\"n\">");
+        html.text(&bytes(object.size_bytes)).markup("</span>");
+        if let Some(born) = object.alloc_ordinal {
+            life(html, object, born);
+        }
+        html.markup("</li>\n");
+    }
+    html.markup("</ul>\n");
+}
+
+fn life(html: &mut Html, object: &Object, born: u64) {
+    let last = object.launches.max(1) as f64;
+    let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
+    let begin = born as f64 / last;
+    let said = said(object, born);
+    html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
+        .text(&said)
+        .markup("\"><title>")
+        .text(&said);
+    html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
+    html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" })
+        .markup("\" x=\"")
+        .percent(begin);
+    html.markup("\" width=\"").percent((end - begin).max(LEAST_WIDTH)).markup("\" height=\"12\"/>");
+    if let (Some(first), Some(after)) = (object.first_use_ordinal, object.last_use_ordinal) {
+        let (first, after) = (first as f64 / last, after as f64 / last);
+        html.markup("<rect class=\"used\" x=\"").percent(first).markup("\" width=\"");
+        html.percent((after - first).max(LEAST_WIDTH)).markup("\" y=\"4\" height=\"4\"/>");
+    }
+    html.markup("</svg>");
+    let facts = [&object.r#type, &object.born_at, &object.patterns];
+    let facts: Vec<&str> = facts.into_iter().flatten().map(String::as_str).collect();
+    if !facts.is_empty() {
+        html.markup("<span class=\"dim small\">").text(&facts.join(" · ")).markup("</span>");
+    }
+}
+
+/// A life in words.
+fn said(object: &Object, born: u64) -> String {
+    let at = |ordinal: u64| grouped(ordinal.into());
+    let used = match (object.first_use_ordinal, object.last_use_ordinal) {
+        (Some(first), Some(after)) => format!(", used from {} to before {}", at(first), at(after)),
+        _ => String::new(),
+    };
+    let freed = object
+        .free_ordinal
+        .map_or_else(|| "never freed".to_owned(), |free| format!("freed before {}", at(free)));
+    format!("allocated before launch {}{used}, {freed}", at(born))
+}

@@ -1,0 +1,38 @@
+//! Call paths as a flame graph that hangs from its root: an icicle, drawn by the page's script.
+
+use serde_json::json;
+
+use super::block::Block;
+use stallmap_console::answer::Answer;
+use stallmap_console::args::tree::Level;
+use stallmap_console::exit::Outcome;
+use stallmap_lists::tree::{GraphNode, graph};
+
+/// What paths consist of, outermost first.
+const LEVELS: [Level; 4] = [Level::User, Level::Module, Level::Op, Level::Kernel];
+/// Nodes of the picture.
+const MOST_NODES: usize = 4_000;
+
+/// The section; none where nothing was launched.
+pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
+    let nodes = graph(&answer.rows, &LEVELS, MOST_NODES)?;
+    if nodes.len() < 2 {
+        return Ok(None);
+    }
+    let mut block = Block::of("paths", answer);
+    block.doc = vec![
+        "What each path of calls cost: frames of the user's Python code, modules, operators, kernels.",
+        "Below each name is what it called, as wide as its part; the stripe is its part of waits for memory.",
+        "Every number is a sum over the rows of the query; small paths are summed up beside their siblings.",
+    ];
+    let html = &mut block.body;
+    html.markup("<div class=\"icicle\" data-picture=\"paths\"></div>\n");
+    html.markup("<noscript><p class=\"doc\">The picture needs JavaScript; `stallmap tree` prints the same.</p></noscript>\n");
+    block.data = Some(("paths", json!(nodes.iter().map(node).collect::<Vec<_>>())));
+    Ok(Some(block))
+}
+
+/// A node as the script reads it: parent, level, name, costs.
+fn node(node: &GraphNode) -> serde_json::Value {
+    json!([node.parent, node.level, node.name, node.costs])
+}

@@ -1,0 +1,66 @@
+//! The report as text for people.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use stallmap_console::answer::{Answer, nothing};
+use stallmap_console::exit::Outcome;
+use stallmap_console::explain::arrow_failure;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::printable;
+use stallmap_console::output::table::{Canvas, Table};
+use stallmap_console::output::value::Look;
+use stallmap_console::output::{self, written};
+
+/// Columns that programs and the page tell rows by; people have names.
+const IDENTITIES: &[&str] = &["function_id"];
+
+/// Writes the report for people.
+pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
+    let canvas = output::page();
+    for (index, answer) in answers.iter().enumerate() {
+        if index > 0 {
+            written(writeln!(out))?;
+        }
+        written(heading(out, canvas, subject, answer))?;
+        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?.without(IDENTITIES);
+        let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
+        if table.rows() > 0 {
+            written(table.draw(out, canvas))?;
+        }
+    }
+    written(footer(out, canvas, capture).and_then(|()| out.flush()))
+}
+
+fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) -> io::Result<()> {
+    let paint = canvas.paint;
+    let is_empty = answer.count() == 0;
+    if answer.section.name == "losses" {
+        let (role, text) = if is_empty {
+            (Role::Good, "Nothing was lost.".to_owned())
+        } else {
+            (Role::Warning, format!("! {}", answer.section.title()))
+        };
+        return writeln!(out, "{}", paint.text(role, &text));
+    }
+    let of = if answer.section.name == "coverage" && !subject.is_empty() {
+        format!(" of {subject}")
+    } else {
+        String::new()
+    };
+    writeln!(out, "{}", paint.text(Role::Heading, &format!("{}{of}", answer.section.title())))?;
+    for line in answer.section.doc() {
+        writeln!(out, "{}", paint.text(Role::Dim, line))?;
+    }
+    if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
+}
+
+fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {
+    let capture = printable(&capture.display().to_string());
+    let hints = [
+        format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
+        format!("stallmap sql {capture}   asks your own"),
+    ];
+    writeln!(out)?;
+    hints.iter().try_for_each(|hint| writeln!(out, "{}", canvas.paint.text(Role::Dim, hint)))
+}

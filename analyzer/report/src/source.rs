@@ -1,0 +1,154 @@
+//! `stallmap source`: a kernel's code with its stalls, what they wait for, and the tensors touched.
+
+mod chain;
+mod file;
+mod group;
+mod kernel;
+mod listing;
+mod page;
+mod terminal;
+mod words;
+
+use std::fs;
+use std::path::Path;
+
+use stallmap::session::Session;
+
+use self::file::Files;
+use self::listing::Listing;
+use self::terminal::Page;
+use stallmap_console::answer::{Answer, answers, csv, json};
+use stallmap_console::args::{ReportFormat, Source, SourceSort};
+use stallmap_console::context::Context;
+use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use stallmap_console::explain::explain;
+use stallmap_console::output::html::Html;
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::{self, written};
+use stallmap_console::section::{self, Section};
+
+pub use self::page::{LEGEND, STYLE};
+
+/// The queries of a kernel, in the order in which they are printed.
+const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producers", "waits", "tensors"];
+
+/// The query that lists kernels.
+const KERNELS: &[&str] = &["kernels"];
+
+/// The view that several of the queries read, each once.
+const SHARED: &str = "producer_charge";
+
+fn sections() -> Vec<Section> {
+    section::sections("source", ORDER)
+}
+
+async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
+    session.keep(SHARED).await.map_err(|error| explain(error, Some(session)))?;
+    answers(session, &sections(), &[("$function", function)]).await
+}
+
+/// Shows a kernel's code.
+pub fn run(context: &Context, args: &Source) -> Outcome {
+    let session = {
+        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        context.open(&[(None, args.capture.clone())])?
+    };
+    let runtime = runtime()?;
+    let Some(kernel) = runtime.block_on(kernel::choose(&session, args.kernel.as_deref()))? else {
+        return output::print("(the capture has no kernels)\n").map(|()| OK);
+    };
+    let parameters = [("$function", kernel)];
+    if args.sql {
+        let texts: Vec<String> = sections().iter().map(|section| section.sql(&parameters)).collect();
+        return output::print(&texts.join("\n")).map(|()| OK);
+    }
+    let answers = runtime.block_on(asked(&session, kernel))?;
+    let mut out = output::stdout();
+    match args.format {
+        ReportFormat::Text => {}
+        ReportFormat::Json => return json(&mut out, &args.capture, &answers).map(|()| OK),
+        ReportFormat::Csv => return csv(&mut out, &answers).map(|()| OK),
+    }
+    let listing = Listing::of(&answers)?
+        .ok_or_else(|| Failure::message(QUERY, format!("function {kernel:#x} is not in the capture")))?;
+    show(args, &listing)
+}
+
+/// As text, or as a page where a file is named for it.
+fn show(args: &Source, listing: &Listing) -> Outcome {
+    let names = listing.lines.iter().map(|line| line.file.as_str());
+    let files = Files::read(names, args.root.as_deref());
+    let groups = group::groups(listing, args.sort);
+    let top = usize::try_from(args.top).unwrap_or(usize::MAX);
+    if let Some(path) = &args.html {
+        let text = page::page(listing, &files, &groups, top, &words::facts(&listing.kernel));
+        write_page(path, &text)?;
+        output::note(format_args!("wrote {}", path.display()));
+        return Ok(OK);
+    }
+    let mut out = output::stdout();
+    let mut page = Page::new(&mut out, output::page(), listing, &files);
+    let shown =
+        page.heading().and_then(|()| if args.all { page.whole() } else { page.hottest(&groups, top) });
+    written(shown.and_then(|()| page.finish()))?;
+    Ok(OK)
+}
+
+/// A kernel as a part of a page of several.
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// What is known of it as a whole, in one line.
+    pub facts: String,
+    /// Its code: the hottest places, what they wait for, and what is around them.
+    pub html: Html,
+    /// The queries that were asked: title and text.
+    pub queries: Vec<(&'static str, String)>,
+}
+
+/// How much of a kernel a part shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Hottest places.
+    pub places: usize,
+    /// Rows of code.
+    pub rows: usize,
+}
+
+/// A kernel as a part of a page; its anchors begin with the prefix. None where the capture has no launch of it.
+pub async fn part(
+    session: &Session,
+    function: u64,
+    size: Size,
+    root: Option<&Path>,
+    prefix: &str,
+) -> Outcome<Option<Part>> {
+    let answers = asked(session, function).await?;
+    let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
+    let names = listing.lines.iter().map(|line| line.file.as_str());
+    let files = Files::read(names, root);
+    let groups = group::groups(&listing, SourceSort::Samples);
+    let html = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
+    let queries = answers.iter().map(|answer| (answer.section.title(), answer.sql.clone())).collect();
+    let (name, facts) = (listing.kernel.name.clone(), words::facts(&listing.kernel));
+    Ok(Some(Part { name, facts, html, queries }))
+}
+
+/// Writes a page into a file.
+pub fn write_page(path: &Path, text: &str) -> Outcome<()> {
+    fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use stallmap::library;
+
+    #[test]
+    fn every_query_of_the_folder_has_its_place() {
+        let mut names: Vec<_> = library::queries("source").map(|(name, _)| name).collect();
+        let mut ordered = [super::ORDER, super::KERNELS].concat();
+        names.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(names, ordered);
+    }
+}

@@ -1,0 +1,60 @@
+//! The hottest places of a kernel: source lines, and instructions where the code has no lines.
+
+use std::collections::BTreeMap;
+
+use super::listing::{Instruction, Listing};
+use stallmap_console::args::SourceSort;
+
+/// Instructions that belong together.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    /// Their line; none where the code has none, and then there is one instruction.
+    pub(super) source: Option<(&'a str, u32)>,
+    /// Samples that found warps at them.
+    pub(super) samples: f64,
+    /// Samples charged to them.
+    pub(super) charged: f64,
+    /// Those of them that have either, hottest first.
+    pub(super) instructions: Vec<&'a Instruction>,
+}
+
+/// Every place that has samples or is charged, hottest first.
+pub(super) fn groups(listing: &Listing, sort: SourceSort) -> Vec<Group<'_>> {
+    let mut by_line: BTreeMap<(&str, u32), Vec<&Instruction>> = BTreeMap::new();
+    let mut groups = Vec::new();
+    let is_warm = |instruction: &&Instruction| instruction.samples > 0.0 || instruction.charged_samples > 0.0;
+    for instruction in listing.instructions.iter().filter(is_warm) {
+        match instruction.source() {
+            Some(source) => by_line.entry(source).or_default().push(instruction),
+            None => groups.push(group(None, vec![instruction], sort)),
+        }
+    }
+    groups.extend(by_line.into_iter().map(|(source, instructions)| group(Some(source), instructions, sort)));
+    groups.sort_by(|a, b| heat_of(b, sort).total_cmp(&heat_of(a, sort)));
+    groups
+}
+
+fn group<'a>(
+    source: Option<(&'a str, u32)>,
+    mut instructions: Vec<&'a Instruction>,
+    sort: SourceSort,
+) -> Group<'a> {
+    instructions.sort_by(|a, b| heat(b, sort).total_cmp(&heat(a, sort)));
+    let samples = instructions.iter().map(|instruction| instruction.samples).sum();
+    let charged = instructions.iter().map(|instruction| instruction.charged_samples).sum();
+    Group { source, samples, charged, instructions }
+}
+
+fn heat(instruction: &Instruction, sort: SourceSort) -> f64 {
+    match sort {
+        SourceSort::Samples => instruction.samples,
+        SourceSort::Charged => instruction.charged_samples,
+    }
+}
+
+fn heat_of(group: &Group<'_>, sort: SourceSort) -> f64 {
+    match sort {
+        SourceSort::Samples => group.samples,
+        SourceSort::Charged => group.charged,
+    }
+}

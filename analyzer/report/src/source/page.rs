@@ -1,0 +1,266 @@
+//! A kernel's code as one page that opens offline, or as a part of another: no scripts, nothing loaded, light and dark.
+
+mod arrows;
+mod code;
+mod excerpt;
+
+use std::collections::BTreeMap;
+
+use self::excerpt::Excerpt;
+use super::chain::{Link, Node, chain};
+use super::file::Files;
+use super::group::Group;
+use super::listing::{Instruction, Listing, Place};
+use super::words;
+use stallmap_console::output::html::Html;
+use stallmap_console::output::number::percent;
+
+/// Reasons in the bar.
+const MOST_REASONS: usize = 8;
+
+/// How the code's parts look: for every page that shows code.
+pub(crate) const STYLE: &str = include_str!("page/code.css");
+
+/// The page of one kernel.
+pub(super) fn page(
+    listing: &Listing,
+    files: &Files,
+    groups: &[Group<'_>],
+    top: usize,
+    facts: &str,
+) -> String {
+    let page =
+        Page { listing, files, prefix: "", headings: ALONE, excerpt: Excerpt::of(listing, usize::MAX) };
+    let nonce = nonce(listing);
+    let mut html = Html::default();
+    html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    // Should text ever pass for markup, it still could not run or load anything, or change how the page looks.
+    html.markup(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
+    );
+    html.text(&nonce).markup("'; base-uri 'none'; form-action 'none'\">\n");
+    html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+    html.text(&listing.kernel.name)
+        .markup(" - stallmap</title>\n<style nonce=\"")
+        .text(&nonce)
+        .markup("\">\n");
+    html.markup(include_str!("page/style.css")).markup(STYLE).markup("</style>\n</head>\n<body>\n");
+    html.markup("<header>\n<h1 class=\"code\">")
+        .text(&listing.kernel.name)
+        .markup("</h1>\n<div class=\"dim\">");
+    html.text(facts).markup("</div>\n</header>\n");
+    page.body(&mut html, groups, top);
+    html.markup("<footer class=\"dim\">").markup(LEGEND).markup("</footer>\n</body>\n</html>\n");
+    html.finish()
+}
+
+/// A kernel as a part of a page: its anchors begin with a prefix, and of long code the hottest rows are shown.
+pub(super) fn part(
+    listing: &Listing,
+    files: &Files,
+    groups: &[Group<'_>],
+    (top, most_rows): (usize, usize),
+    prefix: &str,
+) -> Html {
+    let page = Page { listing, files, prefix, headings: PART, excerpt: Excerpt::of(listing, most_rows) };
+    let mut html = Html::default();
+    page.body(&mut html, groups, top);
+    html
+}
+
+/// What the columns and arrows of code mean.
+pub(crate) const LEGEND: &str = "samples: warps that stood there. charged: warps, there or elsewhere, that waited for what it loads or stores. Arrows lead from a producer to those that waited for it.";
+
+/// A word that only this page knows: what carries it is ours. It follows from the code, so that equal pages are equal.
+fn nonce(listing: &Listing) -> String {
+    blake3::hash(format!("{listing:?}").as_bytes()).to_hex().chars().take(32).collect()
+}
+
+/// The tags around headings of parts, and around those of panes.
+type Headings = [[&'static str; 2]; 2];
+
+/// Those of a page of its own.
+const ALONE: Headings = [["<h2>", "</h2>\n"], ["<h3 class=\"code\">", "</h3>"]];
+/// Those of a part of a page.
+const PART: Headings = [["<h4>", "</h4>\n"], ["<h5 class=\"code\">", "</h5>"]];
+
+/// A kernel's code as a piece of a page.
+struct Page<'a> {
+    listing: &'a Listing,
+    files: &'a Files,
+    /// What anchors begin with: those of several kernels on a page differ by it.
+    prefix: &'a str,
+    headings: Headings,
+    excerpt: Excerpt<'a>,
+}
+
+impl Page<'_> {
+    /// Everything below the title.
+    fn body(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+        if let Some(reason) = &self.listing.kernel.not_read_because {
+            html.markup("<p class=\"warning\">Its code could not be read: ").text(reason).markup("</p>\n");
+        }
+        self.reasons(html);
+        self.hottest(html, groups, top);
+        self.waits(html, groups, top);
+        self.code(html);
+    }
+
+    fn heading(&self, html: &mut Html, text: &'static str) {
+        let [[begin, end], _] = self.headings;
+        html.markup(begin).markup(text).markup(end);
+    }
+
+    /// The kernel's samples by reason, as a bar and in words.
+    fn reasons(&self, html: &mut Html) {
+        let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
+        for instruction in &self.listing.instructions {
+            for reason in self.listing.reasons(instruction.place()) {
+                *totals.entry(&reason.name).or_default() += reason.samples;
+            }
+        }
+        let mut totals: Vec<(&str, f64)> = totals.into_iter().collect();
+        totals.sort_by(|a, b| b.1.total_cmp(&a.1));
+        totals.truncate(MOST_REASONS);
+        html.markup("<svg class=\"reasons\" aria-hidden=\"true\">");
+        let mut before = 0.0;
+        for (rank, &(_, samples)) in totals.iter().enumerate() {
+            let share = self.listing.share(samples);
+            html.markup("<rect class=\"").heat(1.0 - rank as f64 / MOST_REASONS as f64).markup("\" x=\"");
+            html.percent(before).markup("\" width=\"").percent(share).markup("\" height=\"14\"/>");
+            before += share;
+        }
+        html.markup("</svg>\n<div class=\"code dim\">");
+        let said = totals
+            .iter()
+            .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples))));
+        html.text(&said.collect::<Vec<_>>().join(", ")).markup("</div>\n");
+    }
+
+    fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+        self.heading(html, "Hottest places");
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest places\"><table aria-label=\"Hottest places\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
+        for group in groups.iter().take(top) {
+            let share = self.listing.share(group.samples);
+            html.markup("<tr><td><svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share);
+            html.markup("\" height=\"12\"/></svg></td><td class=\"number\">")
+                .text(&words::amount(group.samples));
+            html.markup("</td><td class=\"number\">").text(&percent(share));
+            html.markup("</td><td class=\"number\">").text(&words::amount(group.charged)).markup("</td><td>");
+            self.place_of(html, group);
+            html.markup("</td><td>");
+            match group.source.and_then(|(file, line)| self.files.line(file, line)) {
+                Some(text) => html.text(text.trim()),
+                None => html.text(group.instructions.first().map_or("", |first| words::text(first))),
+            };
+            html.markup("</td></tr>\n");
+        }
+        html.markup("</table></div>\n");
+    }
+
+    /// Where a group is, as a link.
+    fn place_of(&self, html: &mut Html, group: &Group<'_>) {
+        match (group.source, group.instructions.first()) {
+            (Some((file, line)), _) if !self.excerpt.has_line(file, line) => {
+                html.text(&format!("{}:{line}", words::file_name(file)));
+            }
+            (Some((file, line)), _) => {
+                html.markup("<a href=\"#").text(&self.line_id(file, line)).markup("\">");
+                html.text(&format!("{}:{line}", words::file_name(file))).markup("</a>");
+            }
+            (None, Some(instruction)) => self.link(html, instruction.place()),
+            (None, None) => {}
+        }
+    }
+
+    /// What the hottest places wait for: a tree for each of their instructions.
+    fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+        self.heading(html, "What they wait for");
+        for instruction in groups.iter().take(top).flat_map(|group| &group.instructions) {
+            let nodes = chain(self.listing, instruction.place());
+            if nodes.is_empty() {
+                continue;
+            }
+            html.markup("<ul class=\"chain\"><li>");
+            self.link(html, instruction.place());
+            html.markup(" ").text(words::text(instruction)).markup(" <span class=\"dim\">");
+            html.text(&words::reasons(self.listing, instruction)).markup("</span>");
+            self.nodes(html, &nodes);
+            html.markup("</li></ul>\n");
+        }
+    }
+
+    fn nodes(&self, html: &mut Html, nodes: &[Node]) {
+        if nodes.is_empty() {
+            return;
+        }
+        html.markup("<ul>");
+        for node in nodes {
+            html.markup("<li>");
+            self.node(html, node);
+            self.nodes(html, &node.address);
+            html.markup("</li>");
+        }
+        html.markup("</ul>");
+    }
+
+    fn node(&self, html: &mut Html, node: &Node) {
+        match &node.link {
+            Link::Waited { share, reason, note, .. } if node.place.is_none() => {
+                html.text(&format!("{} {reason}: {note}", percent(*share)));
+                return;
+            }
+            Link::Waited { share, .. } => html.text(&percent(*share)).markup(" waits for "),
+            Link::Address { through } => {
+                html.markup("its address through ");
+                self.link(html, *through);
+                html.markup(" from ")
+            }
+        };
+        let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
+            html.markup("an instruction that is not listed");
+            return;
+        };
+        self.link(html, producer.place());
+        html.markup(" ").text(words::text(producer));
+        if let Link::Waited { note, .. } = &node.link {
+            html.markup(" <span class=\"dim\">").text(note).markup("</span>");
+        }
+        if node.is_loop {
+            html.markup(" &#8634;");
+        } else {
+            self.touched(html, producer);
+        }
+    }
+
+    fn touched(&self, html: &mut Html, instruction: &Instruction) {
+        for touched in words::touches(self.listing, instruction) {
+            html.markup("<div>").text(&touched).markup("</div>");
+        }
+        if let Some(pattern) = words::pattern(instruction) {
+            html.markup("<div class=\"dim\">").text(&pattern).markup("</div>");
+        }
+    }
+
+    /// Names of files may hold anything: their numbers are the anchors.
+    fn line_id(&self, file: &str, line: u32) -> String {
+        let number = self.listing.lines.iter().position(|known| known.file == file).unwrap_or(0);
+        format!("{}l{number}-{line}", self.prefix)
+    }
+
+    fn id(&self, place: Place) -> String {
+        format!("{}i{:x}-{:x}", self.prefix, place.0, place.1)
+    }
+
+    fn link(&self, html: &mut Html, place: Place) {
+        if !self.excerpt.has(place) {
+            html.text(&words::pc(place.1));
+            return;
+        }
+        html.markup("<a href=\"#")
+            .text(&self.id(place))
+            .markup("\">")
+            .text(&words::pc(place.1))
+            .markup("</a>");
+    }
+}

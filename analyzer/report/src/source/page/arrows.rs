@@ -1,0 +1,115 @@
+//! Arrows beside the instructions: from each producer to those that waited for it.
+
+use std::collections::BTreeMap;
+
+use super::super::listing::{Instruction, Listing, Place};
+use stallmap_console::output::html::Html;
+
+/// Pixels of a row, as the style says.
+const ROW: f64 = 22.0;
+/// Pixels between arrows that run side by side.
+const LANE: f64 = 9.0;
+/// Arrows that run side by side at most: others share the outermost lane.
+const MOST_LANES: usize = 10;
+/// Less of a wait is left out.
+const LEAST_WEIGHT: f64 = 0.05;
+
+/// Arrows of one function's rows.
+#[derive(Debug, Default)]
+pub(super) struct Arrows {
+    arrows: Vec<Arrow>,
+    lanes: usize,
+}
+
+#[derive(Debug, PartialEq)]
+struct Arrow {
+    from: usize,
+    to: usize,
+    heat: f64,
+    lane: usize,
+}
+
+impl Arrows {
+    /// The arrows between instructions, each at its row.
+    pub(super) fn of(listing: &Listing, rows: &[(usize, &Instruction)]) -> Self {
+        let places: BTreeMap<Place, usize> = rows.iter().map(|&(at, row)| (row.place(), at)).collect();
+        let mut arrows = Vec::new();
+        for &(to, row) in rows {
+            let producers = listing.producers(row.place());
+            let total: f64 = producers.iter().map(|producer| producer.samples).sum();
+            for producer in producers.iter().filter(|producer| producer.samples >= LEAST_WEIGHT * total) {
+                let from = producer.producer().and_then(|place| places.get(&place));
+                if let Some(&from) = from.filter(|from| **from != to) {
+                    arrows.push(Arrow { from, to, heat: listing.share(producer.samples), lane: 0 });
+                }
+            }
+        }
+        Self::laid(arrows)
+    }
+
+    /// Short arrows inside, long ones outside, none over another while there is room.
+    fn laid(mut arrows: Vec<Arrow>) -> Self {
+        arrows.sort_by_key(|arrow| (arrow.from.abs_diff(arrow.to), arrow.to, arrow.from));
+        let mut ends: Vec<Vec<(usize, usize)>> = Vec::new();
+        for arrow in &mut arrows {
+            let span = (arrow.from.min(arrow.to), arrow.from.max(arrow.to));
+            let is_free =
+                |lane: &Vec<(usize, usize)>| lane.iter().all(|&(low, high)| span.1 < low || high < span.0);
+            let free = ends.iter().position(is_free);
+            arrow.lane = free.unwrap_or_else(|| ends.len().min(MOST_LANES - 1));
+            if arrow.lane == ends.len() {
+                ends.push(Vec::new());
+            }
+            if let Some(lane) = ends.get_mut(arrow.lane) {
+                lane.push(span);
+            }
+        }
+        Self { arrows, lanes: ends.len() }
+    }
+
+    /// Pixels that the arrows take.
+    pub(super) fn width(&self) -> f64 {
+        if self.lanes == 0 { 0.0 } else { (self.lanes as f64 + 1.0) * LANE + 8.0 }
+    }
+
+    /// Draws them beside so many rows; nothing where there are none.
+    pub(super) fn draw(&self, html: &mut Html, rows: usize) {
+        let width = self.width();
+        if self.lanes == 0 {
+            return;
+        }
+        html.markup("<svg aria-hidden=\"true\" width=\"").number(width).markup("\" height=\"");
+        html.number(rows as f64 * ROW).markup("\">");
+        for arrow in &self.arrows {
+            let (from, to) = ((arrow.from as f64 + 0.5) * ROW, (arrow.to as f64 + 0.5) * ROW);
+            let out = width - 8.0 - (arrow.lane as f64 + 1.0) * LANE;
+            html.markup("<path opacity=\"")
+                .number(0.35 + 0.65 * arrow.heat.clamp(0.0, 1.0))
+                .markup("\" d=\"M");
+            html.number(width - 6.0).markup(" ").number(from).markup("H").number(out).markup("V").number(to);
+            html.markup("H").number(width - 6.0).markup("\"/><path class=\"head\" d=\"M").number(width);
+            html.markup(" ").number(to).markup("l-7 -4v8z\"/>");
+        }
+        html.markup("</svg>");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_that_meet_run_side_by_side() {
+        let arrow = |from, to| Arrow { from, to, heat: 0.5, lane: 0 };
+        let laid = Arrows::laid(vec![arrow(0, 9), arrow(2, 3), arrow(5, 4), arrow(3, 6)]);
+        let lanes: Vec<_> = laid.arrows.iter().map(|arrow| (arrow.from, arrow.to, arrow.lane)).collect();
+        assert_eq!(lanes, [(2, 3, 0), (5, 4, 0), (3, 6, 1), (0, 9, 2)]);
+        assert_eq!(laid.lanes, 3);
+    }
+
+    #[test]
+    fn lanes_are_bounded() {
+        let arrows = (0..50).map(|to| Arrow { from: 100, to, heat: 0.0, lane: 0 }).collect();
+        assert_eq!(Arrows::laid(arrows).lanes, MOST_LANES);
+    }
+}

@@ -1,0 +1,182 @@
+//! The panes of a kernel's page: source lines, and instructions with arrows beside them.
+
+use std::collections::BTreeMap;
+
+use super::super::listing::{Instruction, Line};
+use super::super::words;
+use super::Page;
+use super::arrows::Arrows;
+use super::excerpt::Shown;
+use stallmap_console::output::html::Html;
+
+/// Lines of source around those that have instructions.
+const CONTEXT: usize = 3;
+/// What the first columns of both panes are.
+const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
+
+impl Page<'_> {
+    /// Both panes.
+    pub(super) fn code(&self, html: &mut Html) {
+        let has_lines = !self.listing.lines.is_empty();
+        self.heading(html, "Code");
+        html.markup("<div class=\"split");
+        html.markup(if has_lines { "\">\n<div>\n" } else { " alone\">\n" });
+        if has_lines {
+            let mut by_file: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+            for line in &self.listing.lines {
+                by_file.entry(&line.file).or_default().push(line);
+            }
+            for (file, lines) in by_file {
+                self.source(html, file, lines);
+            }
+            html.markup("</div>\n");
+        }
+        html.markup("<div>\n");
+        for rows in self.listing.instructions.chunk_by(|a, b| a.place().0 == b.place().0) {
+            self.function(html, &rows.iter().collect::<Vec<_>>());
+        }
+        html.markup("</div>\n</div>\n");
+    }
+
+    /// A file's lines that have instructions, with those around them where the text is here.
+    fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
+        let all = lines.len();
+        let (mut shown, mut samples) = (0.0, 0.0);
+        lines.retain(|line| {
+            let is_shown = self.excerpt.has_line(&line.file, line.number);
+            samples += line.samples;
+            shown += if is_shown { line.samples } else { 0.0 };
+            is_shown
+        });
+        if lines.is_empty() {
+            return;
+        }
+        lines.sort_by_key(|line| line.number);
+        self.pane(html, file);
+        html.markup("<div class=\"rows\"><div class=\"lines\">\n");
+        let mut next = 0_u32;
+        for line in &lines {
+            let context = u32::try_from(CONTEXT).unwrap_or(0);
+            let first = line.number.saturating_sub(context).max(next).max(1);
+            if next > 0 && first > next {
+                html.markup("<div><span class=\"gap\">⋯</span></div>\n");
+            }
+            for above in first..line.number {
+                self.plain_line(html, file, above);
+            }
+            self.warm_line(html, line);
+            next = line.number + 1;
+        }
+        for below in next..next.saturating_add(u32::try_from(CONTEXT).unwrap_or(0)) {
+            self.plain_line(html, file, below);
+        }
+        if all > lines.len() {
+            self.gap(
+                html,
+                &words::counted(all.abs_diff(lines.len()) as u64, "other line", "other lines"),
+                samples - shown,
+            );
+        }
+        html.markup("</div></div></div>\n");
+    }
+
+    fn plain_line(&self, html: &mut Html, file: &str, line: u32) {
+        let Some(text) = self.files.line(file, line) else { return };
+        html.markup("<div><span class=\"count\"></span><span class=\"count\"></span><span class=\"place\">");
+        html.text(&line.to_string())
+            .markup("</span><span class=\"what dim\">")
+            .text(text)
+            .markup("</span></div>\n");
+    }
+
+    fn warm_line(&self, html: &mut Html, line: &Line) {
+        let heat = self.listing.share(line.samples);
+        html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" class=\"");
+        html.heat(heat).markup("\"><span class=\"count\">").text(&count(line.samples));
+        html.markup("</span><span class=\"count charged\">").text(&count(line.charged_samples));
+        html.markup("</span><span class=\"place\">");
+        let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.number));
+        match self.listing.instructions.iter().find(is_its) {
+            Some(first) if self.excerpt.has(first.place()) => {
+                html.markup("<a href=\"#").text(&self.id(first.place())).markup("\">");
+                html.text(&line.number.to_string()).markup("</a>")
+            }
+            _ => html.text(&line.number.to_string()),
+        };
+        let text = self.files.line(&line.file, line.number).unwrap_or_default();
+        html.markup("</span><span class=\"what\">").text(text).markup("</span></div>\n");
+    }
+
+    /// A function's instructions with arrows beside them.
+    fn function(&self, html: &mut Html, rows: &[&Instruction]) {
+        let Some(first) = rows.first() else { return };
+        let name = first.function.as_deref().unwrap_or("a function without a name");
+        self.pane(html, name);
+        let shown = self.excerpt.rows(rows);
+        let placed: Vec<(usize, &Instruction)> = shown
+            .iter()
+            .enumerate()
+            .filter_map(|(at, shown)| if let Shown::Row(row) = shown { Some((at, *row)) } else { None })
+            .collect();
+        html.markup("<div class=\"rows\">\n");
+        Arrows::of(self.listing, &placed).draw(html, shown.len());
+        html.markup("<div class=\"lines\">\n");
+        for row in &shown {
+            match row {
+                Shown::Row(row) => self.row(html, row),
+                Shown::Gap(count, samples) => {
+                    let count = words::counted(*count as u64, "other instruction", "other instructions");
+                    self.gap(html, &count, *samples);
+                }
+            }
+        }
+        html.markup("</div></div></div>\n");
+    }
+
+    /// The beginning of a pane, below its name.
+    fn pane(&self, html: &mut Html, name: &str) {
+        let [_, [begin, end]] = self.headings;
+        html.markup("<div class=\"pane\" tabindex=\"0\" role=\"region\" aria-label=\"")
+            .text(name)
+            .markup("\">");
+        html.markup(begin).text(name).markup(COUNTS).markup(end);
+    }
+
+    /// What is not shown, counted.
+    fn gap(&self, html: &mut Html, count: &str, samples: f64) {
+        html.markup("<div><span class=\"gap\">⋯ ");
+        html.text(&format!("({count}, {})", words::samples(self.listing, samples))).markup("</span></div>\n");
+    }
+
+    fn row(&self, html: &mut Html, row: &Instruction) {
+        html.markup("<div id=\"").text(&self.id(row.place())).markup("\" class=\"");
+        html.heat(self.listing.share(row.samples)).markup("\"><span class=\"count\">");
+        html.text(&count(row.samples)).markup("</span><span class=\"count charged\">");
+        html.text(&count(row.charged_samples))
+            .markup("</span><span class=\"place\">")
+            .text(&words::pc(row.pc));
+        html.markup("</span><span class=\"what\">").text(words::text(row)).markup("</span>");
+        match (row.source(), words::source(row)) {
+            (Some((file, line)), Some(said)) if self.excerpt.has_line(file, line) => {
+                html.markup("<a class=\"what\" href=\"#").text(&self.line_id(file, line)).markup("\">");
+                html.text(&said).markup("</a>");
+            }
+            (_, Some(said)) => {
+                html.markup("<span class=\"what dim\">").text(&said).markup("</span>");
+            }
+            _ => {}
+        }
+        let mut notes = vec![words::reasons(self.listing, row)];
+        notes.extend(words::touches(self.listing, row));
+        notes.extend(words::call_path(row));
+        notes.retain(|note| !note.is_empty());
+        html.markup("<span class=\"dim\">").text(&notes.join("; ")).markup("</span></div>\n");
+    }
+}
+
+fn count(samples: f64) -> String {
+    match samples {
+        samples if samples < 0.05 => String::new(),
+        samples => words::amount(samples),
+    }
+}

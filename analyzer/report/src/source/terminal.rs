@@ -1,0 +1,243 @@
+//! A kernel's code as text for people.
+
+use std::io::{self, Write};
+
+use super::chain::{Link, Node, chain};
+use super::file::Files;
+use super::group::Group;
+use super::listing::{Instruction, Listing};
+use super::words;
+use stallmap_console::output::Canvas;
+use stallmap_console::output::number::percent;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
+
+/// Instructions of a line that are shown.
+const MOST_OF_A_LINE: usize = 6;
+/// The column in which an instruction's text begins.
+const TEXT_COLUMN: usize = 10;
+
+/// Writes lines that fit a canvas.
+pub(super) struct Page<'a> {
+    out: &'a mut dyn Write,
+    canvas: Canvas,
+    listing: &'a Listing,
+    files: &'a Files,
+}
+
+impl<'a> Page<'a> {
+    /// A page of a listing.
+    pub(super) fn new(
+        out: &'a mut dyn Write,
+        canvas: Canvas,
+        listing: &'a Listing,
+        files: &'a Files,
+    ) -> Self {
+        Self { out, canvas, listing, files }
+    }
+
+    /// What the kernel is, over all its launches.
+    pub(super) fn heading(&mut self) -> io::Result<()> {
+        let kernel = &self.listing.kernel;
+        self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
+        self.line(Role::Dim, &words::facts(kernel))?;
+        if let Some(reason) = &kernel.not_read_because {
+            self.line(Role::Warning, &format!("! its code could not be read: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    /// The hottest places, each with what it waits for.
+    pub(super) fn hottest(&mut self, groups: &[Group<'_>], top: usize) -> io::Result<()> {
+        if groups.is_empty() {
+            return self.line(Role::Plain, "(no samples)");
+        }
+        for group in groups.iter().take(top) {
+            self.line(Role::Plain, "")?;
+            self.group(group)?;
+        }
+        let others = groups.get(top..).unwrap_or_default();
+        if !others.is_empty() {
+            let samples: f64 = others.iter().map(|group| group.samples).sum();
+            let samples = words::samples(self.listing, samples);
+            self.line(Role::Plain, "")?;
+            let count = words::counted(others.len() as u64, "other place", "other places");
+            self.line(Role::Dim, &format!("({count}, {samples})"))?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, group: &Group<'_>) -> io::Result<()> {
+        let counted = self.counted(group.samples, group.charged);
+        if let Some((file, line)) = group.source {
+            self.line(Role::Header, &format!("{}:{line}  {counted}", words::file_name(file)))?;
+            if let Some(text) = self.files.line(file, line) {
+                let text = format!("    {}", text.trim());
+                self.line(Role::Keyword, &text)?;
+            }
+            if let Some(path) = group.instructions.first().and_then(|first| words::call_path(first)) {
+                self.line(Role::Dim, &format!("    inlined: {path}"))?;
+            }
+        } else {
+            self.line(Role::Header, &counted)?;
+        }
+        for instruction in group.instructions.iter().take(MOST_OF_A_LINE) {
+            self.instruction(instruction)?;
+        }
+        let others = group.instructions.get(MOST_OF_A_LINE..).unwrap_or_default();
+        if !others.is_empty() {
+            let samples: f64 = others.iter().map(|instruction| instruction.samples).sum();
+            let samples = words::samples(self.listing, samples);
+            let count = words::counted(others.len() as u64, "other instruction", "other instructions");
+            self.line(Role::Dim, &format!("  ({count}, {samples})"))?;
+        }
+        Ok(())
+    }
+
+    fn counted(&self, samples: f64, charged: f64) -> String {
+        let mut counted = words::samples(self.listing, samples);
+        if charged >= 0.05 {
+            counted.extend([format!("; {} charged to it", words::amount(charged))]);
+        }
+        counted
+    }
+
+    fn instruction(&mut self, instruction: &Instruction) -> io::Result<()> {
+        let mut head = format!("  {}  {}", words::pc(instruction.pc), words::text(instruction));
+        if let Some(function) = self.other_function(instruction) {
+            head.extend([format!("  in {function}")]);
+        }
+        let reasons = words::reasons(self.listing, instruction);
+        self.line(Role::Plain, &format!("{head}  {reasons}"))?;
+        let indent = " ".repeat(TEXT_COLUMN);
+        self.touched(instruction, &indent)?;
+        let nodes = chain(self.listing, instruction.place());
+        self.nodes(&nodes, &indent)
+    }
+
+    /// A callee is named: its pcs are its own.
+    fn other_function<'b>(&self, instruction: &'b Instruction) -> Option<&'b str> {
+        let is_other = instruction.place().0 != self.listing.kernel.function_id;
+        is_other.then(|| instruction.function.as_deref().unwrap_or("another function"))
+    }
+
+    fn nodes(&mut self, nodes: &[Node], indent: &str) -> io::Result<()> {
+        for (index, node) in nodes.iter().enumerate() {
+            let is_last = index + 1 == nodes.len();
+            let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            self.line(Role::Plain, &format!("{indent}{branch}{}", self.said(node)))?;
+            let indent = format!("{indent}{trunk}");
+            if let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place))
+                && !node.is_loop
+            {
+                self.touched(producer, &indent)?;
+            }
+            self.nodes(&node.address, &indent)?;
+        }
+        Ok(())
+    }
+
+    fn said(&self, node: &Node) -> String {
+        let producer = self.producer(node);
+        let mark = if node.is_loop { " ↺" } else { "" };
+        match &node.link {
+            Link::Waited { reason, share, note, .. } if node.place.is_none() => {
+                format!("{} {reason}: {note}", percent(*share))
+            }
+            Link::Waited { share, note, .. } => {
+                format!("{} waits for {producer}{mark}  ({note})", percent(*share))
+            }
+            Link::Address { through } => {
+                format!("its address through {} from {producer}{mark}", words::pc(through.1))
+            }
+        }
+    }
+
+    fn producer(&self, node: &Node) -> String {
+        let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
+            return "an instruction that is not listed".to_owned();
+        };
+        let mut said = format!("{} {}", words::pc(producer.pc), words::text(producer));
+        if let Some(function) = self.other_function(producer) {
+            said.extend([format!(" in {function}")]);
+        }
+        if let Some(source) = words::source(producer) {
+            said.extend([format!(" at {source}")]);
+        }
+        said
+    }
+
+    fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {
+        let mut touched = words::touches(self.listing, instruction);
+        if let (Some(last), Some(pattern)) = (touched.last_mut(), words::pattern(instruction)) {
+            last.extend([format!("; {pattern}")]);
+        }
+        touched.iter().try_for_each(|touched| self.line(Role::Dim, &format!("{indent}{touched}")))
+    }
+
+    /// Every instruction in its order, its line above it where that changes.
+    pub(super) fn whole(&mut self) -> io::Result<()> {
+        let listing = self.listing;
+        let texts = listing.instructions.iter().map(|instruction| width(words::text(instruction)));
+        let text = texts.max().unwrap_or(0).min(60);
+        let mut above = (None, None);
+        self.line(Role::Plain, "")?;
+        self.line(Role::Header, &format!("{:>8}  {:>8}  {:>6}  instruction", "samples", "charged", "pc"))?;
+        for instruction in &listing.instructions {
+            let place = (Some(instruction.place().0), instruction.source());
+            if place.0 != above.0 {
+                let function = instruction.function.as_deref().unwrap_or("a function without a name");
+                self.line(Role::Heading, function)?;
+            }
+            if place != above {
+                self.source_above(instruction)?;
+            }
+            above = place;
+            self.listed(instruction, text)?;
+        }
+        Ok(())
+    }
+
+    fn source_above(&mut self, instruction: &Instruction) -> io::Result<()> {
+        let Some((file, line)) = instruction.source() else { return Ok(()) };
+        let text = self.files.line(file, line).map(str::trim).unwrap_or_default();
+        let path = words::call_path(instruction).map(|path| format!("  ({path})")).unwrap_or_default();
+        self.line(Role::Keyword, &format!("{:28}{}:{line}  {text}{path}", "", words::file_name(file)))
+    }
+
+    fn listed(&mut self, instruction: &Instruction, text: usize) -> io::Result<()> {
+        let samples =
+            if instruction.samples > 0.0 { words::amount(instruction.samples) } else { String::new() };
+        let is_charged = instruction.charged_samples >= 0.05;
+        let charged = if is_charged { words::amount(instruction.charged_samples) } else { String::new() };
+        let mut line = format!("{samples:>8}  {charged:>8}  {:>6}  ", words::pc(instruction.pc));
+        let shown = shorten(words::text(instruction), text, Shorten::End);
+        line.extend([shown.as_str(), &" ".repeat(text.saturating_sub(width(&shown)))]);
+        let reasons = words::reasons(self.listing, instruction);
+        if !reasons.is_empty() {
+            line.extend([format!("  {reasons}")]);
+        }
+        let producers = self.listing.producers(instruction.place()).iter();
+        let producers: Vec<String> = producers
+            .filter_map(|producer| producer.producer().filter(|place| *place != instruction.place()))
+            .map(|place| words::pc(place.1))
+            .collect();
+        if !producers.is_empty() {
+            line.extend([format!("  ← {}", producers.join(", "))]);
+        }
+        let role = if instruction.samples > 0.0 { Role::Plain } else { Role::Dim };
+        self.line(role, &line)
+    }
+
+    /// Everything is written.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// One line, no longer than the canvas is wide.
+    pub(super) fn line(&mut self, role: Role, text: &str) -> io::Result<()> {
+        let text = printable(&text.replace(['\n', '\t'], " "));
+        let text = shorten(text.trim_end(), self.canvas.width.unwrap_or(usize::MAX), Shorten::End);
+        writeln!(self.out, "{}", self.canvas.paint.text(role, &text))
+    }
+}

@@ -1,0 +1,139 @@
+//! The SQL library: one file a view, embedded when the program is built.
+//!
+//! Adding a view touches no Rust: `sql/<package>/<view>.sql` holds one `CREATE VIEW <view> (columns) AS SELECT ...`,
+//! with a comment above it and above each column. A view is planned when it is asked for, and so is what it reads.
+
+pub mod doc;
+pub mod fault;
+mod folder;
+mod order;
+pub mod query;
+pub mod user;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use crate::error::AnalyzeError;
+
+include!(concat!(env!("OUT_DIR"), "/library.rs"));
+
+/// A view of the library, as its file says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDoc {
+    /// Name in SQL.
+    pub name: String,
+    /// The folder in `sql/`, or in the user's library.
+    pub package: String,
+    /// What one row is, and how it is made.
+    pub doc: String,
+    /// A query that shows it, where its header has one.
+    pub example: Option<String>,
+    /// Each column with its meaning, in order.
+    pub columns: Vec<ColumnDoc>,
+    /// The file's text: one CREATE VIEW.
+    pub sql: String,
+    /// The file in the user's library; none where the view is ours.
+    pub file: Option<PathBuf>,
+}
+
+impl ViewDoc {
+    /// A query that shows it: its own, or one that lists rows, the costliest first where it says what they cost.
+    pub fn example(&self) -> String {
+        let has = |name: &str| self.columns.iter().any(|column| column.name == name);
+        let order = ["samples", "saving_samples", "position"].into_iter().find(|name| has(name));
+        let order = order.map(|name| match name {
+            "position" => " ORDER BY position".to_owned(),
+            name => format!(" ORDER BY {name} DESC"),
+        });
+        self.example
+            .clone()
+            .unwrap_or_else(|| format!("SELECT * FROM {}{} LIMIT 10", self.name, order.unwrap_or_default()))
+    }
+}
+
+/// A column of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDoc {
+    /// Name in SQL.
+    pub name: String,
+    /// What it means.
+    pub doc: String,
+}
+
+/// Every view, sorted by package and name.
+pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
+    static PARSED: OnceLock<Result<Vec<ViewDoc>, (String, String)>> = OnceLock::new();
+    let views = PARSED.get_or_init(|| {
+        VIEWS
+            .iter()
+            .map(|&(package, name, text)| {
+                doc::parse(package, name, text).map_err(|flaw| (name.to_owned(), flaw.message))
+            })
+            .collect()
+    });
+    match views {
+        Ok(views) => Ok(views),
+        Err((view, reason)) => Err(AnalyzeError::View { view: view.clone(), reason: reason.clone() }),
+    }
+}
+
+/// The folders that hold no views, but queries: sorted and limited, for people.
+pub const QUERIES: [&str; 8] = ["diff", "draw", "export", "page", "report", "source", "top", "tree"];
+
+/// The queries of one of those folders, as (name, text).
+pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    QUERY_FILES.iter().filter(move |(folder, ..)| *folder == package).map(|&(_, name, text)| (name, text))
+}
+
+/// A question and the query that answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Its place in the cookbook, from 1.
+    pub number: usize,
+    file: &'static str,
+    text: &'static str,
+}
+
+/// The questions of the cookbook, in order.
+pub fn cookbook() -> impl Iterator<Item = Recipe> {
+    (1..).zip(RECIPES).map(|(number, &(_, file, text))| Recipe { number, file, text })
+}
+
+impl Recipe {
+    /// Its name: the file's, without the number before it.
+    pub fn name(&self) -> &'static str {
+        self.file.trim_start_matches(|char: char| char.is_ascii_digit()).trim_start_matches('_')
+    }
+
+    /// The question: the first line of the file's comment.
+    pub fn question(&self) -> &'static str {
+        self.comment().next().unwrap_or(self.file)
+    }
+
+    /// How to read the answer: the other lines.
+    pub fn doc(&self) -> impl Iterator<Item = &'static str> {
+        self.comment().skip(1).filter(|line| !line.starts_with("Capture: "))
+    }
+
+    /// The bundled capture whose answer the cookbook shows.
+    pub fn capture(&self) -> Option<&'static str> {
+        self.comment().find_map(|line| line.strip_prefix("Capture: "))
+    }
+
+    /// The names that captures must be opened under, where there are several.
+    pub fn needs(&self) -> Vec<&'static str> {
+        let captures = self.capture().unwrap_or_default().split(' ');
+        captures.filter_map(|capture| capture.split_once('=').map(|(name, _)| name)).collect()
+    }
+
+    /// The query.
+    pub fn sql(&self) -> &'static str {
+        let comment = self.text.split_inclusive('\n').take_while(|line| line.starts_with("--"));
+        let length: usize = comment.map(str::len).sum();
+        self.text.get(length..).unwrap_or_default().trim().trim_end_matches(';')
+    }
+
+    fn comment(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.text.lines().map_while(|line| line.strip_prefix("--")).map(str::trim)
+    }
+}

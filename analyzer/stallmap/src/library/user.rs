@@ -1,0 +1,264 @@
+//! A user's own library: views and saved queries in a folder, held to the rules of ours.
+//!
+//! ```text
+//! folder ──> files ──> rules of one file ──> views, queries ──> order ──> planned over a session ──> defined
+//! ```
+//!
+//! What is wrong is a [`Fault`]; a library with one is not used in part.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::catalog::SchemaProvider;
+use datafusion::common::config::Dialect;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use futures::executor::block_on;
+
+use super::fault::{Fault, Flaw, Rule};
+use super::folder::{self, SqlFile};
+use super::query::SavedQuery;
+use super::{ViewDoc, doc, order};
+use crate::error::AnalyzeError;
+use crate::lexer::{self, Kind};
+use crate::session::views::inline::planned;
+
+/// A folder of a user's own views and queries.
+#[derive(Clone, Debug, Default)]
+pub struct UserLibrary {
+    root: PathBuf,
+    views: Vec<ViewDoc>,
+    queries: Vec<SavedQuery>,
+    faults: Vec<Fault>,
+}
+
+/// What a file holds.
+enum Held {
+    View(ViewDoc),
+    Query(SavedQuery),
+}
+
+impl UserLibrary {
+    /// Reads a folder; what is wrong in its files is kept as faults.
+    pub fn read(root: &Path) -> Result<Self, AnalyzeError> {
+        let wrong = |source| AnalyzeError::LibraryFolder { path: root.to_owned(), source };
+        let (files, faults) = folder::read(root).map_err(wrong)?;
+        let mut library = Self { root: root.to_owned(), faults, ..Self::default() };
+        for file in files {
+            match held(&file) {
+                Ok(Held::View(view)) => library.views.push(view),
+                Ok(Held::Query(query)) => library.queries.push(query),
+                Err(flaw) => library.faults.push(flaw.within(file.path)),
+            }
+        }
+        library.find_doubles();
+        Ok(library)
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Its views, in the order of their files.
+    pub fn views(&self) -> &[ViewDoc] {
+        &self.views
+    }
+
+    /// Its saved queries, in the order of their files.
+    pub fn queries(&self) -> &[SavedQuery] {
+        &self.queries
+    }
+
+    /// What is wrong with its files, as far as that shows without a session; see [`crate::session::Session::extend`].
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// Names that two files have.
+    fn find_doubles(&mut self) {
+        let views = self.views.iter().map(|view| (&view.name, view.file.as_deref()));
+        let queries = self.queries.iter().map(|query| (&query.name, Some(query.file.as_path())));
+        let mut seen: Vec<(&String, &Path)> = Vec::new();
+        for (name, path) in views.chain(queries) {
+            let Some(path) = path else { continue };
+            match seen.iter().find(|(other, _)| *other == name) {
+                Some((_, other)) => {
+                    let message = format!("`{name}` is the name of {} too", other.display());
+                    self.faults.push(Flaw::new(1, Rule::Taken, message).within(path));
+                }
+                None => seen.push((name, path)),
+            }
+        }
+    }
+
+    /// Defines the views in a schema and plans the queries; `state` resolves unqualified names to the same schema.
+    pub(crate) fn define(&self, state: &SessionState, schema: &dyn SchemaProvider) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut waiting = Vec::new();
+        for view in &self.views {
+            if schema.table_exist(&view.name) {
+                faults.push(at(
+                    view,
+                    1,
+                    Rule::Taken,
+                    format!("`{}` is a table or view of stallmap", view.name),
+                ));
+                continue;
+            }
+            match order::reads(state, view) {
+                Ok(reads) => waiting.push((view, reads)),
+                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error))),
+            }
+        }
+        let (ordered, circular) = order::ordered(waiting);
+        for (view, reads) in circular {
+            let reads = reads.into_iter().collect::<Vec<_>>().join("`, `");
+            let message = format!("it reads itself, by way of one of `{reads}`");
+            faults.push(at(view, 1, Rule::Plan, message));
+        }
+        let mut broken: BTreeSet<String> = self.broken(&faults);
+        for view in ordered {
+            let Err(error) = define(state, schema, view) else { continue };
+            if !is_follow_up(&error, &broken) {
+                faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error)));
+            }
+            broken.insert(view.name.clone());
+        }
+        faults.extend(self.queries.iter().filter_map(|query| fault_of(query, state, &broken)));
+        faults
+    }
+
+    /// Names of views with faults: what reads them is not to blame.
+    fn broken(&self, faults: &[Fault]) -> BTreeSet<String> {
+        let stems = faults.iter().chain(&self.faults).filter_map(|fault| fault.path.file_stem());
+        stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// Defines one view whose own reads are defined.
+fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
+    // Tables in memory never make a plan wait.
+    let table = block_on(planned(state, view))?;
+    schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
+}
+
+/// What a file holds, if it keeps the rules that show without a session.
+fn held(file: &SqlFile) -> Result<Held, Flaw> {
+    let SqlFile { path, package, name, text } = file;
+    check_name(name)?;
+    let significant = |token: &lexer::Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
+    let first = lexer::tokens(text).find(significant);
+    let Some(first) = first else {
+        return Err(Flaw::new(1, Rule::Statement, "the file holds no statement"));
+    };
+    let is = |words: &[&str]| words.iter().any(|word| first.text.eq_ignore_ascii_case(word));
+    if is(&["CREATE"]) {
+        let mut view = doc::parse(package, name, text)?;
+        view.file = Some(path.clone());
+        check_view(text)?;
+        Ok(Held::View(view))
+    } else if is(&["SELECT", "WITH", "VALUES", "("]) {
+        let query = SavedQuery::parse(package, name, text, path.clone())?;
+        check_query(&query)?;
+        Ok(Held::Query(query))
+    } else {
+        let at = text[..first.start].matches('\n').count() + 1;
+        Err(Flaw::new(at, Rule::Statement, format!("it begins with `{}`", first.text)))
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Flaw> {
+    let is_part = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
+    if name.starts_with(|char: char| char.is_ascii_lowercase()) && name.chars().all(is_part) {
+        return Ok(());
+    }
+    Err(Flaw::new(1, Rule::Name, format!("`{name}` is no name that SQL reads without quotes")))
+}
+
+/// One CREATE VIEW that neither sorts nor limits.
+fn check_view(text: &str) -> Result<(), Flaw> {
+    let ast::Statement::CreateView(view) = parsed(text)? else {
+        return Err(Flaw::new(1, Rule::Statement, "it is no CREATE VIEW"));
+    };
+    let query = &view.query;
+    let clause = match () {
+        () if query.order_by.is_some() => "ORDER BY",
+        () if query.limit_clause.is_some() => "LIMIT",
+        () if query.fetch.is_some() => "FETCH",
+        () => return Ok(()),
+    };
+    let last = clause.split(' ').next().unwrap_or(clause);
+    let token = lexer::tokens(text).filter(|token| token.text.eq_ignore_ascii_case(last)).last();
+    let line = token.map_or(1, |token| text[..token.start].matches('\n').count() + 1);
+    Err(Flaw::new(line, Rule::Sorting, format!("the view ends with {clause}")))
+}
+
+fn check_query(query: &SavedQuery) -> Result<(), Flaw> {
+    match parsed(&query.sample())? {
+        ast::Statement::Query(_) => Ok(()),
+        _ => Err(Flaw::new(1, Rule::Statement, "it is no SELECT")),
+    }
+}
+
+/// The one statement of a text.
+fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
+    // A state of its own: to parse is all that it does.
+    let state = datafusion::execution::session_state::SessionStateBuilder::new().build();
+    match state.sql_to_statement(text, &Dialect::Generic) {
+        Ok(Statement::Statement(statement)) => Ok(*statement),
+        Ok(_) => Err(Flaw::new(1, Rule::Statement, "it is neither a CREATE VIEW nor a SELECT")),
+        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, said(&error))),
+    }
+}
+
+fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<Fault> {
+    let error = block_on(state.create_logical_plan(&query.sample())).err()?;
+    let is_new = !is_follow_up(&error, broken);
+    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, said(&error)).within(&query.file))
+}
+
+/// Whether a statement fails only because it reads a view that has a fault of its own.
+fn is_follow_up(error: &DataFusionError, broken: &BTreeSet<String>) -> bool {
+    let text = error.find_root().strip_backtrace();
+    let table = text.split("table '").nth(1).and_then(|rest| rest.split('\'').next());
+    table.and_then(|table| table.rsplit('.').next()).is_some_and(|table| broken.contains(table))
+}
+
+fn at(view: &ViewDoc, line: usize, rule: Rule, message: String) -> Fault {
+    Flaw::new(line, rule, message).within(view.file.clone().unwrap_or_default())
+}
+
+/// The line that an error names, or that holds the name that it is about; the first where there is neither.
+fn line(error: &DataFusionError, text: &str) -> usize {
+    let said = error.find_root().strip_backtrace();
+    let after = |before: &str| said.split(before).nth(1);
+    let number = after("Line: ").and_then(|rest| rest.split(',').next());
+    if let Some(line) = number.and_then(|line| line.trim().parse().ok()) {
+        return line;
+    }
+    let quoted = after("table '").or_else(|| after("function '")).and_then(|rest| rest.split('\'').next());
+    let field = || after("No field named ").and_then(|rest| rest.split(". ").next());
+    let name = quoted.or_else(field).and_then(|name| name.trim_end_matches('.').rsplit('.').next());
+    let place = lexer::tokens(text).find(|token| token.kind == Kind::Word && Some(token.text) == name);
+    place.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
+}
+
+/// An error's text in one line, without what the engine wraps around it.
+fn said(error: &DataFusionError) -> String {
+    let text = error.find_root().strip_backtrace();
+    let mut text = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    for prefix in ["SQL error: ", "Error during planning: ", "Schema error: ", "sql parser error: "] {
+        if let Some(rest) = text.strip_prefix(prefix) {
+            text = rest.to_owned();
+        }
+    }
+    if text.contains("single SQL statement") {
+        return "it holds more than one statement".to_owned();
+    }
+    // What could stand there instead is long; the catalog's name and the schema's say nothing to a reader.
+    text.split(" Valid fields are ").next().unwrap_or_default().replace("stallmap.capture.", "")
+}

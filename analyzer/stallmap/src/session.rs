@@ -1,0 +1,409 @@
+//! Opens captures and answers SQL: the only place that builds a DataFusion context.
+
+pub mod every;
+pub(crate) mod views;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use futures::TryStreamExt as _;
+use object_store::memory::InMemory;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+
+use self::every::{EVERY, Every};
+use self::views::inline::{Put, View, expanded};
+use self::views::lazy::PlannedSchema;
+use self::views::materialize::read_again;
+use crate::error::AnalyzeError;
+use crate::library::fault::Fault;
+use crate::library::query::SavedQuery;
+use crate::library::user::UserLibrary;
+use crate::library::{self, ViewDoc};
+use stallmap_code::table::{CodeTable, Kind};
+use stallmap_code::{Cache, Code};
+use stallmap_engine::analyses::{self, AnalysisTable};
+use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
+use stallmap_engine::exec::Grain;
+use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
+use stallmap_functions;
+use stallmap_tables::captured::{CapturedTable, Presence, STORE};
+use stallmap_tables::guard::GuardScans;
+use stallmap_tables::listing::CaptureTable;
+use stallmap_tables::location::Location;
+use stallmap_tables::{self};
+
+/// The catalog that holds each capture as a schema.
+const CATALOG: &str = "stallmap";
+/// The schema of a capture that was given no name.
+pub const UNNAMED: &str = "capture";
+/// A view with more rows is computed wherever it is read: memory is for those that many read, and they are short.
+const MOST_KEPT_ROWS: usize = 500_000;
+
+/// Open captures, ready to be queried.
+pub struct Session {
+    context: SessionContext,
+    captures: Vec<OpenCapture>,
+    /// The views of the library, then those of the user's own.
+    views: Vec<ViewDoc>,
+    queries: Vec<SavedQuery>,
+}
+
+/// One open capture.
+#[derive(Debug)]
+pub struct OpenCapture {
+    /// The schema in SQL.
+    pub name: String,
+    /// Its manifest, and everything that is not a table.
+    pub reader: CaptureReader,
+    /// Its tables by name.
+    pub tables: BTreeMap<String, Arc<CapturedTable>>,
+}
+
+/// A table of an open capture.
+#[derive(Clone, Debug)]
+pub struct TableInfo {
+    /// The capture's name: the schema in SQL.
+    pub capture: String,
+    /// Name in SQL.
+    pub name: String,
+    /// What one row is; empty for tables that this version does not know.
+    pub doc: String,
+    /// Each column: name, SQL type as Arrow spells it, doc.
+    pub columns: Vec<(String, String, String)>,
+    /// Rows; 0 where it is derived.
+    pub rows: i64,
+    /// Bytes in the capture.
+    pub size_bytes: usize,
+    /// Whether the capture holds it; where not, it is empty.
+    pub presence: Presence,
+    /// Whether it is computed when asked.
+    pub is_derived: bool,
+}
+
+impl Session {
+    /// Opens captures under names. One alone needs no name; names that are not qualified mean the first. What is found
+    /// in their code is not kept.
+    pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
+        Self::open_with(captures, &Cache::NONE)
+    }
+
+    /// The same, with what is found in their code kept in a cache.
+    pub fn open_with<L: Clone + Into<Location>>(
+        captures: &[(Option<String>, L)],
+        cache: &Cache,
+    ) -> Result<Self, AnalyzeError> {
+        let mut opened = Vec::new();
+        for (name, location) in captures {
+            let location: Location = location.clone().into();
+            if name.is_none() && captures.len() > 1 {
+                return Err(AnalyzeError::MissingName { path: location.to_path_buf() });
+            }
+            let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
+            opened.push((name, location.open()?));
+        }
+        Self::over(opened, cache)
+    }
+
+    /// A session over captures that are open, by name; names that are not qualified mean the first.
+    pub fn over(captures: Vec<(String, CaptureReader)>, cache: &Cache) -> Result<Self, AnalyzeError> {
+        let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
+        let context = context(&first)?;
+        let catalog = Arc::new(MemoryCatalogProvider::new());
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
+        let views = library::views()?;
+        let mut session = Self { context, captures: Vec::new(), views: views.to_vec(), queries: Vec::new() };
+        let mut schemas = Vec::new();
+        for (name, reader) in captures {
+            check_name(&name)?;
+            if session.captures.iter().any(|capture| capture.name == name) {
+                return Err(AnalyzeError::DuplicateName { name });
+            }
+            let tables = tables::open(&reader)?;
+            let schema = PlannedSchema::new(session.state_in(&name), views)?;
+            register_tables(schema.as_ref(), &tables)?;
+            register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
+            catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
+            schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
+            session.captures.push(OpenCapture { name, reader, tables });
+        }
+        catalog.register_schema(EVERY, Arc::new(Every::new(schemas)))?;
+        Ok(session)
+    }
+
+    /// A session over a capture without rows: for what only names and types matter to.
+    pub fn without_rows() -> Result<Self, AnalyzeError> {
+        let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
+        let folder = tempfile::tempdir().map_err(wrong)?;
+        let path = folder.path().join("empty");
+        CaptureWriter::create(&path, Form::Folder)?.finish()?;
+        Self::open(&[(None, path)])
+    }
+
+    /// Adds a user's own views and queries to every capture; nothing of a library with a fault is added.
+    pub fn extend(&mut self, library: &UserLibrary) -> Result<(), AnalyzeError> {
+        let mut faults = self.try_extend(library);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let others = faults.len() - 1;
+        Err(AnalyzeError::Library { fault: Box::new(faults.swap_remove(0)), others })
+    }
+
+    /// The same; gives everything that is wrong with it.
+    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<Fault> {
+        let mut faults = library.faults().to_vec();
+        for capture in &self.captures {
+            let state = self.state_in(&capture.name);
+            let catalog = self.context.catalog(CATALOG);
+            let Some(schema) = catalog.and_then(|catalog| catalog.schema(&capture.name)) else { continue };
+            faults.extend(library.define(&state, schema.as_ref()));
+        }
+        faults.sort_by(|a, b| (&a.path, a.flaw.line).cmp(&(&b.path, b.flaw.line)));
+        faults.dedup();
+        if faults.is_empty() {
+            self.views.extend_from_slice(library.views());
+            self.queries.extend_from_slice(library.queries());
+        }
+        faults
+    }
+
+    /// Plans one statement. What writes files or reads others than the captures is refused.
+    pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        check_read_only(&plan)?;
+        self.frame(plan).await
+    }
+
+    /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
+    pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
+        let plan = self.context.state().create_logical_plan(sql).await?;
+        self.frame(plan).await
+    }
+
+    /// One statement's plan, with those of the views that it reads.
+    pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
+        Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
+    }
+
+    /// Computes a view now, for statements that will read it once each; its rows are kept, unless they are too many.
+    pub async fn keep(&self, view: &str) -> Result<(), AnalyzeError> {
+        let provider = self.context.table_provider(view).await?;
+        if let Some(view) = provider.downcast_ref::<View>() {
+            self.keep_what_is_read_again(view.plan()).await?;
+            self.keep_rows(view).await?;
+        }
+        Ok(())
+    }
+
+    /// A plan, ready to run; what it reads more than once is kept for it and for those that follow.
+    async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
+        self.keep_what_is_read_again(&plan).await?;
+        let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
+        // The views of a new view are put in when that is read: they may be kept by then.
+        let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
+        Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    async fn keep_what_is_read_again(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+        for provider in read_again(plan)? {
+            if let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
+                engine.keep_parts(&self.context).await?;
+            } else if let Some(view) = provider.downcast_ref::<View>() {
+                self.keep_rows(view).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn keep_rows(&self, view: &View) -> datafusion::error::Result<()> {
+        view.keep(async || self.rows(view.plan().clone()).await).await
+    }
+
+    /// All rows of a plan that reads views; none where they are too many to be kept.
+    async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Vec<RecordBatch>>> {
+        let frame = self.context.execute_logical_plan(expanded(plan, Put::Rows)?).await?;
+        let mut stream = frame.execute_stream().await?;
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while let Some(batch) = stream.try_next().await? {
+            rows += batch.num_rows();
+            if rows > MOST_KEPT_ROWS {
+                return Ok(None);
+            }
+            batches.push(batch);
+        }
+        Ok(Some(batches))
+    }
+
+    /// The engine's context, for completion, settings and metrics.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The open captures, in the order in which they were given.
+    pub fn captures(&self) -> &[OpenCapture] {
+        &self.captures
+    }
+
+    /// The views of the library, then those that [`Session::extend`] added.
+    pub fn library(&self) -> Result<&[ViewDoc], AnalyzeError> {
+        Ok(&self.views)
+    }
+
+    /// The saved queries that [`Session::extend`] added.
+    pub fn queries(&self) -> &[SavedQuery] {
+        &self.queries
+    }
+
+    /// The tables of all captures, in reading order, those that this version does not know last.
+    pub fn tables(&self) -> Vec<TableInfo> {
+        self.captures.iter().flat_map(OpenCapture::table_infos).collect()
+    }
+
+    /// The session's state with unqualified names meaning one capture.
+    fn state_in(&self, capture: &str) -> SessionState {
+        let mut state = self.context.state();
+        capture.clone_into(&mut state.config_mut().options_mut().catalog.default_schema);
+        state
+    }
+}
+
+impl OpenCapture {
+    fn table_infos(&self) -> impl Iterator<Item = TableInfo> {
+        let declared = stallmap_schema::tables::ALL.iter().filter_map(|table| self.tables.get(table.name));
+        let others = self.tables.values().filter(|table| tables::definition(table.name()).is_none());
+        let captured = declared.chain(others).map(|table| TableInfo {
+            capture: self.name.clone(),
+            name: table.name().to_owned(),
+            doc: tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
+            columns: table.columns(),
+            rows: table.rows(),
+            size_bytes: table.size_bytes(),
+            presence: table.presence(),
+            is_derived: false,
+        });
+        captured.chain(derived().map(|definition| self.derived_info(&definition)))
+    }
+
+    fn derived_info(&self, definition: &TableDef) -> TableInfo {
+        let column = |column: &ColumnDef| {
+            (column.name.to_owned(), (column.data_type)().to_string(), column.doc.trim().to_owned())
+        };
+        TableInfo {
+            capture: self.name.clone(),
+            name: definition.name.to_owned(),
+            doc: definition.doc.trim().to_owned(),
+            columns: definition.columns.iter().map(column).collect(),
+            rows: 0,
+            size_bytes: 0,
+            presence: Presence::Held,
+            is_derived: true,
+        }
+    }
+}
+
+/// The tables that no capture holds: they are computed when asked.
+fn derived() -> impl Iterator<Item = TableDef> {
+    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE, AccessShape::TABLE];
+    engine
+        .into_iter()
+        .chain(analyses::Kind::ALL.map(analyses::Kind::table))
+        .chain(Kind::ALL.map(Kind::table))
+        .chain([CaptureTable::TABLE])
+}
+
+fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
+    let mut config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(CATALOG, first);
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
+    config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    let state = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_physical_optimizer_rule(Arc::new(GuardScans))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    for function in functions::functions() {
+        context.register_udf(function.as_ref().clone());
+    }
+    let store = ObjectStoreUrl::parse(STORE)?;
+    context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
+    Ok(context)
+}
+
+/// Names that SQL reads without quotes.
+fn check_name(name: &str) -> Result<(), AnalyzeError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.chars().all(plain)
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !["information_schema", EVERY].contains(&name)
+    {
+        return Ok(());
+    }
+    Err(AnalyzeError::BadName { name: name.to_owned() })
+}
+
+fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+    let refuse = |statement: &str, hint| Err(AnalyzeError::ReadOnly { statement: statement.into(), hint });
+    match plan {
+        LogicalPlan::Ddl(
+            DdlStatement::CreateView(_)
+            | DdlStatement::CreateMemoryTable(_)
+            | DdlStatement::DropView(_)
+            | DdlStatement::DropTable(_),
+        ) => Ok(()),
+        LogicalPlan::Ddl(ddl) => {
+            refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session")
+        }
+        LogicalPlan::Dml(dml) => {
+            refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ...")
+        }
+        LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
+        _ => plan.inputs().into_iter().try_for_each(check_read_only),
+    }
+}
+
+/// The tables that a capture's code gives.
+fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
+    let code = Arc::new(code);
+    for kind in Kind::ALL {
+        let table = CodeTable::new(Arc::clone(&code), kind);
+        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
+    }
+    Ok(())
+}
+
+/// The tables of a capture and those derived from them.
+fn register_tables(
+    schema: &dyn SchemaProvider,
+    tables: &BTreeMap<String, Arc<CapturedTable>>,
+) -> Result<(), AnalyzeError> {
+    for (name, table) in tables {
+        schema.register_table(name.clone(), Arc::clone(table) as _)?;
+    }
+    let listing = tables::listing::listing(tables.values())?;
+    schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
+    let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
+    for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
+        let table = DerivedTable::new(Arc::clone(&engine), grain);
+        schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
+    }
+    for kind in analyses::Kind::ALL {
+        let table = AnalysisTable::new(Arc::clone(&engine), kind);
+        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
+    }
+    let maps = TensorMapTable::new(engine);
+    schema.register_table(TensorMapTensor::TABLE.name.to_owned(), Arc::new(maps))?;
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! The schema of a capture: its tables, and the views over them, each planned when somebody asks for its name.
+//!
+//! A question reads a few of the library's views; to plan all of them costs more than most questions do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider, SchemaProvider, TableProvider,
+};
+use datafusion::common::exec_err;
+use datafusion::datasource::TableType;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+
+use super::inline;
+use crate::library::ViewDoc;
+
+/// Tables, and views that are planned when asked for.
+#[derive(Debug)]
+pub(crate) struct PlannedSchema {
+    /// The tables, the views that have been planned, and what was made in the session.
+    made: MemorySchemaProvider,
+    /// The views that nobody has asked for, by name.
+    waiting: Mutex<BTreeMap<String, &'static ViewDoc>>,
+    /// Plans views: its names are those of this schema.
+    state: SessionState,
+}
+
+impl PlannedSchema {
+    /// A schema without tables. `state` finds unqualified names in the schema `name` of its default catalog.
+    pub(crate) fn new(state: SessionState, views: &'static [ViewDoc]) -> Result<Arc<Self>> {
+        let names = state.config_options().catalog.clone();
+        let catalogs = Arc::new(MemoryCatalogProviderList::new());
+        let catalog = Arc::new(MemoryCatalogProvider::new());
+        catalogs.register_catalog(names.default_catalog, Arc::clone(&catalog) as _);
+        let schema = Arc::new(Self {
+            made: MemorySchemaProvider::new(),
+            waiting: Mutex::new(views.iter().map(|view| (view.name.clone(), view)).collect()),
+            state: SessionStateBuilder::new_from_existing(state).with_catalog_list(catalogs).build(),
+        });
+        catalog.register_schema(&names.default_schema, Arc::new(Held(Arc::downgrade(&schema))))?;
+        Ok(schema)
+    }
+
+    /// The views that wait. Nothing that holds them can panic between two states, so that a poisoned lock is sound.
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, &'static ViewDoc>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans a view, if it waits.
+    async fn plan(&self, name: &str) -> Result<()> {
+        let Some(view) = self.waiting().get(name).copied() else { return Ok(()) };
+        let table = inline::planned(&self.state, view).await;
+        let table = table.map_err(|error| error.context(format!("view `{name}` of the library")))?;
+        // Another thread may have been as fast.
+        let mut waiting = self.waiting();
+        if waiting.remove(name).is_some() {
+            self.made.register_table(name.to_owned(), Arc::new(table))?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for PlannedSchema {
+    fn table_names(&self) -> Vec<String> {
+        let mut names: BTreeSet<String> = self.waiting().keys().cloned().collect();
+        names.extend(self.made.table_names());
+        names.into_iter().collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.plan(name).await?;
+        self.made.table(name).await
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        if self.waiting().contains_key(name) {
+            return Ok(Some(TableType::View));
+        }
+        self.made.table_type(name).await
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        // A capture's table is no view of ours, whatever it is called.
+        if self.waiting().contains_key(&name) {
+            return exec_err!("{name} is a view of the library");
+        }
+        self.made.register_table(name, table)
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.waiting().remove(name);
+        self.made.deregister_table(name)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.made.table_exist(name) || self.waiting().contains_key(name)
+    }
+}
+
+/// The schema as its own state sees it; were it to own itself, nothing would ever free it.
+#[derive(Debug)]
+struct Held(Weak<PlannedSchema>);
+
+#[async_trait]
+impl SchemaProvider for Held {
+    fn table_names(&self) -> Vec<String> {
+        self.0.upgrade().map(|schema| schema.table_names()).unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match self.0.upgrade() {
+            Some(schema) => schema.table(name).await,
+            None => Ok(None),
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.0.upgrade().is_some_and(|schema| schema.table_exist(name))
+    }
+}

@@ -1,0 +1,261 @@
+//! Redacted captures: no planted secret remains in any byte, and every view works as before.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, new_null_array};
+use arrow::datatypes::DataType;
+use stallmap::library;
+use stallmap::redact::{Also, Options, redact};
+use stallmap::session::Session;
+use stallmap_schema::capture::check::check;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::secrecy::{Secrecy, secrecy};
+use stallmap_schema::table::{ColumnDef, TableDef};
+use stallmap_schema::tables;
+
+use crate::{answer, tiny};
+
+/// What every planted secret begins with.
+const CANARY: &str = "Canary";
+/// A person, who stands in paths and in texts.
+const PERSON: &str = "canaryperson";
+const ALL: [Also; 4] = [Also::Symbols, Also::Names, Also::Files, Also::Times];
+/// The folder in the line tables of our own programs, and one as long that is secret.
+const FOLDER: &[u8] = b"/opt/stallmap/testdata/programs";
+const SECRET_FOLDER: &[u8] = b"/home/canaryperson/CanaryFolder";
+
+fn options(also: &[Also]) -> Options {
+    Options { salt: b"salt".to_vec(), also: also.iter().copied().collect(), ..Options::default() }
+}
+
+fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(format!("{name}.stallmap"))
+}
+
+/// Puts a secret into every text and every run of bytes, as its column would hold one.
+struct Plant;
+
+impl Plant {
+    fn column(table: &TableDef, column: &ColumnDef, array: &ArrayRef) -> ArrayRef {
+        let canary = format!("{CANARY}{}{}", table.name, column.name).replace('_', "");
+        let kind = secrecy(table, column).unwrap();
+        let is_id = table.name == "module";
+        match array.data_type() {
+            DataType::Utf8 if !is_id => {
+                let texts = (0..array.len()).map(|row| Some(secret(kind, column.name, &canary, row)));
+                Arc::new(texts.collect::<StringArray>())
+            }
+            DataType::Binary if kind != Secrecy::Contents => {
+                let least = if kind == Secrecy::Attributes { 72 } else { 0 };
+                let bytes = array.as_binary::<i32>().iter();
+                Arc::new(
+                    bytes
+                        .map(|bytes| bytes.map(|bytes| padded(&canary, bytes.len().max(least))))
+                        .collect::<BinaryArray>(),
+                )
+            }
+            _ => Arc::clone(array),
+        }
+    }
+}
+
+fn padded(canary: &str, length: usize) -> Vec<u8> {
+    canary.bytes().cycle().take(length).collect()
+}
+
+fn secret(kind: Secrecy, column: &str, canary: &str, row: usize) -> String {
+    match kind {
+        Secrecy::Path if column == "working_directory" => format!("/home/{PERSON}/{canary}"),
+        Secrecy::Path => format!("/home/{PERSON}/{canary}/{canary}{row}.py"),
+        Secrecy::Open => format!("{column} {row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
+        Secrecy::Name => format!("{canary}.{row}.{canary}"),
+        _ => format!("{canary}{row}"),
+    }
+}
+
+impl Rewrite for Plant {
+    fn fate(&self, _: &str) -> Fate {
+        Fate::ChangedWhole
+    }
+
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        let columns = table.columns.iter().map(|column| {
+            // A capture of an earlier release lacks some.
+            let array = batch.column_by_name(column.name).cloned();
+            let array = array.unwrap_or_else(|| new_null_array(&(column.data_type)(), batch.num_rows()));
+            Self::column(table, column, &array)
+        });
+        RecordBatch::try_new(table.schema(), columns.collect()).map_err(|cause| cause.to_string())
+    }
+
+    fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        let mut content = zstd::decode_all(&bytes[..]).unwrap();
+        let places: Vec<usize> = content
+            .windows(FOLDER.len())
+            .enumerate()
+            .filter_map(|(at, window)| (window == FOLDER).then_some(at))
+            .collect();
+        for at in places {
+            content[at..at + FOLDER.len()].copy_from_slice(SECRET_FOLDER);
+        }
+        Ok(Some(zstd::encode_all(&content[..], 1).unwrap()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Every byte of a capture: its file as it is, its cubins uncompressed, its texts and bytes decoded.
+fn every_byte(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let reader = CaptureReader::open(path).unwrap();
+    let mut all = vec![("the file".to_owned(), fs::read(path).unwrap())];
+    for name in reader.entry_names().filter(|name| entry::is_compressed(name)) {
+        all.push((name.to_owned(), zstd::decode_all(&reader.entry(name).unwrap()[..]).unwrap()));
+    }
+    for table in reader.tables() {
+        for batch in reader.read_table(&table.name).unwrap() {
+            let batch = batch.unwrap();
+            for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+                let place = format!("{}.{}", table.name, field.name());
+                match array.data_type() {
+                    DataType::Utf8 => {
+                        let texts = array.as_string::<i32>().iter().flatten();
+                        all.push((place, texts.flat_map(|text| [text.as_bytes(), b"\n"].concat()).collect()));
+                    }
+                    DataType::Binary => {
+                        all.push((
+                            place,
+                            array.as_binary::<i32>().iter().flatten().flatten().copied().collect(),
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    all
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    [secret.as_bytes(), &wide]
+        .iter()
+        .any(|secret| bytes.windows(secret.len()).any(|window| window == *secret))
+}
+
+fn plant(from: &Path, folder: &Path) -> PathBuf {
+    let planted = folder.join("planted.stallmap");
+    rewrite(&CaptureReader::open(from).unwrap(), &planted, Form::File, &mut Plant).unwrap();
+    planted
+}
+
+#[test]
+fn no_planted_secret_remains() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.stallmap");
+    tiny::write(&path, Form::File).unwrap();
+    let planted = plant(&path, folder.path());
+    let every_column: BTreeSet<String> = every_byte(&planted)
+        .into_iter()
+        .filter(|(place, bytes)| place.contains('.') && holds(bytes, CANARY))
+        .map(|(place, _)| place)
+        .collect();
+    let textual = |column: &&ColumnDef| matches!((column.data_type)(), DataType::Utf8 | DataType::Binary);
+    let expected = tables::ALL.iter().flat_map(|table| {
+        table.columns.iter().filter(textual).map(|column| format!("{}.{}", table.name, column.name))
+    });
+    let without: BTreeSet<String> = expected.filter(|place| !every_column.contains(place)).collect();
+    let ids = ["bundle_content.bytes", "module.content_hash", "module.file"].map(str::to_owned);
+    assert_eq!(without, BTreeSet::from(ids), "a secret is planted in every other column");
+
+    let output = folder.path().join("redacted.stallmap");
+    redact(&CaptureReader::open(&planted).unwrap(), &options(&ALL), &output).unwrap();
+    for (place, bytes) in every_byte(&output) {
+        for secret in [CANARY, PERSON, "Canaryrunhost"] {
+            assert!(!holds(&bytes, secret), "`{secret}` remains in {place}");
+        }
+    }
+}
+
+#[test]
+fn no_folder_remains_in_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let planted = plant(&bundled("blame_truth"), folder.path());
+    assert!(
+        every_byte(&planted).iter().any(|(place, bytes)| entry::is_compressed(place) && holds(bytes, PERSON))
+    );
+    for (index, also) in [&[][..], &ALL].into_iter().enumerate() {
+        let output = folder.path().join(format!("redacted{index}.stallmap"));
+        redact(&CaptureReader::open(&planted).unwrap(), &options(also), &output).unwrap();
+        for (place, bytes) in every_byte(&output) {
+            assert!(!holds(&bytes, PERSON), "{place}");
+            assert!(!entry::is_compressed(&place) || !holds(&bytes, CANARY), "{place}");
+        }
+    }
+}
+
+/// Larger captures are not asked for each cell of each tensor, which takes minutes.
+const ALL_CELLS_BYTES: u64 = 1 << 19;
+
+/// Rows of every view, and the samples in them; or the same error.
+async fn told(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
+    let session = Session::open(&[(None, path.to_owned())]).unwrap();
+    let mut told = Vec::new();
+    let has_all = path.metadata().unwrap().len() < ALL_CELLS_BYTES;
+    for view in library::views().unwrap().iter().filter(|view| has_all || view.package != "pattern") {
+        let has_samples = view.columns.iter().any(|column| column.name == "samples");
+        let samples = if has_samples { ", round(sum(samples), 3)" } else { "" };
+        let sql = format!("SELECT count(*) AS rows{samples} FROM {}", view.name);
+        told.push((view.name.clone(), answer(&session, &sql).await));
+    }
+    told
+}
+
+async fn same_views(name: &str, also: &[Also]) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("redacted.stallmap");
+    redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(also), &output).unwrap();
+    assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
+    let (before, after) = (told(&bundled(name)).await, told(&output).await);
+    for (before, after) in before.into_iter().zip(after) {
+        assert_eq!(before, after, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_inference_views_stay() {
+    same_views("inference_views", &[]).await;
+    same_views("inference_views", &ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_blame_replays_stay() {
+    same_views("blame_replays", &ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_blame_truth_stay() {
+    same_views("blame_truth", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_known_truth_stay() {
+    same_views("known_truth", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_training_parts_stay() {
+    same_views("training_parts", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_transformer_step_stay() {
+    same_views("transformer_step", &[]).await;
+}

@@ -1,0 +1,317 @@
+//! One table of a capture as a DataFusion table.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::file::metadata::PageIndexPolicy;
+use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::table::TableDef;
+
+use super::reader::TableBytes;
+use crate::error::TableError;
+
+/// The object store that scans name. Nothing is read through it: each table hands out its own bytes.
+pub const STORE: &str = "stallmap://capture";
+
+/// Fewer rows than this are read by one thread.
+const ROWS_WORTH_A_THREAD: i64 = 100_000;
+
+/// A table of a capture.
+#[derive(Debug)]
+pub struct CapturedTable {
+    name: String,
+    schema: SchemaRef,
+    file: TableBytes,
+    sort: Vec<&'static str>,
+    statistics: Statistics,
+    presence: Presence,
+}
+
+/// Whether a capture holds a declared table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It does.
+    Held,
+    /// It does not, although its writer knew the table.
+    Missing,
+    /// It does not: a release before this table wrote it.
+    Unknown,
+}
+
+impl CapturedTable {
+    /// A table from the bytes of its Parquet file; a declared one has the declared columns, then any that this
+    /// version does not know.
+    pub fn open(
+        name: &str,
+        definition: Option<&'static TableDef>,
+        bytes: EntryBytes,
+    ) -> Result<Self, TableError> {
+        let wrong = |reason: String| TableError::Table { table: name.to_owned(), reason };
+        // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
+        let loaded = catch_unwind(AssertUnwindSafe(|| {
+            let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+            ArrowReaderMetadata::load(&bytes, options)
+        }))
+        .unwrap_or_else(|panic| Err(parquet::errors::ParquetError::General(panic_text(panic.as_ref()))))
+        .map_err(|error| wrong(error.to_string()))?;
+        let schema = table_schema(definition, loaded.schema());
+        let metadata = Arc::clone(loaded.metadata());
+        let statistics = catch_unwind(AssertUnwindSafe(|| {
+            DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &schema)
+        }))
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Statistics::new_unknown(&schema));
+        Ok(Self {
+            name: name.to_owned(),
+            // Only a file that says so is taken to be sorted.
+            sort: definition
+                .filter(|_| metadata.row_groups().iter().all(|group| group.sorting_columns().is_some()))
+                .map(|table| table.sort.to_vec())
+                .unwrap_or_default(),
+            file: TableBytes { bytes, metadata },
+            schema,
+            statistics,
+            presence: Presence::Held,
+        })
+    }
+
+    /// A declared table that the capture does not hold.
+    pub fn without_rows(definition: &'static TableDef, presence: Presence) -> Result<Self, TableError> {
+        let wrong = |error: parquet::errors::ParquetError| TableError::Table {
+            table: definition.name.to_owned(),
+            reason: error.to_string(),
+        };
+        let mut bytes = Vec::new();
+        let writer = ArrowWriter::try_new(&mut bytes, definition.schema(), None).map_err(wrong)?;
+        writer.close().map_err(wrong)?;
+        let table = Self::open(definition.name, Some(definition), Bytes::from(bytes).into())?;
+        Ok(Self { presence, ..table })
+    }
+
+    /// Name in the capture.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the capture holds it.
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// Whether the capture does not hold this declared table, although its writer knew it.
+    pub fn is_missing(&self) -> bool {
+        self.presence == Presence::Missing
+    }
+
+    /// Rows, as the footer says.
+    pub fn rows(&self) -> i64 {
+        self.file.metadata.file_metadata().num_rows()
+    }
+
+    /// Bytes of the table's file; 0 where there is none.
+    pub fn size_bytes(&self) -> usize {
+        let size = usize::try_from(self.file.bytes.size_bytes()).unwrap_or(usize::MAX);
+        if self.presence == Presence::Held { size } else { 0 }
+    }
+
+    /// Each column: name, type as Arrow spells it, doc.
+    pub fn columns(&self) -> Vec<(String, String, String)> {
+        let declared = super::definition(&self.name).map(|table| table.columns).unwrap_or_default();
+        let doc =
+            |name: &str| declared.iter().find(|column| column.name == name).map(|c| c.doc.trim().to_owned());
+        let fields = self.schema.fields().iter();
+        let column = |field: &Arc<Field>| {
+            let name = field.name();
+            (name.clone(), field.data_type().to_string(), doc(name).unwrap_or_default())
+        };
+        fields.map(column).collect()
+    }
+
+    /// All rows of some columns, as declared: for tables that fit in memory.
+    pub(crate) fn read(&self, columns: &[&str]) -> Result<RecordBatch> {
+        let projection: Result<Vec<usize>, _> =
+            columns.iter().map(|name| self.schema.index_of(name)).collect();
+        let schema = Arc::new(self.schema.project(&projection?)?);
+        let read = catch_unwind(AssertUnwindSafe(|| self.read_as(&schema)));
+        read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref())))).map_err(
+            |error| {
+                let table = self.name.clone();
+                DataFusionError::External(Box::new(TableError::Table {
+                    table,
+                    reason: error.strip_backtrace(),
+                }))
+            },
+        )
+    }
+
+    fn read_as(&self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let options = ArrowReaderOptions::new();
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new_with_options(self.file.bytes.clone(), options)?;
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let mask = ProjectionMask::columns(builder.parquet_schema(), names);
+        self.file.prefetch(&mask);
+        let mut batches = Vec::new();
+        for batch in builder.with_projection(mask).build()? {
+            let batch = batch?;
+            let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+                Some(column) => cast(column, field.data_type()),
+                None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            };
+            let columns: Result<Vec<_>, _> = schema.fields().iter().map(column).collect();
+            batches.push(RecordBatch::try_new(Arc::clone(schema), columns?)?);
+        }
+        Ok(concat_batches(schema, &batches)?)
+    }
+
+    /// A scan, in stored order, split into at most as many runs of whole row groups as the session has partitions.
+    pub(crate) fn scan_plan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.plan(state, projection, limit, (state.config().target_partitions(), None))
+    }
+
+    /// A scan, in stored order, in one run, of the rows for which a predicate on the table's columns holds.
+    pub(crate) fn scan_in_order(
+        &self,
+        state: &dyn Session,
+        projection: &Vec<usize>,
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.plan(state, Some(projection), None, (1, predicate))
+    }
+
+    fn plan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        (partitions, predicate): (usize, Option<Arc<dyn PhysicalExpr>>),
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut global = state.config_options().execution.parquet.clone();
+        global.pushdown_filters = true;
+        let mut source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(TableParquetOptions { global, ..TableParquetOptions::default() })
+            .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
+        if let Some(predicate) = predicate {
+            source = source.with_predicate(predicate);
+        }
+        let groups = self.ranges(partitions).into_iter().map(|range| {
+            let path = format!("tables/{}.parquet", self.name);
+            let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
+            FileGroup::new(vec![file.with_range(range.start, range.end)])
+        });
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE)?, Arc::new(source))
+            .with_file_groups(groups.collect())
+            .with_statistics(self.statistics.clone())
+            .with_output_ordering(self.ordering()?.into_iter().collect())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn ordering(&self) -> Result<Option<LexOrdering>> {
+        let columns: Result<Vec<_>> = self
+            .sort
+            .iter()
+            .map(|name| Ok(PhysicalSortExpr::new_default(col(name, &self.schema)?)))
+            .collect();
+        Ok(LexOrdering::new(columns?))
+    }
+
+    /// Byte ranges that hold whole row groups (one belongs to the range that its first page starts in), of about as
+    /// many rows each.
+    fn ranges(&self, partitions: usize) -> Vec<Range<i64>> {
+        let groups = self.file.metadata.row_groups();
+        let end = i64::try_from(self.file.bytes.size_bytes()).unwrap_or(i64::MAX);
+        let wanted = i64::try_from(partitions).unwrap_or(1).min(self.rows() / ROWS_WORTH_A_THREAD).max(1);
+        let (mut ranges, mut start, mut rows) = (Vec::new(), 0, 0);
+        for group in groups {
+            let full = self.rows() * (i64::try_from(ranges.len()).unwrap_or(i64::MAX) + 1) / wanted;
+            if rows >= full {
+                let first = group.columns().first();
+                let next = first.map_or(end, |c| c.dictionary_page_offset().unwrap_or(c.data_page_offset()));
+                if next > start {
+                    ranges.push(start..next);
+                    start = next;
+                }
+            }
+            rows += group.num_rows();
+        }
+        ranges.push(start..end);
+        ranges
+    }
+}
+
+#[async_trait]
+impl TableProvider for CapturedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.scan_plan(state, projection, limit)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
+    }
+}
+
+/// The declared columns, then those of the file that this version does not know.
+///
+/// Without their docs: DataFusion 55 compares fields with their metadata, and fails to plan a UNION of columns that
+/// are documented differently.
+fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
+    let declared = definition.map_or_else(|| Arc::new(Schema::empty()), TableDef::schema);
+    let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
+    let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
+    Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text =
+        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("its reader gave up: {}", text.unwrap_or("no reason given"))
+}

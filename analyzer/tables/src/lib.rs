@@ -1,0 +1,61 @@
+//! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied, or fetched by
+//! ranges.
+
+pub mod captured;
+pub mod error;
+pub mod guard;
+pub mod listing;
+pub mod location;
+mod reader;
+pub mod remote;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::table::TableDef;
+
+use captured::{CapturedTable, Presence};
+use error::TableError;
+
+/// The tables of one capture by name: all that are declared, and any other that the capture holds.
+///
+/// A declared table that the capture lacks is there without rows. Where its writer knew the table,
+/// [`CapturedTable::is_missing`] says so, and the table `capture_table` and the view `coverage` tell the reader.
+pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, TableError> {
+    let mut files = BTreeMap::new();
+    for table in reader.tables() {
+        files.insert(table.name.clone(), reader.table_entry(&table.name)?.clone());
+    }
+    let held: BTreeSet<String> = files.keys().cloned().collect();
+    let mut tables = BTreeMap::new();
+    for definition in stallmap_schema::tables::ALL {
+        let table = if let Some(bytes) = files.remove(definition.name) {
+            CapturedTable::open(definition.name, Some(definition), bytes)?
+        } else {
+            let is_missing = stallmap_schema::tables::is_missing(definition.name, |name| held.contains(name));
+            let presence = if is_missing { Presence::Missing } else { Presence::Unknown };
+            CapturedTable::without_rows(definition, presence)?
+        };
+        tables.insert(definition.name.to_owned(), Arc::new(table));
+    }
+    for (name, bytes) in files {
+        let table = CapturedTable::open(&name, None, bytes)?;
+        tables.insert(name, Arc::new(table));
+    }
+    Ok(tables)
+}
+
+/// The declaration of a table, where this version knows it.
+pub fn definition(name: &str) -> Option<&'static TableDef> {
+    stallmap_schema::tables::by_name(name)
+}
+
+/// A schema without docs and other metadata.
+pub fn plain(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter();
+    Arc::new(Schema::new(
+        fields.map(|field| field.as_ref().clone().with_metadata(HashMap::new())).collect::<Vec<_>>(),
+    ))
+}

@@ -1,0 +1,91 @@
+//! The first addition as a bundle, its replay, and what that counted.
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::cell::Blob;
+use stallmap_schema::hash;
+use stallmap_schema::id::Address;
+use stallmap_schema::tables::replay::{
+    Bundle, BundleContent, BundlePage, BundleSymbol, Counter, PAGE_BYTES, Replay,
+};
+use stallmap_schema::word::{BundleMethod, ReplayResult};
+
+use crate::tiny::{ACCESSES, COUNTERS, REUSED, kernel};
+
+/// A page that begins with 64 floats and holds zeros behind them.
+fn page(element: impl Fn(u16) -> f32) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..64).flat_map(|index| element(index).to_le_bytes()).collect();
+    bytes.resize(PAGE_BYTES, 0);
+    bytes
+}
+
+/// The addition reads and writes the first page of `x`, and the second counts as read because it is allocated too.
+pub fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows([Bundle {
+        kernel_id: kernel(1),
+        run_id: ACCESSES,
+        refusal: None,
+        method: Some(BundleMethod::Observed),
+        page_count: 2,
+        written_page_count: 1,
+        new_page_count: 2,
+        is_cooperative: false,
+        attributes: Blob(Vec::new()),
+        max_dynamic_shared_bytes: Some(0),
+        shared_carveout: Some(-1),
+        record_ns: 40_000,
+    }])?;
+    let after = hash::content_hash(&page(|index| f32::from(index) + 1.0));
+    let written = |index: u64| BundlePage {
+        kernel_id: kernel(1),
+        address: Address(REUSED + index * PAGE_BYTES as u64),
+        content_id: (1 << 40) + 1 + index,
+        hash_after: (index == 0).then_some(after),
+        content_after_id: None,
+    };
+    writer.append_rows([written(0), written(1)])?;
+    writer.append_rows([BundleSymbol {
+        kernel_id: kernel(1),
+        symbol: "scale".to_owned(),
+        offset_bytes: 0,
+        size_bytes: 4,
+        content_id: (1 << 40) + 2,
+        hash_after: None,
+    }])?;
+    let contents = [page(f32::from), page(|_| 0.0)];
+    writer.append_rows((1..).zip(contents).map(|(number, bytes)| BundleContent {
+        content_id: (1 << 40) + number,
+        hash: hash::content_hash(&bytes),
+        bytes: Blob(bytes),
+    }))?;
+    replays(writer)
+}
+
+fn replays(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows([Replay {
+        run_id: COUNTERS,
+        ordinal: 0,
+        kernel_id: kernel(1),
+        repeat: 0,
+        result: ReplayResult::Verified,
+        checked_page_count: 1,
+        different_page_count: 0,
+        unstable_page_count: 0,
+        is_translated: false,
+        duration_ns: None,
+        detail: None,
+    }])?;
+    let counter = |metric: &str, value, unit: &str| Counter {
+        run_id: COUNTERS,
+        kernel_id: kernel(1),
+        repeat: 0,
+        metric: metric.to_owned(),
+        value: Some(value),
+        unit: unit.to_owned(),
+    };
+    writer.append_rows([
+        counter("dram__bytes_read.sum", 256.0, "byte"),
+        counter("gpu__time_duration.sum", 2_048.0, "ns"),
+        counter("smsp__inst_executed.sum", 24.0, "inst"),
+    ])
+}
