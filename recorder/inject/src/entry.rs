@@ -3,15 +3,16 @@
 
 use std::ffi::c_int;
 
-use stallmap_instruments::guard::guard;
-use stallmap_instruments::{gpu, session};
+use stallmap_instruments as instruments;
+use stallmap_session::guard::guard;
+use stallmap_session::session;
 
 /// Called by the driver at `cuInit`, before the first context. 1 tells it that all is well.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guard((), || {
         if session::start() {
-            gpu::attach();
+            instruments::attach();
         }
     });
     1

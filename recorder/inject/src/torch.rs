@@ -1,13 +1,13 @@
-//! The symbols that Python looks for; [`stallmap_instruments::torch`] documents them.
+//! The symbols that Python looks for; [`stallmap_session::torch`] documents them.
 #![expect(unsafe_code, reason = "exported symbols need no_mangle, and take pointers")]
 
 use std::borrow::Cow;
 use std::ffi::c_void;
 
-use stallmap_instruments::guard::guard;
-use stallmap_instruments::session;
-use stallmap_instruments::torch::calls::{self, ABI_VERSION};
-use stallmap_instruments::torch::texts;
+use stallmap_session::guard::guard;
+use stallmap_session::session;
+use stallmap_session::torch::calls::{self, ABI_VERSION};
+use stallmap_session::torch::texts;
 
 /// The version of the interface.
 #[unsafe(no_mangle)]

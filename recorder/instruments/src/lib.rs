@@ -1,14 +1,51 @@
-//! What is measured in a process: a session, one instrument of the GPU, and what PyTorch says of its tensors.
-//!
-//! It starts one [`session`] a process, attaches one instrument ([`gpu::sanitizer`] or [`gpu::pc_sampling`]) and turns
-//! what they report into rows of the schema, which a writer thread appends to the recording's segment file.
-//!
-//! What may never happen in the host program: a panic that leaves this library, output on stdout, an exit, a lock held
-//! while the program's own code runs. Every callback goes through [`guard::guard`].
+//! The choice of an instrument: one a process, because the driver lets no two share one.
 
-pub mod context;
-pub mod gpu;
-pub mod guard;
-pub mod replayed;
-pub mod session;
-pub mod torch;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use stallmap_config::Instrument;
+use stallmap_schema::word::LossKind;
+
+use stallmap_accesses::sanitizer;
+use stallmap_samples::pc_sampling;
+use stallmap_session::guard::say;
+use stallmap_session::session;
+
+/// Set once by [`attach`].
+static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Attaches the instrument that the session asks for, once; says whether it is attached.
+pub fn attach() -> bool {
+    session::begin_instrument(shut_down);
+    let attached = ATTACHED.get_or_init(|| {
+        let instrument = session::config()?.instrument;
+        let (attached, what) = match instrument {
+            Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
+            Instrument::PcSamples => (pc_sampling::attach(), "stall samples"),
+            // The replayer measures these itself.
+            Instrument::Counters | Instrument::Native => (Ok(()), "replays"),
+        };
+        match attached {
+            Ok(()) => Some(instrument),
+            Err(error) => {
+                say(&format!("no {what} are recorded: {error}"));
+                session::lose(LossKind::Source, "instrument could not be attached", 1, Some(error));
+                None
+            }
+        }
+    });
+    attached.is_some()
+}
+
+/// Ends the instrument, with everything delivered.
+pub fn shut_down() {
+    if ENDED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    match ATTACHED.get().copied().flatten() {
+        Some(Instrument::Accesses) => sanitizer::shut_down(),
+        Some(Instrument::PcSamples) => pc_sampling::shut_down(),
+        Some(Instrument::Counters | Instrument::Native) | None => {}
+    }
+}

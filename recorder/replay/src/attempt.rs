@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_instruments::session;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::{Match, ReplayResult};
+use stallmap_session::session;
 
 use crate::memory::Comparison;
 use crate::plan::Outcome;

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use stallmap_config::Instrument;
-use stallmap_instruments::gpu::counters::{Profiler, sets};
-use stallmap_instruments::gpu::{code, device};
-use stallmap_instruments::{gpu as instruments, session};
+use stallmap_instruments as instruments;
+use stallmap_samples::counters::{Profiler, sets};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
 use stallmap_schema::word::LossKind;
+use stallmap_session::gpu::{code, device};
+use stallmap_session::session;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::replayer;
 
@@ -243,9 +244,9 @@ impl<'a> Worker<'a> {
         if is_timed {
             self.gpu.record(first)?;
         }
-        stallmap_instruments::replayed::set(Some(bundle.kernel_id));
+        stallmap_session::replayed::set(Some(bundle.kernel_id));
         let launched = self.gpu.launch(*kernel, &bundle.shape, parameters);
-        stallmap_instruments::replayed::set(None);
+        stallmap_session::replayed::set(None);
         launched?;
         if is_timed {
             self.gpu.record(last)?;

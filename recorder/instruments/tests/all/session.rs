@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use stallmap_config::folder::RunName;
 use stallmap_config::{Config, VARIABLE};
-use stallmap_instruments::guard::guard;
-use stallmap_instruments::{gpu, session};
+use stallmap_instruments as instruments;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use stallmap_schema::capture::segment::{FILE_NAME, Frame, RESERVE_FILE_NAME, SegmentReader};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::LossKind;
+use stallmap_session::guard::guard;
+use stallmap_session::session;
 use tempfile::TempDir;
 
 /// Says which of the programs below a process is.
@@ -105,7 +106,7 @@ fn forks(after_cuda: bool) {
     session::lose(LossKind::Op, "of the parent", 1, None);
     if after_cuda {
         // Nothing can be attached on this machine; the program has started CUDA all the same.
-        gpu::attach();
+        instruments::attach();
     }
     in_child(|| {
         let started = session::start();

@@ -1,0 +1,100 @@
+//! A module's variables: where they are, what they hold, and the parts that rows hold of them.
+#![expect(unsafe_code, reason = "calls of the CUDA driver")]
+
+use std::ffi::CString;
+
+use stallmap_sys::cuda::Handle;
+
+use super::Page;
+use super::ranges::Ranges;
+use stallmap_session::gpu::device;
+
+/// A variable in the memory of a loaded module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Mangled name.
+    pub name: String,
+    /// Where it is.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+/// The variables of a module, and how many the driver did not find.
+pub fn find(module: Handle, variables: &[(String, u64)]) -> (Vec<Symbol>, u64) {
+    let found: Vec<Symbol> = variables.iter().filter_map(|(name, _)| locate(module, name)).collect();
+    let missing = (variables.len() - found.len()) as u64;
+    (found, missing)
+}
+
+fn locate(module: Handle, name: &str) -> Option<Symbol> {
+    let c_name = CString::new(name).ok()?;
+    let (mut address, mut bytes) = (0, 0);
+    // SAFETY: the launch that is beginning says that the module is loaded; the outputs outlive the call.
+    let code = unsafe {
+        (device::driver()?.module_get_global)(&raw mut address, &raw mut bytes, module, c_name.as_ptr())
+    };
+    (code == 0 && bytes > 0).then(|| Symbol { name: name.to_owned(), address, bytes })
+}
+
+/// The pages that variables touch.
+pub fn pages(symbols: &[Symbol]) -> Ranges {
+    let mut pages = Ranges::default();
+    for symbol in symbols {
+        pages.add_bytes(symbol.address, symbol.bytes as u64);
+    }
+    pages
+}
+
+/// A part of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where in the variable it begins.
+    pub offset: usize,
+    /// Its bytes.
+    pub bytes: usize,
+    /// What it held, followed by zeros.
+    pub before: Page,
+    /// What it holds now, where that is something else.
+    pub after: Option<Page>,
+}
+
+/// The parts of a variable that held `before` and holds `after`.
+pub fn parts(before: &[u8], after: &[u8]) -> impl Iterator<Item = Part> {
+    const BYTES: usize = size_of::<Page>();
+    before.chunks(BYTES).zip(after.chunks(BYTES)).zip((0..).step_by(BYTES)).map(
+        |((before, after), offset)| Part {
+            offset,
+            bytes: before.len(),
+            before: padded(before),
+            after: (before != after).then(|| padded(after)),
+        },
+    )
+}
+
+fn padded(bytes: &[u8]) -> Page {
+    let mut page = [0; size_of::<Page>()];
+    if let Some(start) = page.get_mut(..bytes.len()) {
+        start.copy_from_slice(bytes);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_pages_padded_with_zeros() {
+        let before = vec![1_u8; 4096 + 3];
+        let mut after = before.clone();
+        after[4097] = 2;
+        let parts: Vec<Part> = parts(&before, &after).collect();
+        assert_eq!(
+            parts.iter().map(|part| (part.offset, part.bytes)).collect::<Vec<_>>(),
+            [(0, 4096), (4096, 3)]
+        );
+        assert_eq!((parts[0].after, parts[1].before[..4].to_vec()), (None, vec![1, 1, 1, 0]));
+        assert_eq!(parts[1].after.unwrap()[..4], [1, 2, 1, 0]);
+    }
+}

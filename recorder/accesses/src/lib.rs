@@ -1,0 +1,8 @@
+//! The access pass: every memory instruction of selected kernels patched, every launch, allocation and copy seen.
+//!
+//! A patched warp writes a record into a [`ring`] in pinned memory; a reader thread moves records to their launches.
+
+pub mod bundle;
+pub mod patch;
+pub mod ring;
+pub mod sanitizer;

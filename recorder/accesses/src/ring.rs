@@ -1,0 +1,526 @@
+//! The ring that the GPU writes records into and the host reads: pinned host memory, mapped at one address for both.
+//!
+//! The device side and the protocol are in `device/access.cu`. All launches of a context share the ring, on whatever
+//! stream they run: each record carries its launch's [`Tag`]. Launches are told to the reader thread before they start
+//! ([`Ring::arm`]); it walks complete records, copies them to their launches, and publishes how far the GPU may write.
+//! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and what
+//! it wrote lies in the ring. So nothing in the launch path waits, for the GPU or for another launch, and nothing is lost.
+#![expect(unsafe_code, reason = "memory shared with the GPU")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "CUDA runs on 64-bit machines only, as the assertion below says"
+)]
+
+mod nodes;
+mod reader;
+mod record;
+mod tags;
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stallmap_config::{Config, WhenFull};
+use stallmap_schema::capture::request::SLOT_BYTES;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::sanitizer::Sanitizer;
+
+use crate::bundle::pages::PageSet;
+use nodes::Nodes;
+use record::{TAGS, Tag};
+use stallmap_session::guard::say;
+use stallmap_session::session;
+use tags::Tags;
+
+const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
+
+/// Fewest slots of a ring: the longest records of many warps.
+const FEWEST_SLOTS: u64 = 4096;
+/// How long a warp waits for a reader that reads nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a launch waits for a reader that is behind and makes no progress.
+const BEHIND: Duration = Duration::from_millis(20);
+/// How long the end of the process waits for launches that make no progress.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// `struct Ring` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Control {
+    head: u64,
+    tail_seen: u64,
+    slot_count: u64,
+    patience_ns: u64,
+    slots: u64,
+    tail: u64,
+    abandoned: u64,
+    drops: u32,
+    padding: u32,
+}
+
+/// `struct Launch` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct LaunchControl {
+    ring: u64,
+    nodes: u64,
+    lost_requests: u64,
+    lost_lanes: u64,
+    tag: u32,
+    node_mask: u32,
+    block_stride: u32,
+    padding: u32,
+}
+
+/// Where and how the API is called for a ring.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The API.
+    pub api: &'a Sanitizer,
+    /// The ring's context.
+    pub context: Handle,
+    /// The API's handle of the stream of the launch that is being called.
+    pub stream: Handle,
+}
+
+/// A ring of one context.
+pub struct Ring {
+    /// The control block in device memory.
+    control: u64,
+    /// A `LaunchControl` for each tag, in device memory.
+    launches: u64,
+    /// Whether requests that find no room are lost: each launch's control block counts them from 0.
+    drops: bool,
+    tags: Tags,
+    /// Tags whose `LaunchControl` is not as it was made.
+    changed: Vec<bool>,
+    /// Grids of the nodes of executable graphs, by handle.
+    nodes: BTreeMap<usize, Nodes>,
+    shared: Arc<Shared>,
+}
+
+/// A launch, or a launch of a graph, that may write records.
+#[derive(Clone)]
+pub struct Armed {
+    tag: Tag,
+    userdata: u64,
+    shared: Arc<Shared>,
+}
+
+/// Why a launch has no records, or not all of them.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The reason, as losses name it.
+    pub reason: &'static str,
+    /// What the API said.
+    pub detail: Option<String>,
+    /// Whether the kernel ran.
+    pub has_run: bool,
+}
+
+impl Armed {
+    /// The patches' userdata.
+    pub fn userdata(&self) -> *const c_void {
+        std::ptr::with_exposed_provenance(self.userdata as usize)
+    }
+
+    /// The launch call has returned: a word behind the launch in its stream will say that it has ended.
+    pub fn submitted(&self, place: Place) {
+        let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
+        // SAFETY: the word lives as long as the process; the stream is the launch's own.
+        let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
+        if let Err(error) = set {
+            let failure = Failure { reason: "kernel did not complete", detail: Some(error), has_run: true };
+            self.settle(Some(failure), 0);
+        }
+    }
+
+    /// The launch has ended, or was refused, having lost so many requests.
+    pub fn settle(&self, failure: Option<Failure>, lost_requests: u64) {
+        let settled = Settled { tag: self.tag, failure, lost_requests };
+        self.shared.change(|work| work.settled.push(settled));
+    }
+
+    /// How many requests the launch lost; its kernels must have ended.
+    pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
+        let mut control = LaunchControl::default();
+        // SAFETY: both sides have the size of a LaunchControl.
+        check(unsafe {
+            let target = (&raw mut control).cast();
+            (place.api.copy_to_host)(target, self.userdata(), size_of::<LaunchControl>(), place.stream)
+        })?;
+        Ok(control.lost_requests)
+    }
+
+    /// Where the pages of its launch are gathered.
+    pub fn gathering(&self) -> Gathering {
+        Gathering(Arc::clone(&self.shared))
+    }
+}
+
+/// What the launching threads and the reader thread share.
+struct Shared {
+    slots: *mut [u8; SLOT_BYTES],
+    /// The same, by words.
+    words: *const AtomicU32,
+    slot_shift: u32,
+    /// Slots that the host has read; the GPU reads it.
+    tail: *const AtomicU64,
+    /// 1 once a warp has waited too long; the GPU writes it.
+    abandoned: *const AtomicU64,
+    /// Not 0 once the launch of a tag has ended; the GPU writes it.
+    marks: *const AtomicU32,
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+// SAFETY: the pointers are to pinned memory that lives as long as the process; the GPU's side of the protocol and the
+// single reader thread order all access to it.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// A launch that the reader is told of.
+struct Started {
+    tag: Tag,
+    /// How many tags it has: one, or one for each node of a graph.
+    count: u32,
+    /// The rows of its kernels, by tag.
+    rows: Vec<Option<LaunchRun>>,
+    /// Whether its pages are gathered.
+    gathers: bool,
+}
+
+/// How a launch ended where the GPU cannot say it.
+struct Settled {
+    tag: Tag,
+    /// Why it has no records, or not all.
+    failure: Option<Failure>,
+    /// Requests that it lost.
+    lost_requests: u64,
+}
+
+#[derive(Default)]
+struct Work {
+    started: Vec<Started>,
+    settled: Vec<Settled>,
+    /// Tags that the reader is done with.
+    free: Vec<(Tag, u32)>,
+    /// Launches that are started and not done.
+    outstanding: usize,
+    /// Counts what the reader has read, so that a waiting thread sees progress.
+    progress: u64,
+    /// Pages of a launch that has ended.
+    gathered: Option<(u64, PageSet)>,
+    /// The reader is gone: nothing more is read.
+    dead: bool,
+    /// The process ends: what does not progress is given up.
+    ends: bool,
+}
+
+impl Ring {
+    /// Makes the ring of a context and starts its reader.
+    pub fn new(place: Place, config: &Config) -> Result<Self, String> {
+        let Place { api, context, stream } = place;
+        let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(FEWEST_SLOTS);
+        let slots = zeroed(api, context, slot_count as usize * SLOT_BYTES)?;
+        // The tail and the flag have cache lines of their own.
+        let words = zeroed(api, context, 512)?;
+        let marks = zeroed(api, context, TAGS as usize * 4)?;
+        let control = allocate(api.alloc, context, size_of::<Control>())?;
+        let launches = allocate(api.alloc, context, TAGS as usize * size_of::<LaunchControl>())?;
+        let initial = Control {
+            slot_count,
+            patience_ns: PATIENCE.as_nanos() as u64,
+            slots: slots as u64,
+            tail: words as u64,
+            abandoned: words as u64 + 256,
+            drops: u32::from(config.when_full == WhenFull::Drop),
+            ..Control::default()
+        };
+        copy(place, control as u64, &[initial])?;
+        let each: Vec<LaunchControl> = (0..TAGS).map(|tag| launch_control(control as u64, tag)).collect();
+        copy(place, launches as u64, &each)?;
+        // Launches on other streams must find it: the only wait, once for a context.
+        // SAFETY: the stream is the launch's own.
+        check(unsafe { (api.synchronize)(stream) })?;
+        let shared = Arc::new(Shared {
+            slots: slots.cast(),
+            words: slots.cast_const().cast(),
+            slot_shift: slot_count.trailing_zeros(),
+            tail: words.cast_const().cast(),
+            abandoned: words.wrapping_byte_add(256).cast_const().cast(),
+            marks: marks.cast_const().cast(),
+            work: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        reader::start(&shared)?;
+        Ok(Self {
+            control: control as u64,
+            launches: launches as u64,
+            drops: config.when_full == WhenFull::Drop,
+            tags: Tags::default(),
+            changed: vec![false; TAGS as usize],
+            nodes: BTreeMap::new(),
+            shared,
+        })
+    }
+
+    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded when it has ended;
+    /// with `gathers` the pages that it touches are collected. The row comes back where no launch can be armed.
+    pub fn arm(
+        &mut self,
+        place: Place,
+        row: LaunchRun,
+        block_stride: u32,
+        gathers: bool,
+    ) -> Result<Armed, (Box<LaunchRun>, String)> {
+        let tag = match self.take_tags(1) {
+            Ok(tag) => tag,
+            Err(error) => return Err((Box::new(row), error)),
+        };
+        if let Err(error) = self.prepare(place, tag, block_stride) {
+            self.tags.release(tag, 1);
+            return Err((Box::new(row), error));
+        }
+        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers });
+        Ok(self.armed(tag))
+    }
+
+    /// Lets a launch of a graph write records; its kernel nodes are added one by one. At most `nodes` can be.
+    pub fn arm_graph(&mut self, place: Place, exec: usize, nodes: u32) -> Result<Armed, String> {
+        let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
+        let tag = self.take_tags(count)?;
+        match self.prepare_graph(place, exec, tag, count) {
+            Ok(()) => {
+                self.start(Started { tag, count, rows: Vec::new(), gathers: false });
+                Ok(self.armed(tag))
+            }
+            Err(error) => {
+                self.tags.release(tag, count);
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds the kernel that the grid of this number runs to a launch of a graph, with its row. The row comes back where it
+    /// cannot be recorded.
+    pub fn add_node(
+        &mut self,
+        place: Place,
+        (exec, armed): (usize, &Armed),
+        grid: u64,
+        block_stride: u32,
+        row: LaunchRun,
+    ) -> Result<(), (Box<LaunchRun>, String)> {
+        let Some(nodes) = self.nodes.get_mut(&exec) else {
+            return Err((Box::new(row), "its graph is not known".to_owned()));
+        };
+        match nodes.place(place, grid, block_stride) {
+            Ok(offset) => {
+                self.shared.change(|work| work.add(armed.tag, offset, row));
+                Ok(())
+            }
+            Err(error) => Err((Box::new(row), error)),
+        }
+    }
+
+    /// Lets the kernel that the grid of this number runs record nothing in a launch of a graph.
+    pub fn skip_node(&mut self, place: Place, exec: usize, grid: u64) -> Result<(), String> {
+        self.nodes.get_mut(&exec).map_or(Ok(()), |nodes| nodes.skip(place, grid))
+    }
+
+    /// Forgets an executable graph, whose handle may be used again.
+    pub fn forget_graph(&mut self, exec: usize) {
+        self.nodes.remove(&exec);
+    }
+
+    /// Waits until the records of all launches are on their way to the disk, or none of them makes progress.
+    pub fn drain(&self) {
+        drop(self.shared.drain());
+    }
+
+    fn armed(&self, tag: Tag) -> Armed {
+        let userdata = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
+        Armed { tag, userdata, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Free tags in a row, whose marks are clear. Where there are none, the reader may be behind: as long as it makes
+    /// progress, this waits for it, and for no launch.
+    fn take_tags(&mut self, count: u32) -> Result<Tag, String> {
+        let shared = Arc::clone(&self.shared);
+        let mut work = shared.lock();
+        let tag = loop {
+            if work.dead {
+                return Err("its records would not be read: the reader has ended".to_owned());
+            }
+            for (tag, count) in work.free.drain(..) {
+                self.tags.release(tag, count);
+            }
+            if let Some(tag) = self.tags.take(count) {
+                break tag;
+            }
+            let before = work.progress;
+            let waited = shared.changed.wait_timeout(work, BEHIND);
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if work.progress == before {
+                return Err("too many launches are running".to_owned());
+            }
+        };
+        drop(work);
+        // SAFETY: there is a word for each tag; its last launch has ended, so the GPU does not write it.
+        unsafe { &*self.shared.marks.add(tag.0 as usize) }.store(0, Ordering::Release);
+        Ok(tag)
+    }
+
+    fn start(&self, started: Started) {
+        self.shared.change(|work| {
+            work.outstanding += 1;
+            if started.gathers {
+                work.gathered = None;
+            }
+            work.started.push(started);
+        });
+    }
+
+    /// Makes the control block of a launch what it must be, where it is not.
+    fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
+        let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
+        self.write(place, tag, control, block_stride != 1 || self.drops)
+    }
+
+    fn prepare_graph(&mut self, place: Place, exec: usize, tag: Tag, count: u32) -> Result<(), String> {
+        if self.nodes.get(&exec).is_none_or(|nodes| nodes.room() < count) {
+            self.nodes.insert(exec, Nodes::new(place, count)?);
+        }
+        let Some(nodes) = self.nodes.get(&exec) else { return Ok(()) };
+        let control = LaunchControl {
+            nodes: nodes.address(),
+            node_mask: nodes.mask(),
+            ..launch_control(self.control, tag.0)
+        };
+        self.write(place, tag, control, true)
+    }
+
+    fn write(&mut self, place: Place, tag: Tag, control: LaunchControl, differs: bool) -> Result<(), String> {
+        let Some(changed) = self.changed.get_mut(tag.0 as usize) else { return Ok(()) };
+        if differs || *changed {
+            *changed = differs;
+            let address = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
+            copy(place, address, &[control])?;
+        }
+        Ok(())
+    }
+}
+
+/// The control block of a launch as it is made.
+fn launch_control(ring: u64, tag: u32) -> LaunchControl {
+    LaunchControl { ring, tag, block_stride: 1, ..LaunchControl::default() }
+}
+
+/// Where the reader of a ring leaves the pages of a launch.
+pub struct Gathering(Arc<Shared>);
+
+impl Gathering {
+    /// Waits until all records of a launch are read, and takes the pages that they touch.
+    pub fn take(&self, ordinal: u64) -> Option<PageSet> {
+        let gathered = self.0.drain().gathered.take();
+        gathered.filter(|gathered| gathered.0 == ordinal).map(|gathered| gathered.1)
+    }
+}
+
+impl Work {
+    /// Adds a row to a launch of a graph: the reader may have been told of it already.
+    fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
+        let known = self.started.iter().rposition(|started| started.tag == tag);
+        let at = known.unwrap_or_else(|| {
+            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false });
+            self.started.len() - 1
+        });
+        let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
+        if rows.len() <= offset as usize {
+            rows.resize_with(offset as usize + 1, || None);
+        }
+        if let Some(slot) = rows.get_mut(offset as usize) {
+            *slot = Some(row);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits until the reader has nothing left to do, or makes no progress.
+    fn drain(&self) -> MutexGuard<'_, Work> {
+        let mut work = self.lock();
+        let (mut seen, mut since) = (work.progress, Instant::now());
+        while work.outstanding > 0 && !work.dead {
+            let waited = self.changed.wait_timeout(work, Duration::from_millis(50));
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if work.progress != seen {
+                (seen, since) = (work.progress, Instant::now());
+            } else if since.elapsed() > LAST_PATIENCE {
+                // Its kernel hangs, or failed without an error that reached us.
+                work.ends = true;
+                since = Instant::now();
+            }
+        }
+        work
+    }
+
+    /// Nothing is read any more, so that no warp may wait.
+    fn give_up(&self) {
+        // SAFETY: the word lives as long as the process.
+        unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
+        let mut work = self.lock();
+        if !std::mem::replace(&mut work.dead, true) {
+            say("memory accesses are recorded no longer; the program runs on");
+        }
+        let lost = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
+        session::lose(LossKind::Launch, "its records could not be read", lost as u64, None);
+        drop(work);
+        self.changed.notify_all();
+    }
+}
+
+/// Copies values to device memory, in the order of the stream.
+fn copy<T: Copy>(place: Place, target: u64, values: &[T]) -> Result<(), String> {
+    let target = std::ptr::with_exposed_provenance_mut(target as usize);
+    // SAFETY: the target has room for the values, and the call copies them before it returns.
+    check(unsafe {
+        (place.api.copy_to_device)(target, values.as_ptr().cast(), size_of_val(values), place.stream)
+    })
+}
+
+type Allocate = unsafe extern "C" fn(Handle, *mut *mut c_void, usize) -> i32;
+
+fn allocate(allocate: Allocate, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
+    let code = unsafe { allocate(context, &raw mut pointer, bytes) };
+    check(code).map_err(|error| format!("failed to allocate {bytes} bytes: {error}"))?;
+    Ok(pointer)
+}
+
+/// Pinned host memory that is 0.
+fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+    let pointer = allocate(api.alloc_host, context, bytes)?;
+    // SAFETY: the allocation has that many bytes and nobody else knows it yet.
+    unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
+    Ok(pointer)
+}
+
+fn check(code: i32) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("sanitizer error {code}")) }
+}

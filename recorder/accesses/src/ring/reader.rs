@@ -1,0 +1,337 @@
+//! The thread that reads a ring: records to their launches, launches that have ended to the session.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{read_volatile, write_bytes};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::word::LossKind;
+
+use super::record::{self, TAGS, Tag};
+use super::{Failure, Settled, Shared, Started, Work};
+use crate::bundle::pages::PageSet;
+use stallmap_session::session;
+
+/// Most slots that are read before the GPU is told, and the part of the ring that they are at most.
+const PIECE_SLOTS: u64 = 64 << 10;
+const PIECES: u64 = 4;
+/// Bytes of records of one launch that go to the writer in one piece.
+const PIECE_BYTES: usize = 4 << 20;
+/// How often the reader looks for records and ended launches while there is nothing to read.
+const POLL: Duration = Duration::from_micros(100);
+/// How long nothing may have come before the records of a launch that has ended are all read, though another launch runs:
+/// a warp that has reserved slots fills them within microseconds.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Starts the reader of a ring. It ends with the process; should it panic, nobody waits for it.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
+    let shared = Arc::clone(shared);
+    let body = move || {
+        let reader = Reader::new(Arc::clone(&shared));
+        if catch_unwind(AssertUnwindSafe(|| reader.run())).is_err() {
+            session::lose(LossKind::Source, "the reader of accesses ended: internal error", 1, None);
+            shared.give_up();
+        }
+    };
+    let thread = std::thread::Builder::new().name("stallmap-reader".into());
+    thread.spawn(body).map(drop).map_err(|error| format!("failed to start the reader thread: {error}"))
+}
+
+/// The kernel whose records carry a tag.
+struct Kernel {
+    row: LaunchRun,
+    requests: u64,
+    lanes: u64,
+    records: Vec<u8>,
+    pages: Option<PageSet>,
+}
+
+/// A launch that is not done.
+#[derive(Default)]
+struct Open {
+    /// Its tags.
+    count: u32,
+    /// Where the reader was, and when, as it saw that the launch had ended.
+    ended: Option<(u64, Instant)>,
+    ended_ns: Option<i64>,
+    failure: Option<Failure>,
+    lost_requests: u64,
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    /// Slots read since the start.
+    position: u64,
+    /// When something was read last.
+    last_read: Instant,
+    /// Kernels by tag.
+    kernels: Vec<Option<Box<Kernel>>>,
+    /// Launches by their first tag.
+    launches: BTreeMap<Tag, Open>,
+}
+
+impl Reader {
+    fn new(shared: Arc<Shared>) -> Self {
+        let kernels = std::iter::repeat_with(|| None).take(TAGS as usize).collect();
+        Self { shared, position: 0, last_read: Instant::now(), kernels, launches: BTreeMap::new() }
+    }
+
+    fn run(mut self) {
+        loop {
+            // The order matters: what is known to have ended before anything new is heard of and before the ring is read
+            // has all its records in what is read.
+            self.look_for_ends();
+            let ends = self.hear();
+            let all_ended = self.launches.values().all(|launch| launch.ended.is_some());
+            let (has_read, is_dry) = self.read();
+            if self.is_abandoned() {
+                session::lose(
+                    LossKind::Source,
+                    "the reader of accesses was too slow: recording ended",
+                    1,
+                    None,
+                );
+                self.shared.give_up();
+                return self.finish_all("its records could not be read in time");
+            }
+            // Once the last launch is done its context may go, and the ring's memory with it: nothing below reads it.
+            if is_dry {
+                self.finish_ended(all_ended);
+            }
+            if ends && !has_read {
+                self.finish_all("kernel did not complete");
+            }
+            if !has_read {
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+
+    /// Notes the launches whose mark the GPU has set.
+    fn look_for_ends(&mut self) {
+        let now = Instant::now();
+        for (tag, launch) in self.launches.iter_mut().filter(|(_, launch)| launch.ended.is_none()) {
+            // SAFETY: there is a word for each tag.
+            let mark = unsafe { &*self.shared.marks.add(tag.0 as usize) };
+            if mark.load(Ordering::Acquire) != 0 {
+                launch.ended = Some((self.position, now));
+                launch.ended_ns = Some(session::now_ns());
+            }
+        }
+    }
+
+    /// Takes what the launching threads say, and waits for it where there is nothing to do. Whether what does not end is
+    /// to be given up.
+    fn hear(&mut self) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut work = shared.lock();
+        while self.launches.is_empty() && work.started.is_empty() && work.settled.is_empty() && !work.ends {
+            work = shared.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        let ends = std::mem::take(&mut work.ends);
+        self.hear_from(work);
+        ends
+    }
+
+    fn hear_from(&mut self, mut work: MutexGuard<'_, Work>) {
+        let (started, settled) = (std::mem::take(&mut work.started), std::mem::take(&mut work.settled));
+        drop(work);
+        for started in started {
+            self.begin(started);
+        }
+        for settled in settled {
+            self.settle(settled);
+        }
+    }
+
+    fn begin(&mut self, started: Started) {
+        let Started { tag, count, rows, gathers } = started;
+        let launch = self.launches.entry(tag).or_default();
+        launch.count = launch.count.max(count);
+        for (offset, row) in (0..).zip(rows) {
+            let Some(row) = row else { continue };
+            let pages = gathers.then(PageSet::default);
+            let kernel = Kernel { row, requests: 0, lanes: 0, records: Vec::new(), pages };
+            if let Some(slot) = self.kernels.get_mut(tag.plus(offset).0 as usize) {
+                *slot = Some(Box::new(kernel));
+            }
+        }
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        let position = self.position;
+        if let Some(launch) = self.launches.get_mut(&settled.tag) {
+            launch.ended.get_or_insert((position, Instant::now()));
+            launch.ended_ns.get_or_insert_with(session::now_ns);
+            launch.failure = settled.failure;
+            launch.lost_requests = settled.lost_requests;
+        }
+    }
+
+    /// Reads complete records: whether there were any, and whether all were read.
+    fn read(&mut self) -> (bool, bool) {
+        let start = self.position;
+        let mut position = start;
+        let piece = PIECE_SLOTS.min((1 << self.shared.slot_shift) / PIECES);
+        let is_dry = loop {
+            if position - start >= piece {
+                break false;
+            }
+            let Some(slot) = self.shared.complete(position) else { break true };
+            let (tag, header) = record::split(slot);
+            let request = Request::read(&header);
+            let next = position + request.slots() as u64;
+            self.take(tag, &header, &request, position + 1..next);
+            position = next;
+        };
+        if position == start {
+            return (false, is_dry);
+        }
+        self.shared.clear(start, position);
+        // SAFETY: the word lives as long as the process.
+        unsafe { &*self.shared.tail }.store(position, Ordering::Release);
+        self.position = position;
+        self.last_read = Instant::now();
+        self.shared.lock().progress += 1;
+        (true, is_dry)
+    }
+
+    fn take(&mut self, tag: Tag, header: &[u8; SLOT_BYTES], request: &Request, rest: std::ops::Range<u64>) {
+        if self.kernels.get(tag.0 as usize).is_none_or(Option::is_none) {
+            // Its launch began since the reader last heard.
+            let shared = Arc::clone(&self.shared);
+            self.hear_from(shared.lock());
+        }
+        let Some(kernel) = self.kernels.get_mut(tag.0 as usize).and_then(Option::as_deref_mut) else {
+            // It came after its launch was done.
+            session::lose(LossKind::Access, "request of a launch that is not recorded", 1, None);
+            return;
+        };
+        kernel.requests += 1;
+        kernel.lanes += u64::from(request.lane_mask.count_ones());
+        kernel.records.extend_from_slice(header);
+        let begin = kernel.records.len();
+        for position in rest {
+            kernel.records.extend_from_slice(&self.shared.slot(position));
+        }
+        if let Some(pages) = &mut kernel.pages {
+            let slots = kernel.records.get(begin..).unwrap_or_default();
+            pages.add(request, slots.as_chunks().0.iter());
+        }
+        if kernel.records.len() >= PIECE_BYTES {
+            session::emit_requests(kernel.row.ordinal, std::mem::take(&mut kernel.records));
+        }
+    }
+
+    /// Finishes the launches whose records are all read: when every launch has ended, or enough was read after this one
+    /// ended, or nothing came for long.
+    fn finish_ended(&mut self, all_ended: bool) {
+        let a_ring = 1_u64 << self.shared.slot_shift;
+        let is_quiet = self.last_read.elapsed() > QUIET;
+        let is_done = |launch: &Open| {
+            launch.ended.is_some_and(|(position, when)| {
+                all_ended || self.position >= position + a_ring || is_quiet && when.elapsed() > QUIET
+            })
+        };
+        let done: Vec<Tag> =
+            self.launches.iter().filter(|(_, launch)| is_done(launch)).map(|(tag, _)| *tag).collect();
+        for tag in done {
+            self.finish(tag);
+        }
+    }
+
+    /// Finishes every launch; those that have not ended for this reason.
+    fn finish_all(&mut self, reason: &'static str) {
+        let all: Vec<Tag> = self.launches.keys().copied().collect();
+        for tag in all {
+            if let Some(launch) = self.launches.get_mut(&tag)
+                && launch.ended.is_none()
+            {
+                launch.failure.get_or_insert(Failure { reason, detail: None, has_run: true });
+            }
+            self.finish(tag);
+        }
+    }
+
+    fn finish(&mut self, tag: Tag) {
+        let Some(launch) = self.launches.remove(&tag) else { return };
+        let mut gathered = None;
+        if launch.count > 1 {
+            let reason = "request of a graph's kernels that was left out or dropped";
+            session::lose(LossKind::Access, reason, launch.lost_requests, None);
+        }
+        for offset in 0..launch.count {
+            let slot = self.kernels.get_mut(tag.plus(offset).0 as usize);
+            if let Some(kernel) = slot.and_then(Option::take) {
+                gathered = finish_kernel(*kernel, &launch).or(gathered);
+            }
+        }
+        self.shared.change(|work| {
+            work.free.push((tag, launch.count));
+            work.outstanding = work.outstanding.saturating_sub(1);
+            work.progress += 1;
+            work.gathered = gathered.or(work.gathered.take());
+        });
+    }
+
+    fn is_abandoned(&self) -> bool {
+        // SAFETY: the word lives as long as the process.
+        unsafe { &*self.shared.abandoned }.load(Ordering::Acquire) != 0
+    }
+}
+
+fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
+    let Kernel { mut row, requests, lanes, records, pages } = kernel;
+    let ordinal = row.ordinal;
+    if !records.is_empty() {
+        session::emit_requests(ordinal, records);
+    }
+    if let Some(failure) = &launch.failure {
+        session::lose(LossKind::Launch, failure.reason, 1, failure.detail.clone());
+        row.recorded = failure.has_run;
+    }
+    row.end_ns = launch.ended_ns;
+    row.request_count = Some(requests);
+    row.lane_access_count = Some(lanes);
+    // Kernels of a graph launch lose requests together: which of them did is not known.
+    row.lost_request_count = (launch.count == 1 || launch.lost_requests == 0).then_some(launch.lost_requests);
+    session::emit(row);
+    pages.map(|pages| (ordinal, pages))
+}
+
+impl Shared {
+    /// The slot at a position.
+    fn slot(&self, position: u64) -> [u8; SLOT_BYTES] {
+        let index = position & ((1 << self.slot_shift) - 1);
+        // SAFETY: the index is below the slot count; the GPU wrote the slot before its record's last word and does not
+        // write it again before `tail` goes past it.
+        unsafe { read_volatile(self.slots.add(index as usize)) }
+    }
+
+    /// The header at a position, where the record that begins there is complete.
+    fn complete(&self, position: u64) -> Option<[u8; SLOT_BYTES]> {
+        /// The word of a header that is written last.
+        const LAST_WORD: usize = 7;
+        let index = position & ((1 << self.slot_shift) - 1);
+        let words = self.words.wrapping_add(index as usize * (SLOT_BYTES / 4));
+        // SAFETY: slots are aligned to their size, as pinned memory is to pages, and the word lies in the slot; the GPU
+        // may write it at any time, whole.
+        let last = unsafe { &*words.wrapping_add(LAST_WORD) };
+        (last.load(Ordering::Acquire) != 0).then(|| self.slot(position))
+    }
+
+    /// Makes slots empty, so that what they held is never taken for a record.
+    fn clear(&self, start: u64, end: u64) {
+        let slot_count = 1_u64 << self.slot_shift;
+        let first = start & (slot_count - 1);
+        let before_wrap = (end - start).min(slot_count - first);
+        for (at, slots) in [(first, before_wrap), (0, end - start - before_wrap)] {
+            // SAFETY: both ranges lie in the ring, and the GPU does not write them before `tail` goes past them.
+            unsafe { write_bytes(self.slots.add(at as usize), 0, slots as usize) };
+        }
+    }
+}

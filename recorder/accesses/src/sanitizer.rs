@@ -1,0 +1,241 @@
+//! The access instrument: every memory instruction patched, every launch, allocation and copy seen.
+#![expect(unsafe_code, reason = "callbacks and calls of the sanitizer API")]
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stallmap_config::Config;
+use stallmap_schema::id::AllocationId;
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id};
+use stallmap_sys::locate;
+use stallmap_sys::sanitizer::{
+    ContextData, Sanitizer, domain, graphs as graph_event, launch as launch_event, resource,
+};
+
+use crate::patch;
+use crate::ring::Ring;
+use bundle::Bundles;
+use modules::Loaded;
+use stallmap_session::gpu::device::{self, Resources};
+use stallmap_session::gpu::graphs::{self, Graphs};
+use stallmap_session::gpu::parameters::Layout;
+use stallmap_session::gpu::selection::Selector;
+use stallmap_session::guard::guard;
+use stallmap_session::session;
+use turn::Turn;
+
+mod bundle;
+mod graph;
+mod launch;
+mod memory;
+mod modules;
+mod turn;
+
+struct Instrument {
+    api: Sanitizer,
+    config: &'static Config,
+    selector: Selector,
+    /// What is recorded for replay; `None` where nothing is.
+    bundles: Option<Bundles>,
+    state: Mutex<State>,
+    graphs: Graphs,
+    /// Only where bundles are recorded.
+    turn: Turn,
+    /// Whether a module that may be recorded is not patched.
+    has_unpatched: AtomicBool,
+    /// How often modules were unpatched.
+    unpatches: AtomicU32,
+}
+
+/// A driver handle as a key.
+type Key = usize;
+
+#[derive(Default)]
+struct State {
+    rings: BTreeMap<Key, Ring>,
+    /// Contexts in which the patches could be loaded.
+    patched: BTreeSet<Key>,
+    modules: BTreeMap<Key, Loaded>,
+    /// Executable graphs that are there.
+    graphs: BTreeSet<Key>,
+    /// Those whose kernels' places in memory are recorded.
+    placed_graphs: BTreeSet<Key>,
+    layouts: BTreeMap<Key, Layout>,
+    resources: BTreeMap<Key, Resources>,
+    streams: BTreeMap<Key, u32>,
+    allocations: BTreeMap<u64, AllocationId>,
+    next_allocation: u64,
+    devices: BTreeSet<c_int>,
+    compiled: BTreeMap<(i32, i32), Arc<Vec<u8>>>,
+}
+
+static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+
+thread_local! {
+    /// Whether this thread calls the driver for us: what that causes is not the program's.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls the driver without recording what that causes.
+fn own<T>(call: impl FnOnce() -> T) -> T {
+    let before = OWN.replace(true);
+    let result = call();
+    OWN.set(before);
+    result
+}
+
+/// Subscribes to the sanitizer API; must run before the first context.
+pub fn attach() -> Result<(), String> {
+    let config = session::config().ok_or("no session")?;
+    let (api, path) = Sanitizer::load(&locate::sanitizer()).map_err(|error| error.to_string())?;
+    let selector = Selector::new(config.selection.clone())?;
+    let instrument = Instrument {
+        api,
+        config,
+        selector,
+        bundles: Bundles::new(config)?,
+        state: Mutex::default(),
+        graphs: Graphs::default(),
+        turn: Turn::default(),
+        has_unpatched: AtomicBool::new(false),
+        unpatches: AtomicU32::new(0),
+    };
+    if INSTRUMENT.set(instrument).is_err() {
+        return Ok(());
+    }
+    let mut subscriber = Handle::NULL;
+    // SAFETY: `callback` lives as long as the process and does not unwind.
+    check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    for domain in [domain::RESOURCE, domain::LAUNCH, domain::MEMCPY, domain::MEMSET, domain::GRAPHS] {
+        // SAFETY: the subscriber was made above.
+        check(unsafe { (api.enable_domain)(1, subscriber, domain) }, "enable callbacks")?;
+    }
+    let launches =
+        [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
+    for id in launches.into_iter().chain(graphs::CALLBACKS).chain(SYNCHRONIZE_IDS) {
+        // SAFETY: as above. Without these callbacks parameters and nodes are missing, and that is counted at each launch.
+        unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
+    }
+    session::fact("instrument_version", format!("sanitizer API, {}", path.display()));
+    if let Some(version) = device::cuda_version() {
+        session::fact("cuda_version", version.to_string());
+    }
+    Ok(())
+}
+
+/// Waits until all records are on their way to the disk.
+pub fn shut_down() {
+    if let Some(instrument) = INSTRUMENT.get() {
+        for ring in instrument.lock().rings.values() {
+            ring.drain();
+        }
+    }
+}
+
+extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
+    guard((), || {
+        let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
+        if session::config().is_none() || OWN.get() {
+            return;
+        }
+        // SAFETY: the API gives data of the type that belongs to (domain, id), alive during the callback.
+        unsafe { instrument.handle(domain, id, data) };
+    });
+}
+
+impl Instrument {
+    /// # Safety
+    /// `data` points to the data that the API documents for (domain, id).
+    unsafe fn handle(&self, domain: c_int, id: u32, data: *const c_void) {
+        // SAFETY: by this function's contract, for each type below.
+        unsafe {
+            match (domain, id) {
+                (domain::LAUNCH, launch_event::BEGIN) => self.launch_begins(&*data.cast()),
+                (domain::LAUNCH, launch_event::END) => self.launch_ends(&*data.cast()),
+                (domain::DRIVER, id) => self.driver_call(id, &*data.cast()),
+                (domain::RESOURCE, resource::CONTEXT_CREATED) => self.context_created(&*data.cast()),
+                (domain::RESOURCE, resource::CONTEXT_DESTROY_STARTING) => self.context_ends(&*data.cast()),
+                (domain::RESOURCE, resource::MODULE_LOADED) => self.module_loaded(&*data.cast()),
+                (domain::RESOURCE, resource::MODULE_UNLOAD_STARTING) => self.module_unloads(&*data.cast()),
+                (
+                    domain::RESOURCE,
+                    resource::MEMORY_ALLOC | resource::HOST_MEMORY_ALLOC | resource::MEMORY_ALLOC_ASYNC,
+                ) => self.allocated(&*data.cast(), id == resource::HOST_MEMORY_ALLOC),
+                (
+                    domain::RESOURCE,
+                    resource::MEMORY_FREE | resource::HOST_MEMORY_FREE | resource::MEMORY_FREE_ASYNC,
+                ) => self.freed(&*data.cast()),
+                (domain::MEMCPY, _) => self.copied(&*data.cast()),
+                (domain::MEMSET, _) => self.filled(&*data.cast()),
+                (domain::GRAPHS, graph_event::EXEC_CREATING) => self.graph_is_made(&*data.cast()),
+                (domain::GRAPHS, graph_event::EXEC_DESTROYING) => self.graph_is_gone(&*data.cast()),
+                (domain::GRAPHS, graph_event::LAUNCH_BEGIN) => self.graph_begins(&*data.cast()),
+                (domain::GRAPHS, graph_event::NODE_LAUNCH_BEGIN) => self.node_begins(&*data.cast()),
+                (domain::GRAPHS, graph_event::LAUNCH_END) => self.graph_ends(&*data.cast()),
+                _ => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn context_created(&self, data: &ContextData) {
+        let mut state = self.lock();
+        let described = device::describe(data.device);
+        let Some(device) = described else {
+            session::lose(LossKind::Source, "device could not be described", 1, None);
+            return;
+        };
+        let capability = (device.compute_major, device.compute_minor);
+        if state.devices.insert(data.device) {
+            session::emit(device);
+        }
+        let image = match state.compiled.get(&capability) {
+            Some(image) => Arc::clone(image),
+            None => match patch::compile(capability.0, capability.1) {
+                Ok(image) => Arc::clone(state.compiled.entry(capability).or_insert(Arc::new(image))),
+                Err(error) => {
+                    stallmap_session::guard::say(&format!("no memory accesses are recorded: {error}"));
+                    session::lose(LossKind::Source, "access patches could not be compiled", 1, Some(error));
+                    return;
+                }
+            },
+        };
+        // SAFETY: the image is a whole cubin that lives as long as the process; the context was just created.
+        let code = unsafe { (self.api.add_patches)(image.as_ptr().cast(), data.context) };
+        if code == 0 {
+            state.patched.insert(data.context.key());
+        } else {
+            let detail = Some(format!("sanitizer error {code}"));
+            session::lose(LossKind::Source, "access patches could not be loaded", 1, detail);
+        }
+    }
+
+    fn context_ends(&self, data: &ContextData) {
+        // The ring's memory goes with the context; what is in it must be read before.
+        if let Some(ring) = self.lock().rings.remove(&data.context.key()) {
+            ring.drain();
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.ended(data.context.key());
+        }
+    }
+}
+
+impl State {
+    fn stream(&mut self, handle: Handle) -> u32 {
+        let next = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
+        *self.streams.entry(handle.key()).or_insert(next)
+    }
+}
+
+fn check(code: c_int, what: &str) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("sanitizer error {code}: failed to {what}")) }
+}

@@ -1,0 +1,141 @@
+//! What the bundles of a session have in common: selection, contents, and what is known of modules and contexts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stallmap_config::Config;
+use stallmap_schema::id::ModuleId;
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::Handle;
+
+use super::super::{Key, own};
+use super::Prepared;
+use crate::bundle::buffer::Buffer;
+use crate::bundle::contents::Contents;
+use crate::bundle::memory::Map;
+use crate::bundle::refusal::{Refusal, reason};
+use crate::bundle::selection::Selection;
+use crate::bundle::symbols::{self, Symbol};
+use crate::bundle::uses::{self, Uses};
+use stallmap_session::gpu::code::Code;
+use stallmap_session::session;
+
+/// The bundles of a session.
+pub(in crate::sanitizer) struct Bundles {
+    /// The driver's allocations. Locked for moments only: other threads allocate while a launch is saved.
+    memory: Mutex<Map>,
+    /// Handles of modules and contexts that are gone.
+    ended: Mutex<Vec<Key>>,
+    /// Only the thread whose launch it is uses it.
+    recorder: Mutex<Recorder>,
+    pub(super) budget_bytes: u64,
+}
+
+/// What the thread whose launch it is works with.
+pub(super) struct Recorder {
+    /// Which launches become bundles.
+    pub(super) selection: Selection,
+    /// Contents that are recorded.
+    pub(super) contents: Contents,
+    /// Whether a bundle was refused for lack of budget.
+    pub(super) is_spent: bool,
+    /// Saved memory, and memory to look at afterwards, by context.
+    pub(super) buffers: BTreeMap<Key, Buffers>,
+    /// Variables, by module.
+    symbols: BTreeMap<Key, Arc<Vec<Symbol>>>,
+    /// What kernels use that patches do not see.
+    uses: BTreeMap<(ModuleId, String), Uses>,
+    /// Functions that wrote where their parameters do not point to.
+    pub(super) wanderers: BTreeSet<String>,
+}
+
+/// Memory of the host.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// What was saved.
+    pub(super) saved: Buffer,
+    /// Room to look at what is there now.
+    pub(super) window: Buffer,
+}
+
+impl Bundles {
+    /// The bundles that the options ask for; `None` where they ask for none.
+    pub(in crate::sanitizer) fn new(config: &Config) -> Result<Option<Self>, String> {
+        let Some(bundles) = &config.bundles else { return Ok(None) };
+        let recorder = Recorder {
+            selection: Selection::new(bundles)?,
+            contents: Contents::new(bundles.budget_bytes),
+            is_spent: false,
+            buffers: BTreeMap::new(),
+            symbols: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            wanderers: BTreeSet::new(),
+        };
+        Ok(Some(Self {
+            memory: Mutex::default(),
+            ended: Mutex::default(),
+            recorder: Mutex::new(recorder),
+            budget_bytes: bundles.budget_bytes,
+        }))
+    }
+
+    /// The driver's allocations; whoever has them must not call the driver.
+    pub(in crate::sanitizer) fn memory(&self) -> MutexGuard<'_, Map> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A module or context is gone; its handle may come back as another's.
+    pub(in crate::sanitizer) fn ended(&self, key: Key) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    }
+
+    /// What the launching thread works with.
+    pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in ended {
+            // A context's pinned memory went with it.
+            recorder.buffers.remove(&key);
+            recorder.symbols.remove(&key);
+        }
+        recorder
+    }
+}
+
+impl Recorder {
+    /// What a kernel uses that patches do not see; its cubin is read once.
+    pub(super) fn uses(&mut self, code: &Code, name: &str) -> Uses {
+        let read = || match code.path.as_deref().map(std::fs::read) {
+            Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
+            _ => Uses::UNKNOWN,
+        };
+        *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
+    }
+
+    /// The variables of a module, whose places the driver is asked for once.
+    pub(super) fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
+        let find = || {
+            let (symbols, missing) = own(|| symbols::find(module, &code.variables));
+            if missing > 0 {
+                session::lose(LossKind::Bundle, "variable of a module was not found", missing, None);
+            }
+            Arc::new(symbols)
+        };
+        Arc::clone(self.symbols.entry(module.key()).or_insert_with(find))
+    }
+
+    /// Draws the consequences of a refusal, and counts it.
+    pub(super) fn refused(&mut self, prepared: &Prepared, refusal: &Refusal) {
+        self.selection.refused(prepared.kind.clone());
+        let name = &prepared.kind.kernel.name;
+        match refusal.reason {
+            reason::BUDGET => self.is_spent = true,
+            reason::OUTSIDE => {
+                self.wanderers.insert(name.clone());
+            }
+            _ => {}
+        }
+        let detail = [name.as_str(), &refusal.detail].join(" ");
+        session::lose(LossKind::Bundle, refusal.reason, 1, Some(detail.trim_end().to_owned()));
+    }
+}

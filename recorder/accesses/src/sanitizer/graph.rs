@@ -1,0 +1,307 @@
+//! Launches of CUDA graphs under the sanitizer API: each kernel node is a launch.
+//!
+//! The API announces the launch of the graph, then each node, then the end of the call. All nodes share one userdata, so
+//! that a graph launch is armed as a whole and each node is told by the number of its grid.
+#![expect(unsafe_code, reason = "calls of the sanitizer API")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use stallmap_schema::id::RunId;
+use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, LaunchRun};
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::{Handle, node_type};
+use stallmap_sys::sanitizer::{GraphLaunchData, GraphNodeData, LaunchData};
+
+use super::launch::{Given, Origin, begun, emit_launch, settle};
+use super::{Instrument, Key, own};
+use crate::ring::{Armed, Failure, Place};
+use stallmap_session::context;
+use stallmap_session::gpu::device;
+use stallmap_session::gpu::graphs::{GraphLaunch, Node};
+use stallmap_session::gpu::name::text;
+use stallmap_session::gpu::parameters::Parameters;
+use stallmap_session::{replayed, session};
+
+/// Nodes that are expected of a graph whose making was not seen.
+const UNKNOWN_NODES: u32 = 512;
+
+/// What becomes of a kernel node.
+#[derive(Clone, Copy)]
+struct Expected {
+    index: u32,
+    ordinal: u64,
+    /// Why it is left out, where it is.
+    decision: Result<(), &'static str>,
+}
+
+/// A graph launch that runs on this thread.
+struct Running {
+    exec: Key,
+    launch: Option<GraphLaunch>,
+    /// Kernel nodes that were not announced yet, by the handle that they are expected to be announced by.
+    nodes: BTreeMap<Key, Expected>,
+    armed: Option<Armed>,
+    /// None where the graph is only uploaded, or launched by the replayer itself.
+    row: Option<GraphLaunchRow>,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
+}
+
+impl Instrument {
+    pub(super) fn graph_begins(&self, data: &GraphLaunchData) {
+        let exec = data.exec.key();
+        let mut running = Running { exec, launch: None, nodes: BTreeMap::new(), armed: None, row: None };
+        if data.is_upload == 0 && !replayed::is_silent() {
+            self.begin(data, &mut running);
+        }
+        RUNNING.with_borrow_mut(|slot| *slot = Some(Box::new(running)));
+    }
+
+    fn begin(&self, data: &GraphLaunchData, running: &mut Running) {
+        let launch = self.graphs.launch_begins(data.exec);
+        let enabled: Vec<&Node> =
+            launch.iter().flat_map(|launch| launch.nodes.iter()).filter(|node| node.is_enabled).collect();
+        let first = session::take_ordinals(enabled.len() as u64);
+        for (ordinal, node) in (first..).zip(enabled) {
+            let expected =
+                Expected { index: node.index, ordinal, decision: self.selector.decide(&node.name) };
+            running.nodes.insert(node.alias.unwrap_or(node.handle), expected);
+        }
+        let context = context::current();
+        let stream_id = self.lock().stream(data.stream_handle);
+        running.row = Some(GraphLaunchRow {
+            run_id: RunId(0),
+            graph_id: launch.as_ref().map_or(u64::MAX, |launch| launch.graph_id),
+            graph_launch: launch.as_ref().map_or(0, |launch| launch.graph_launch),
+            ordinal: first,
+            kernel_count: 0,
+            thread_id: session::thread_id(),
+            stream_id,
+            begin_ns: session::now_ns(),
+            end_ns: None,
+            op_id: context.map(|context| context.op_id),
+            pystates_hash: context.and_then(|context| context.pystates_hash),
+        });
+        let is_wanted = running.nodes.values().any(|node| node.decision.is_ok());
+        let count = u32::try_from(running.nodes.len()).unwrap_or(u32::MAX);
+        running.launch = launch;
+        if !is_wanted && running.launch.is_some() {
+            return;
+        }
+        let count = if running.launch.is_some() { count } else { UNKNOWN_NODES };
+        let place = self.place_of(data.context, data.stream_handle);
+        let state = &mut *self.lock();
+        let armed =
+            self.ring(state, place).and_then(|ring| own(|| ring.arm_graph(place, running.exec, count)));
+        match armed {
+            Ok(armed) => running.armed = Some(armed),
+            Err(error) => {
+                session::lose(LossKind::Source, "graph launch could not be instrumented", 1, Some(error));
+            }
+        }
+    }
+
+    /// # Safety
+    /// `data` is a node's as the API gives it.
+    pub(super) unsafe fn node_begins(&self, data: &GraphNodeData) {
+        RUNNING.with_borrow_mut(|running| {
+            // SAFETY: the API fills the member of the node's type.
+            unsafe {
+                match (data.node_type, running.as_deref_mut()) {
+                    (node_type::KERNEL, Some(running)) => {
+                        self.kernel_begins(data, &data.what.launch, running);
+                    }
+                    // A node without a graph launch is a defect of what was said before: it must not write records.
+                    (node_type::KERNEL, None) => self.leave_out(&data.what.launch),
+                    (node_type::ALLOCATION, Some(running)) if running.row.is_some() => {
+                        self.allocated(&data.what.allocation, false);
+                    }
+                    (node_type::MEMCPY, Some(running)) if running.row.is_some() => {
+                        self.copied(&data.what.copy);
+                    }
+                    (node_type::MEMSET, Some(running)) if running.row.is_some() => {
+                        self.filled(&data.what.fill);
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    fn kernel_begins(&self, node: &GraphNodeData, data: &LaunchData, running: &mut Running) {
+        let Some(mut row) = running.row.take() else {
+            self.leave_out(data);
+            return;
+        };
+        row.kernel_count += 1;
+        let name = text(data.name);
+        let expected = running.nodes.remove(&node.node.key());
+        let expected = expected.or_else(|| {
+            let found = running.find(&name, data)?;
+            self.graphs.alias(running.exec, found.index, node.node.key());
+            Some(found)
+        });
+        let Expected { index, ordinal, decision } = expected.unwrap_or_else(|| {
+            // A node that was not seen comes behind those that were.
+            let index = row.kernel_count - 1;
+            Expected { index, ordinal: session::take_ordinal(), decision: self.selector.decide(&name) }
+        });
+        if let Err(reason) = decision {
+            session::lose(LossKind::Launch, reason, 1, None);
+        }
+        let found = running.launch.as_ref().and_then(|launch| launch.nodes.get(index as usize));
+        let captured = found.and_then(|node| node.captured);
+        let origin = Origin {
+            context: captured.map_or_else(context::current, |captured| captured.context),
+            node: Some((row.graph_id, row.graph_launch, index)),
+            captured,
+        };
+        let (begin_ns, stream_id) = (row.begin_ns, row.stream_id);
+        running.row = Some(row);
+        let mut state = self.lock();
+        let (code, is_patched) = Self::code_of(&state, data.module).unzip();
+        let resources = state.resources(data);
+        drop(state);
+        match &code {
+            Some(code) => emit_launch(data, code, (&name, ordinal), origin, found.map(given), resources),
+            None => {
+                session::lose(
+                    LossKind::Launch,
+                    "launch of a module that was not seen",
+                    1,
+                    Some(name.clone()),
+                );
+            }
+        }
+        let row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
+        let is_patched = is_patched.unwrap_or(false);
+        self.arm_node(data, row, running, is_patched);
+        if self.bundles.is_some() {
+            session::lose(LossKind::Bundle, "launched by a CUDA graph", 1, Some(name));
+        }
+    }
+
+    /// Makes a node write records, where it is selected.
+    fn arm_node(&self, data: &LaunchData, row: LaunchRun, running: &Running, is_patched: bool) {
+        let Some(armed) = &running.armed else {
+            if row.recorded {
+                session::lose(LossKind::Launch, "launch could not be instrumented", 1, None);
+            }
+            session::emit(LaunchRun { recorded: false, ..row });
+            self.leave_out(data);
+            return;
+        };
+        let place = self.place_of(data.context, data.api_stream_handle);
+        let state = &mut *self.lock();
+        let Some(ring) = state.rings.get_mut(&data.context.key()) else { return };
+        if row.recorded && is_patched {
+            let stride = self.block_stride(data);
+            let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, stride, row));
+            if let Err((row, error)) = added {
+                session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
+                session::emit(LaunchRun { recorded: false, ..*row });
+            }
+        } else {
+            if row.recorded {
+                let detail = Some("its module is not patched".to_owned());
+                session::lose(LossKind::Launch, "launch could not be instrumented", 1, detail);
+            }
+            session::emit(LaunchRun { recorded: false, ..row });
+            if let Err(error) = own(|| ring.skip_node(place, running.exec, data.grid_id)) {
+                session::lose(LossKind::Access, "node could not be left out", 1, Some(error));
+            }
+        }
+        // SAFETY: the launch is this callback's; the control block lives as long as its context.
+        let code = unsafe {
+            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
+        };
+        if code != 0 {
+            let detail = Some(format!("sanitizer error {code}"));
+            session::lose(LossKind::Access, "launch could not be instrumented", 1, detail);
+        }
+    }
+
+    pub(super) fn graph_ends(&self, data: &GraphLaunchData) {
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Running { armed, row, nodes, .. } = *running;
+        let place = self.place_of(data.context, data.stream_handle);
+        if let Some(armed) = armed {
+            if self.waits() {
+                // What is missing is counted with the launch; there are no bundles of nodes.
+                settle(&armed, place).ok();
+            } else {
+                own(|| armed.submitted(place));
+            }
+        }
+        if let Some(row) = row {
+            session::emit(GraphLaunchRow { end_ns: Some(session::now_ns()), ..row });
+        }
+        let unseen = nodes.values().filter(|node| node.decision.is_ok()).count() as u64;
+        session::lose(LossKind::Launch, "node of a graph launch was not announced", unseen, None);
+    }
+
+    /// A graph launch that began on this thread and never ended was refused by the driver.
+    pub(super) fn abandon_graph() {
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        if let Some(armed) = &running.armed {
+            let reason = "refused by the driver";
+            armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);
+        }
+    }
+
+    /// Records where the kernels of a graph lie, before it is launched: the driver does not say while it is.
+    pub(super) fn place_graph(&self, exec: Handle) {
+        if !self.lock().placed_graphs.insert(exec.key()) {
+            return;
+        }
+        let ordinal = session::next_ordinal();
+        for node in self.graphs.nodes(exec).iter().flat_map(|nodes| nodes.iter()) {
+            if let Some(module) = device::module_of(Handle::of_key(node.function)) {
+                self.place_kernel(&mut self.lock(), module, &node.name, ordinal);
+            }
+        }
+    }
+
+    /// The grids of an updated graph may have other numbers.
+    pub(super) fn forget_grids(&self, exec: Handle) {
+        let state = &mut *self.lock();
+        state.placed_graphs.remove(&exec.key());
+        for ring in state.rings.values_mut() {
+            ring.forget_graph(exec.key());
+        }
+    }
+
+    fn place_of(&self, context: Handle, stream: Handle) -> Place<'_> {
+        Place { api: &self.api, context, stream }
+    }
+}
+
+impl Running {
+    /// The first node that is like what is announced, where the API announces nodes by handles of its own: those of a copy
+    /// that the driver made of the graph.
+    fn find(&mut self, name: &str, data: &LaunchData) -> Option<Expected> {
+        let launch = self.launch.as_ref()?;
+        let shape = [data.grid, data.block].concat();
+        let is_like = |expected: &Expected| {
+            let node = launch.nodes.get(expected.index as usize);
+            node.is_some_and(|node| node.name == name && node.shape == shape[..])
+        };
+        let like = self.nodes.iter().filter(|(_, expected)| is_like(expected));
+        let handle = like.min_by_key(|(_, expected)| expected.index).map(|(handle, _)| *handle)?;
+        self.nodes.remove(&handle)
+    }
+}
+
+/// What the launch call of a node would have been given.
+fn given(node: &Node) -> Given {
+    let Parameters { bytes, layout } = &*node.parameters;
+    Given {
+        dynamic_shared_bytes: node.shared_bytes,
+        parameters: Parameters { bytes: bytes.clone(), layout: layout.clone() },
+        attributes: Vec::new(),
+        is_cooperative: false,
+    }
+}

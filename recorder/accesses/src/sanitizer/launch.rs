@@ -1,0 +1,411 @@
+//! Launches under the sanitizer API: with parameters, code, and the records they write.
+#![expect(unsafe_code, reason = "calls of the sanitizer API")]
+
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
+use std::ffi::c_int;
+use std::ptr::null;
+
+use stallmap_config::WhenFull;
+use stallmap_schema::cell::Blob;
+use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
+use stallmap_schema::word::{LossKind, Match};
+use stallmap_sys::cuda::{SYNCHRONIZE_IDS, graph_id, launch_id};
+use stallmap_sys::sanitizer::{ApiData, LaunchData};
+
+use super::bundle::{Beginning, Prepared};
+use super::{Instrument, State, check, own};
+use crate::bundle::refusal::Refusal;
+use crate::ring::{Armed, Failure, Gathering, Place, Ring};
+use stallmap_session::context::{self, Context};
+use stallmap_session::gpu::call;
+use stallmap_session::gpu::code::Code;
+use stallmap_session::gpu::device::{self, Resources};
+use stallmap_session::gpu::graphs::{self, Captured};
+use stallmap_session::gpu::name::text;
+use stallmap_session::gpu::parameters::{self, Parameters};
+use stallmap_session::{replayed, session};
+
+/// What the launch call on this thread was given.
+pub(super) struct Given {
+    /// Dynamic shared memory of a block.
+    pub(super) dynamic_shared_bytes: u32,
+    /// The kernel's parameters.
+    pub(super) parameters: Parameters,
+    /// Attributes, as CUlaunchAttribute has them.
+    pub(super) attributes: Vec<u8>,
+    /// Whether the launch is cooperative.
+    pub(super) is_cooperative: bool,
+}
+
+/// Where a launch comes from.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Origin {
+    /// The op that ran, with its stack.
+    pub(super) context: Option<Context>,
+    /// Graph, launch of the graph and node.
+    pub(super) node: Option<(u64, u32, u32)>,
+    /// Where the node was captured.
+    pub(super) captured: Option<Captured>,
+}
+
+/// A launch that runs on this thread.
+struct Running {
+    /// Where it writes records; its row is the reader's then.
+    armed: Option<Armed>,
+    /// Its row, where it writes none.
+    row: Option<LaunchRun>,
+    /// Where it is to become a bundle.
+    bundle: Option<Box<Prepared>>,
+}
+
+thread_local! {
+    static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
+}
+
+const ENTER: c_int = 0;
+
+impl Instrument {
+    /// # Safety
+    /// `data.parameters` points to the parameters of the driver function with this callback id.
+    pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+        // SAFETY: by the API, the result is there at the exit.
+        let has_failed = data.site != ENTER && unsafe { graphs::result(data.result) } != 0;
+        match id {
+            id if SYNCHRONIZE_IDS.contains(&id) => {
+                if data.site != ENTER {
+                    self.unpatch_what_is_done();
+                }
+            }
+            id if launch_id::GRAPH.contains(&id) => {
+                if data.site != ENTER {
+                    Self::abandon_graph();
+                } else if !data.parameters.is_null() {
+                    // SAFETY: the first parameter is the executable graph.
+                    self.place_graph(unsafe { *data.parameters.cast() });
+                }
+            }
+            id if graphs::CALLBACKS.contains(&id) => {
+                if data.site != ENTER && !has_failed {
+                    // SAFETY: by this function's contract.
+                    unsafe { self.graphs.called(id, data.parameters) };
+                    if graph_id::UPDATE.contains(&id) {
+                        // SAFETY: the first parameter is the executable graph.
+                        self.forget_grids(unsafe { *data.parameters.cast() });
+                    }
+                }
+            }
+            // SAFETY: by this function's contract.
+            _ => unsafe { self.launch_call(id, data, has_failed) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::driver_call`], for a launch function.
+    unsafe fn launch_call(&self, id: u32, data: &ApiData, has_failed: bool) {
+        // SAFETY: by this function's contract.
+        let Some(call) = (unsafe { call::read(id, data.parameters) }) else { return };
+        if let Some(capture) = graphs::capture(id, call.stream) {
+            // The kernel runs when its graph does.
+            if data.site != ENTER && !has_failed {
+                match capture.node {
+                    Some(node) => self.graphs.captured(node),
+                    None => session::lose(LossKind::Op, "node of a captured launch is not known", 1, None),
+                }
+            }
+            return;
+        }
+        if data.site != ENTER {
+            let was_begun = GIVEN.with_borrow_mut(Option::take).is_none();
+            self.abandon_launch();
+            if has_failed && !was_begun {
+                session::lose(LossKind::Launch, "refused by the driver", 1, None);
+            }
+            return;
+        }
+        self.patch_before_launch(call.function);
+        let function = call.function;
+        let known = self.lock().layouts.get(&function.key()).cloned();
+        let layout = known.unwrap_or_else(|| {
+            let layout = parameters::layout(function);
+            self.lock().layouts.insert(function.key(), layout.clone());
+            layout
+        });
+        // SAFETY: they are the launch call's own, which is running.
+        let parameters = unsafe { parameters::read(call.pointers, call.extra, &layout) };
+        // SAFETY: as above.
+        let attributes = unsafe { call.attributes() };
+        let is_cooperative = call.is_cooperative || call::are_cooperative(&attributes);
+        let given = Given { dynamic_shared_bytes: call.shared_bytes, parameters, attributes, is_cooperative };
+        GIVEN.with_borrow_mut(|slot| *slot = Some(given));
+    }
+
+    pub(super) fn launch_begins(&self, data: &LaunchData) {
+        if replayed::is_silent() {
+            self.leave_out(data);
+            return;
+        }
+        if self.bundles.is_some() {
+            self.turn.wait();
+        }
+        let begin_ns = session::now_ns();
+        let ordinal = session::take_ordinal();
+        let name = text(data.name);
+        let decision = self.selector.decide(&name);
+        if let Err(reason) = decision {
+            session::lose(LossKind::Launch, reason, 1, None);
+        }
+        let given = GIVEN.with_borrow_mut(Option::take);
+        let mut state = self.lock();
+        let stream_id = state.stream(data.stream_handle);
+        self.place_kernel(&mut state, data.module, &name, ordinal);
+        let (code, is_patched) = Self::code_of(&state, data.module).unzip();
+        let resources = state.resources(data);
+        drop(state);
+        let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };
+        let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
+        match &code {
+            Some(_) if replayed::current().is_some() => {}
+            Some(code) => {
+                let origin = Origin { context: context::current(), ..Origin::default() };
+                emit_launch(data, code, (&name, ordinal), origin, given, resources);
+            }
+            None => {
+                session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
+            }
+        }
+        let row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
+        let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
+        let (armed, row) = self.arm(data, row, is_patched.unwrap_or(false), gathers);
+        if armed.is_none() {
+            self.leave_out(data);
+        }
+        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { armed, row, bundle })));
+    }
+
+    /// Makes the patches of a launch return at once.
+    pub(super) fn leave_out(&self, data: &LaunchData) {
+        // SAFETY: the launch is this callback's; the patches know null userdata.
+        unsafe {
+            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, null());
+        }
+    }
+
+    /// Makes a launch write records; where it does not, its row comes back.
+    fn arm(
+        &self,
+        data: &LaunchData,
+        row: LaunchRun,
+        is_patched: bool,
+        gathers: bool,
+    ) -> (Option<Armed>, Option<LaunchRun>) {
+        if !row.recorded {
+            return (None, Some(row));
+        }
+        let failed = |row: LaunchRun, error: String| {
+            session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
+            (None, Some(LaunchRun { recorded: false, ..row }))
+        };
+        if !is_patched {
+            return failed(row, "its module is not patched".to_owned());
+        }
+        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let state = &mut *self.lock();
+        let ring = match self.ring(state, place) {
+            Ok(ring) => ring,
+            Err(error) => return failed(row, error),
+        };
+        let armed = match ring.arm(place, row, self.block_stride(data), gathers) {
+            Ok(armed) => armed,
+            Err((row, error)) => return failed(*row, error),
+        };
+        // SAFETY: the launch is this callback's; the launch's control block lives as long as its context.
+        let code = unsafe {
+            (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
+        };
+        if let Err(error) = check(code, "set the launch's data") {
+            let reason = "launch could not be instrumented";
+            armed.settle(Some(Failure { reason, detail: Some(error), has_run: false }), 0);
+            return (None, None);
+        }
+        (Some(armed), None)
+    }
+
+    /// The ring of a context, made for its first launch.
+    pub(super) fn ring<'a>(&self, state: &'a mut State, place: Place) -> Result<&'a mut Ring, String> {
+        let key = place.context.key();
+        if !state.patched.contains(&key) {
+            return Err("no patches in this context".to_owned());
+        }
+        match state.rings.entry(key) {
+            Entry::Occupied(ring) => Ok(ring.into_mut()),
+            Entry::Vacant(vacant) => {
+                let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
+                Ok(vacant.insert(ring))
+            }
+        }
+    }
+
+    /// One in so many blocks of a launch is recorded.
+    pub(super) fn block_stride(&self, data: &LaunchData) -> u32 {
+        let blocks: u64 = data.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        let stride = self.config.blocks.map_or(1, |wanted| blocks.div_ceil(wanted.max(1)).max(1));
+        u32::try_from(stride).unwrap_or(u32::MAX)
+    }
+
+    /// Whether each launch is waited for: where requests can be lost, to count them, and where memory is compared.
+    pub(super) fn waits(&self) -> bool {
+        self.bundles.is_some() || self.config.blocks.is_some() || self.config.when_full == WhenFull::Drop
+    }
+
+    pub(super) fn launch_ends(&self, data: &LaunchData) {
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Running { armed, row, bundle } = *running;
+        if let Some(row) = row {
+            session::emit(LaunchRun { end_ns: Some(session::now_ns()), ..row });
+        }
+        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let completed = match &armed {
+            None => Err(Refusal::of("launch could not be instrumented")),
+            Some(armed) if self.waits() => settle(armed, place),
+            Some(armed) => {
+                own(|| armed.submitted(place));
+                Err(Refusal::of("launch was not waited for"))
+            }
+        };
+        if let Some(bundle) = bundle {
+            self.bundle_ends(data, bundle, completed);
+        }
+        if self.bundles.is_some() {
+            self.turn.end();
+        }
+    }
+
+    /// A launch that began on this thread and never ended was refused by the driver.
+    fn abandon_launch(&self) {
+        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let reason = "refused by the driver";
+        if let Some(armed) = &running.armed {
+            armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);
+        }
+        if let Some(row) = running.row {
+            session::emit(LaunchRun { recorded: false, ..row });
+        }
+        if running.bundle.is_some() {
+            session::lose(LossKind::Bundle, reason, 1, None);
+        }
+        if self.bundles.is_some() {
+            self.turn.end();
+        }
+    }
+}
+
+/// Waits for a launch; says where that leaves its pages, if none is missing.
+pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> {
+    // SAFETY: the stream is the launch's own.
+    let code = own(|| unsafe { (place.api.synchronize)(place.stream) });
+    if code != 0 {
+        let (reason, detail) = ("kernel did not complete", format!("sanitizer error {code}"));
+        armed.settle(Some(Failure { reason, detail: Some(detail.clone()), has_run: true }), 0);
+        return Err(Refusal::with(reason, detail));
+    }
+    match own(|| armed.lost_requests(place)) {
+        Ok(lost) => {
+            armed.settle(None, lost);
+            if lost == 0 {
+                Ok(armed.gathering())
+            } else {
+                Err(Refusal::with("some of its records were lost", lost))
+            }
+        }
+        Err(error) => {
+            let reason = "its lost requests could not be counted";
+            armed.settle(Some(Failure { reason, detail: Some(error.clone()), has_run: true }), 0);
+            Err(Refusal::with(reason, error))
+        }
+    }
+}
+
+impl State {
+    /// What a launch's function needs.
+    pub(super) fn resources(&mut self, data: &LaunchData) -> Resources {
+        *self.resources.entry(data.function.key()).or_insert_with(|| own(|| device::resources(data.function)))
+    }
+}
+
+/// The row of a launch that has just begun.
+pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
+    let replayed = replayed::current();
+    LaunchRun {
+        run_id: RunId(0),
+        ordinal,
+        kernel_id: replayed.unwrap_or(KernelId(ordinal)),
+        matched: if replayed.is_some() { Match::Replayed } else { Match::Reference },
+        match_reason: None,
+        thread_id: session::thread_id(),
+        stream_id,
+        correlation_id: None,
+        begin_ns: 0,
+        end_ns: None,
+        recorded: false,
+        request_count: None,
+        lane_access_count: None,
+        lost_request_count: None,
+        sample_count: None,
+        lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
+    }
+}
+
+pub(super) fn emit_launch(
+    data: &LaunchData,
+    code: &Code,
+    (name, ordinal): (&str, u64),
+    origin: Origin,
+    given: Option<Given>,
+    resources: Resources,
+) {
+    let context = origin.context;
+    let [grid_x, grid_y, grid_z] = data.grid;
+    let [block_x, block_y, block_z] = data.block;
+    let cluster = data.cluster.map(|blocks| (blocks > 0).then_some(blocks));
+    session::emit(Launch {
+        kernel_id: KernelId(ordinal),
+        run_id: RunId(0),
+        function_id: code.function_id(name),
+        ordinal,
+        occurrence: 0,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        cluster_x: cluster[0],
+        cluster_y: cluster[1],
+        cluster_z: cluster[2],
+        dynamic_shared_bytes: given.as_ref().map(|given| given.dynamic_shared_bytes),
+        static_shared_bytes: resources.static_shared_bytes,
+        local_bytes: resources.local_bytes,
+        register_count: resources.register_count,
+        device_id: data.device,
+        op_id: context.map(|context| context.op_id),
+        pystates_hash: context.and_then(|context| context.pystates_hash),
+        graph_id: origin.node.map(|node| node.0),
+        graph_launch: origin.node.map(|node| node.1),
+        graph_node: origin.node.map(|node| node.2),
+        capture_ordinal: origin.captured.map(|captured| captured.ordinal),
+    });
+    match given {
+        Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {
+            kernel_id: KernelId(ordinal),
+            bytes: Blob(bytes),
+            offsets: layout.offsets,
+            sizes: layout.sizes,
+        }),
+        None => session::lose(LossKind::Parameter, "launch call was not seen", 1, None),
+    }
+}

@@ -1,0 +1,99 @@
+//! Allocations, copies and fills under the sanitizer API.
+
+use stallmap_schema::capture::recording::AllocationEvent;
+use stallmap_schema::id::{Address, AllocationId, RunId};
+use stallmap_schema::tables::memory::{Memcpy, Memset};
+use stallmap_schema::word::{CopyKind, LossKind};
+use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
+
+use super::Instrument;
+use crate::bundle::memory::{Allocation, Kind};
+use stallmap_session::{context, replayed, session};
+
+impl Instrument {
+    pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().allocated(Allocation {
+                address: data.address,
+                bytes: data.size_bytes,
+                device: data.device,
+                kind: Kind::of(data.flags, is_host),
+            });
+        }
+        let mut state = self.lock();
+        state.next_allocation += 1;
+        let id = AllocationId(state.next_allocation);
+        state.allocations.insert(data.address, id);
+        session::emit(allocation_event(data, id, false));
+    }
+
+    pub(super) fn freed(&self, data: &MemoryData) {
+        if replayed::is_session() {
+            return;
+        }
+        if let Some(bundles) = &self.bundles {
+            bundles.memory().freed(data.address);
+        }
+        match self.lock().allocations.remove(&data.address) {
+            Some(id) => session::emit(allocation_event(data, id, true)),
+            None => session::lose(LossKind::Memory, "free of memory whose allocation was not seen", 1, None),
+        }
+    }
+
+    pub(super) fn copied(&self, data: &MemcpyData) {
+        if replayed::is_session() {
+            return;
+        }
+        let stream_id = self.lock().stream(data.streams[1]);
+        session::emit(Memcpy {
+            run_id: RunId(0),
+            kind: match data.direction {
+                2 => CopyKind::HostToDevice,
+                3 => CopyKind::DeviceToHost,
+                4 => CopyKind::DeviceToDevice,
+                _ => CopyKind::Other,
+            },
+            source: Address(data.source),
+            destination: Address(data.destination),
+            size_bytes: data.size_bytes,
+            stream_id,
+            ordinal: session::next_ordinal(),
+            begin_ns: session::now_ns(),
+            op_id: context::current().map(|context| context.op_id),
+        });
+    }
+
+    pub(super) fn filled(&self, data: &MemsetData) {
+        if replayed::is_session() {
+            return;
+        }
+        let stream_id = self.lock().stream(data.stream_handle);
+        session::emit(Memset {
+            run_id: RunId(0),
+            address: Address(data.address),
+            size_bytes: data.width * data.height.max(1) * u64::from(data.element_bytes.max(1)),
+            value: data.value,
+            element_bytes: data.element_bytes,
+            stream_id,
+            ordinal: session::next_ordinal(),
+            begin_ns: session::now_ns(),
+            op_id: context::current().map(|context| context.op_id),
+        });
+    }
+}
+
+fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: bool) -> AllocationEvent {
+    AllocationEvent {
+        allocation_id,
+        is_free,
+        device_id: data.device,
+        address: Address(data.address),
+        size_bytes: data.size_bytes,
+        time_ns: session::now_ns(),
+        ordinal: session::next_ordinal(),
+        flags: data.flags,
+    }
+}

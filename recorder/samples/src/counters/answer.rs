@@ -1,0 +1,49 @@
+//! What CUPTI answers, in words.
+#![expect(unsafe_code, reason = "calls of CUPTI")]
+
+use std::ptr::null;
+
+use stallmap_sys::cupti::Code;
+use stallmap_sys::profiler::{
+    INSUFFICIENT_PRIVILEGES, INVALID_METRIC_NAME, MULTIPLE_SUBSCRIBERS, Parameters, Profiler as Api,
+};
+
+use stallmap_session::gpu::name::text;
+
+/// Calls one function with its parameters.
+pub(super) fn call<P: Parameters>(
+    api: &Api,
+    function: unsafe extern "C" fn(*mut P) -> Code,
+    parameters: &mut P,
+    what: &str,
+) -> Result<(), String> {
+    // SAFETY: the parameters are a struct of the function's own type that says its size; what its pointers point to
+    // is borrowed by the caller for longer than the call.
+    let code = unsafe { function(&raw mut *parameters) };
+    check(api, code, what)
+}
+
+/// An error where the code is not success.
+pub(super) fn check(api: &Api, code: Code, what: &str) -> Result<(), String> {
+    if code == 0 {
+        return Ok(());
+    }
+    let mut words = null();
+    // SAFETY: `words` outlives the call.
+    unsafe { (api.result_text)(code, &raw mut words) };
+    let words = text(words);
+    let name = if words.is_empty() { String::new() } else { format!(" ({words})") };
+    Err(format!("CUPTI error {code}{name}: failed to {what}{}", hint(code)))
+}
+
+fn hint(code: Code) -> &'static str {
+    match code {
+        INSUFFICIENT_PRIVILEGES => {
+            "; the driver lets only administrators read counters: run as root, or load the driver's module with \
+             NVreg_RestrictProfilingToAdminUsers=0"
+        }
+        MULTIPLE_SUBSCRIBERS => "; another tool uses the profiler in this process or on this GPU",
+        INVALID_METRIC_NAME => "; a metric's name is not one of this chip",
+        _ => "",
+    }
+}

@@ -1,0 +1,242 @@
+//! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
+//!
+//! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
+#![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stallmap_config::Config;
+use stallmap_schema::id::{ModuleId, Pc};
+use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
+use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
+use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
+use stallmap_sys::locate;
+
+use functions::Functions;
+use period::{FINEST, Periods};
+use rows::Book;
+use sampler::Sampler;
+use stallmap_session::gpu::code;
+use stallmap_session::gpu::device;
+use stallmap_session::gpu::graphs::{self, Graphs};
+use stallmap_session::gpu::selection::Selector;
+use stallmap_session::guard::guard;
+use stallmap_session::session;
+
+mod buffer;
+mod calls;
+mod driver;
+mod functions;
+mod graph;
+mod launch;
+mod period;
+mod rows;
+mod sampler;
+mod samples;
+mod split;
+
+/// No lock here is held while CUPTI is called or rows are written, nor while another one is.
+struct Instrument {
+    api: Cupti,
+    config: &'static Config,
+    selector: Selector,
+    samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
+    functions: Mutex<Functions>,
+    periods: Mutex<Periods>,
+    book: Mutex<Book>,
+    graphs: Graphs,
+}
+
+/// The samples of one launch.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// In rows, those of `_not_issued` reasons not counted again.
+    pub delivered: u64,
+    /// Dropped by the hardware.
+    pub dropped: u64,
+    /// The delivered ones of each instruction, by its function's mangled name and its pc.
+    pub by_pc: BTreeMap<(String, Pc), u64>,
+}
+
+static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+
+thread_local! {
+    /// Modules that were loaded by the driver call of this thread.
+    static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The samples of the launch that ended last; only where launches are replayed.
+static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
+
+/// The samples of the launch that ended last, in a session that replays.
+pub fn samples_of_last_launch() -> Taken {
+    lock(&LAST).clone()
+}
+
+/// Subscribes to CUPTI.
+pub fn attach() -> Result<(), String> {
+    let config = session::config().ok_or("no session")?;
+    let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
+    let instrument = Instrument {
+        api,
+        config,
+        selector: Selector::new(config.selection.clone())?,
+        samplers: Mutex::default(),
+        functions: Mutex::default(),
+        periods: Mutex::default(),
+        book: Mutex::default(),
+        graphs: Graphs::default(),
+    };
+    if INSTRUMENT.set(instrument).is_err() {
+        return Ok(());
+    }
+    let mut subscriber = Handle::NULL;
+    // SAFETY: `callback` lives as long as the process and does not unwind.
+    check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    let launches =
+        [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
+    let resources = [
+        resource::CONTEXT_CREATED,
+        resource::CONTEXT_DESTROY_STARTING,
+        resource::MODULE_LOADED,
+        resource::MODULE_UNLOAD_STARTING,
+    ];
+    let ids = launches.into_iter().map(|id| (domain::DRIVER, id));
+    for (domain, id) in ids.chain(resources.map(|id| (domain::RESOURCE, id))) {
+        // SAFETY: the subscriber was made above.
+        check(unsafe { (api.enable_callback)(1, subscriber, domain, id) }, "enable callbacks")?;
+    }
+    if graphs::are_known() {
+        for id in graphs::CALLBACKS.into_iter().chain(MODULE_LOAD_IDS) {
+            // SAFETY: as above. An older CUPTI does not know the newest; programs of its time do not call them.
+            unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
+        }
+    }
+    let mut version = 0;
+    // SAFETY: `version` outlives the call.
+    unsafe { (api.version)(&raw mut version) };
+    session::fact("instrument_version", format!("CUPTI {version}, {}", path.display()));
+    if let Some(version) = device::cuda_version() {
+        session::fact("cuda_version", version.to_string());
+    }
+    session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
+    Ok(())
+}
+
+/// Delivers what is left and ends sampling.
+pub fn shut_down() {
+    let Some(instrument) = INSTRUMENT.get() else { return };
+    let samplers = std::mem::take(&mut *lock(&instrument.samplers));
+    for sampler in samplers.into_values() {
+        sampler.end(&instrument.api);
+    }
+}
+
+extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
+    guard((), || {
+        let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
+        if session::config().is_none() {
+            return;
+        }
+        // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
+        unsafe {
+            match domain {
+                domain::DRIVER => instrument.driver_call(id, &*data.cast::<ApiData>()),
+                domain::RESOURCE => instrument.resource(id, &*data.cast()),
+                _ => {}
+            }
+        }
+    });
+}
+
+impl Instrument {
+    /// # Safety
+    /// `data.descriptor` is what CUPTI documents for `id`.
+    unsafe fn resource(&self, id: u32, data: &ResourceData) {
+        match id {
+            resource::CONTEXT_CREATED => self.context_created(data.context),
+            resource::CONTEXT_DESTROY_STARTING => self.context_ends(data.context),
+            resource::MODULE_LOADED | resource::MODULE_UNLOAD_STARTING if !data.descriptor.is_null() => {
+                // SAFETY: by this function's contract.
+                let module = unsafe { &*data.descriptor.cast::<ModuleData>() };
+                if id == resource::MODULE_UNLOAD_STARTING {
+                    self.module_unloads(data.context, module.module_id);
+                } else if !module.cubin.is_null() {
+                    // SAFETY: the cubin has that many bytes during the callback.
+                    let cubin = unsafe { std::slice::from_raw_parts(module.cubin, module.cubin_bytes) };
+                    self.module_loaded(data.context, module.module_id, cubin);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn context_created(&self, context: Handle) {
+        let exponent = run_exponent(self.config);
+        let sampler = Arc::new(Sampler::new(context, self.config.sampling_buffer_bytes, exponent));
+        lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
+        // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
+        if !self.config.selection.paused && self.config.selection.region.is_none() {
+            sampler.prepare(&self.api);
+        }
+    }
+
+    fn context_ends(&self, context: Handle) {
+        let sampler = lock(&self.samplers).remove(&context.key());
+        if let Some(sampler) = sampler {
+            sampler.end(&self.api);
+        }
+        lock(&self.functions).unload_all(context.key());
+        lock(&self.periods).forget();
+    }
+
+    fn module_loaded(&self, context: Handle, number: u32, cubin: &[u8]) {
+        let mut parameters = CUpti_GetCubinCrcParams {
+            size: size_of::<CUpti_GetCubinCrcParams>(),
+            cubinSize: cubin.len(),
+            cubin: cubin.as_ptr().cast(),
+            cubinCrc: 0,
+        };
+        // SAFETY: the parameters describe `cubin`, which outlives the call.
+        let code = unsafe { (self.api.cubin_crc)(&raw mut parameters) };
+        let crc = (code == 0).then_some(parameters.cubinCrc);
+        let code = code::register(cubin, crc);
+        lock(&self.functions).load(context.key(), number, &code, crc);
+        LOADED.with_borrow_mut(|loaded| loaded.push(code.module_id));
+    }
+
+    /// A call that loads a module begins or has succeeded: which handle it gave to which module.
+    pub fn module_call(&self, handle: Option<Handle>) {
+        let loaded = LOADED.with_borrow_mut(std::mem::take);
+        if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
+            lock(&self.functions).tie(handle.key(), *module_id);
+        }
+    }
+
+    fn module_unloads(&self, context: Handle, number: u32) {
+        lock(&self.functions).unload(context.key(), number);
+        lock(&self.periods).forget();
+    }
+
+    /// The sampler of a context.
+    fn sampler(&self, context: Handle) -> Option<Arc<Sampler>> {
+        lock(&self.samplers).get(&context.key()).cloned()
+    }
+}
+
+/// The exponent of the run's period: the user's, or the finest that the recorder chooses.
+fn run_exponent(config: &Config) -> u32 {
+    config.sampling_period_exponent.unwrap_or(FINEST)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check(code: c_int, what: &str) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("CUPTI error {code}: failed to {what}")) }
+}

@@ -1,0 +1,34 @@
+//! Questions to the CUDA driver about a launch call.
+#![expect(unsafe_code, reason = "calls of the CUDA driver")]
+
+use stallmap_sys::cuda::{self, Handle};
+
+use stallmap_session::gpu::device;
+
+/// The current device.
+pub(super) fn current_device() -> i32 {
+    let mut device = 0;
+    if let Some(cuda) = device::driver() {
+        // SAFETY: `device` outlives the call.
+        unsafe { (cuda.context_get_device)(&raw mut device) };
+    }
+    device
+}
+
+/// Multiprocessors of the current device, and their clock in kHz.
+pub(super) fn multiprocessors() -> (u64, u64) {
+    let device = current_device();
+    let attribute = |attribute| {
+        let mut value = 0;
+        let Some(cuda) = device::driver() else { return 0 };
+        // SAFETY: `value` outlives the call.
+        unsafe { (cuda.device_get_attribute)(&raw mut value, attribute, device) };
+        u64::try_from(value).unwrap_or(0)
+    };
+    (attribute(cuda::DEVICE_MULTIPROCESSORS), attribute(cuda::DEVICE_CLOCK_KHZ))
+}
+
+/// The module's handle of a function or kernel that is loaded.
+pub(super) fn module_of(function: usize) -> Option<usize> {
+    device::module_of(Handle::of_key(function)).map(Handle::key)
+}

@@ -1,0 +1,246 @@
+//! Launches of CUDA graphs: one call, one read of samples, and the rows of every kernel node.
+
+use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, Launch};
+use stallmap_schema::word::{LossKind, Match};
+use stallmap_sys::cuda::Handle;
+
+use super::buffer::Record;
+use super::launch::{Sampling, blocks, lose_samples};
+use super::period::Machine;
+use super::rows::{self, CallTimes, Ran, Sampled};
+use super::sampler::Reading;
+use super::split::{self, Parts, Share, Shares, Target};
+use super::{Instrument, lock, samples};
+use stallmap_session::context::{self, Context};
+use stallmap_session::gpu::graphs::{GraphLaunch, Node};
+use stallmap_session::session;
+
+/// The shape in the kind of a graph's launches, which no kernel has.
+const GRAPH_SHAPE: [u32; 6] = [u32::MAX; 6];
+
+/// A launch of a graph whose call is running.
+pub(super) struct PendingGraph {
+    launch: GraphLaunch,
+    /// Each node that is launched, by its place in the graph, and whether it is selected.
+    launched: Vec<(usize, bool)>,
+    first_ordinal: u64,
+    stream: Handle,
+    context: Option<Context>,
+    begin_ns: i64,
+    /// `None` where no node is sampled.
+    pub(super) sampling: Option<Sampling>,
+}
+
+/// The samples of a graph's nodes, in the order of the launched ones.
+struct Nodes<'a> {
+    reading: &'a Reading,
+    shares: Vec<Share>,
+    /// Samples of each that are in no row.
+    lost: Vec<u64>,
+}
+
+impl PendingGraph {
+    /// Kernels that the launch runs.
+    pub(super) fn kernel_count(&self) -> u64 {
+        self.launched.len() as u64
+    }
+
+    /// The nodes that are launched: ordinal, node, and whether it is selected.
+    fn nodes(&self) -> impl Iterator<Item = (u64, &Node, bool)> {
+        let nodes =
+            self.launched.iter().filter_map(|&(at, selected)| Some((self.launch.nodes.get(at)?, selected)));
+        (self.first_ordinal..).zip(nodes).map(|(ordinal, (node, selected))| (ordinal, node, selected))
+    }
+
+    fn kind(&self) -> super::period::Kind {
+        (usize::try_from(self.launch.graph_id).unwrap_or(usize::MAX), GRAPH_SHAPE)
+    }
+}
+
+impl Instrument {
+    /// A launch of an executable graph begins; `None`, and counted, where the graph was not seen.
+    pub(super) fn graph_begins(&self, exec: Handle, stream: Handle, context: Handle) -> Option<PendingGraph> {
+        let Some(launch) = self.graphs.launch_begins(exec) else {
+            session::lose(LossKind::Launch, "launched by a CUDA graph that was not seen", 1, None);
+            return None;
+        };
+        let enabled = launch.nodes.iter().enumerate().filter(|(_, node)| node.is_enabled);
+        let launched: Vec<(usize, bool)> = enabled.map(|(at, node)| (at, self.is_selected(node))).collect();
+        let mut pending = PendingGraph {
+            first_ordinal: session::take_ordinals(launched.len() as u64),
+            launch,
+            launched,
+            stream,
+            context: context::current(),
+            begin_ns: session::now_ns(),
+            sampling: None,
+        };
+        self.sample_graph(&mut pending, context);
+        Some(pending)
+    }
+
+    /// Whether the selection takes a node; one that it leaves out is counted.
+    fn is_selected(&self, node: &Node) -> bool {
+        let decision = self.selector.decide(&node.name);
+        if let Err(reason) = decision {
+            session::lose(LossKind::Launch, reason, 1, None);
+        }
+        decision.is_ok()
+    }
+
+    /// Starts sampling where any node is selected.
+    fn sample_graph(&self, pending: &mut PendingGraph, context: Handle) {
+        let selected = pending.launched.iter().filter(|(_, selected)| *selected).count() as u64;
+        if selected == 0 {
+            return;
+        }
+        let kernels = pending.kernel_count();
+        let plan = |machine: Machine| machine.graph(kernels);
+        match self.begin_sampling(context, pending.kind(), plan) {
+            Ok(sampling) => {
+                pending.begin_ns = sampling.begin_ns;
+                pending.sampling = Some(sampling);
+            }
+            Err(reason) => session::lose(LossKind::Launch, reason, selected, None),
+        }
+    }
+
+    /// All kernels of the graph have run.
+    pub(super) fn graph_launched(&self, pending: &PendingGraph, correlation_id: u64, end_ns: i64) {
+        let mut reading = pending.sampling.as_ref().map(|sampling| {
+            let reading = sampling.sampler.read(&self.api, correlation_id);
+            sampling.sampler.leave(&self.api, reading.failure);
+            reading
+        });
+        let records = reading.as_mut().map(|reading| std::mem::take(&mut reading.records));
+        let sampled = pending.sampling.as_ref().zip(reading.as_ref()).zip(records);
+        let nodes = sampled
+            .map(|((sampling, reading), records)| self.divide(pending, sampling, reading, records, end_ns));
+        let times = CallTimes {
+            thread_id: session::thread_id(),
+            stream_id: lock(&self.book).stream(pending.stream),
+            // Samples name their node's launch by its ordinal.
+            correlation_id: None,
+            begin_ns: pending.begin_ns,
+            end_ns,
+        };
+        session::emit(graph_row(pending, &times));
+        let device_id = self.device();
+        for (index, (ordinal, node, selected)) in pending.nodes().enumerate() {
+            let nodes = nodes.as_ref().filter(|_| selected);
+            self.node_launched(
+                pending,
+                (ordinal, node),
+                device_id,
+                &times,
+                nodes.map(|nodes| (nodes, index)),
+            );
+        }
+    }
+
+    /// Divides the samples of a graph launch among its nodes.
+    fn divide<'a>(
+        &self,
+        pending: &PendingGraph,
+        sampling: &Sampling,
+        reading: &'a Reading,
+        records: Vec<Record>,
+        end_ns: i64,
+    ) -> Nodes<'a> {
+        let weight = |node: &Node| blocks(node.shape).saturating_mul(threads(node.shape));
+        let targets: Vec<Target<'_>> =
+            pending.nodes().map(|(_, node, _)| Target { name: &node.name, weight: weight(node) }).collect();
+        let delivered = reading.reasons.count_all(&records);
+        let taken = delivered + reading.dropped;
+        let Shares { nodes: shares, others } = split::assign(records, &targets);
+        let others = reading.reasons.count_all(&others);
+        let unselected = shares.iter().zip(&pending.launched).filter(|(_, (_, selected))| !selected);
+        let unselected = unselected.map(|(share, _)| reading.reasons.count_all(&share.records)).sum();
+        for (reason, count) in
+            [("node of the samples is not known", others), ("launch was not selected", unselected)]
+        {
+            if count > 0 {
+                session::lose(LossKind::Sample, reason, count, None);
+            }
+        }
+        let counts: Vec<u64> = shares.iter().map(|share| reading.reasons.count_all(&share.records)).collect();
+        let mut lost = Parts::new(&counts).split(reading.dropped);
+        if let Some(failure) = reading.failure {
+            let missing = sampling.estimate(u64::MAX, end_ns, failure).saturating_sub(taken);
+            let weights: Vec<u64> = targets.iter().map(|target| target.weight).collect();
+            let parts = Parts::new(&weights).split(missing);
+            for ((ordinal, ..), (lost, part)) in pending.nodes().zip(lost.iter_mut().zip(parts)) {
+                *lost += part;
+                lose_samples(KernelId(ordinal), failure, part);
+            }
+            lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
+        } else {
+            lock(&self.periods).learn(pending.kind(), taken, sampling.exponent);
+        }
+        Nodes { reading, shares, lost }
+    }
+
+    /// Writes the rows of one node.
+    fn node_launched(
+        &self,
+        pending: &PendingGraph,
+        (ordinal, node): (u64, &Node),
+        device_id: i32,
+        times: &CallTimes,
+        sampled: Option<(&Nodes<'_>, usize)>,
+    ) {
+        let share = sampled.and_then(|(nodes, index)| nodes.shares.get(index));
+        let records = share.map_or(&[][..], |share| &share.records);
+        let ran = Ran {
+            ordinal,
+            kernel_id: KernelId(ordinal),
+            name: &node.name,
+            shape: node.shape,
+            shared_bytes: node.shared_bytes,
+            context: node.captured.map_or(pending.context, |captured| captured.context),
+        };
+        let crcs = samples::crcs(records, &node.name);
+        if let Some(function_id) = self.function(&ran, node.function, &crcs) {
+            session::emit(Launch {
+                graph_id: Some(pending.launch.graph_id),
+                graph_launch: Some(pending.launch.graph_launch),
+                graph_node: Some(node.index),
+                capture_ordinal: node.captured.map(|captured| captured.ordinal),
+                ..rows::launch(&ran, function_id, device_id)
+            });
+        }
+        let sampled = sampled.zip(share).zip(pending.sampling.as_ref());
+        let sampled = sampled.map(|(((nodes, index), share), sampling)| {
+            nodes.reading.reasons.emit(&share.records, Some(ordinal));
+            Sampled {
+                delivered: nodes.reading.reasons.count_all(&share.records),
+                lost: nodes.lost.get(index).copied().unwrap_or(0),
+                period_cycles: self.period_cycles(sampling),
+                is_split: share.is_split.then_some(true),
+            }
+        });
+        session::emit(rows::launch_run(&ran, Match::Reference, times, sampled));
+    }
+}
+
+fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunchRow {
+    GraphLaunchRow {
+        run_id: RunId(0),
+        graph_id: pending.launch.graph_id,
+        graph_launch: pending.launch.graph_launch,
+        ordinal: pending.first_ordinal,
+        kernel_count: u32::try_from(pending.launched.len()).unwrap_or(u32::MAX),
+        thread_id: times.thread_id,
+        stream_id: times.stream_id,
+        begin_ns: times.begin_ns,
+        end_ns: Some(times.end_ns),
+        op_id: pending.context.map(|context| context.op_id),
+        pystates_hash: pending.context.and_then(|context| context.pystates_hash),
+    }
+}
+
+/// The threads of a block.
+fn threads([.., x, y, z]: [u32; 6]) -> u64 {
+    u64::from(x).saturating_mul(y.into()).saturating_mul(z.into())
+}

@@ -1,0 +1,348 @@
+//! Launch calls: what is decided on entry, and recorded on exit.
+#![expect(unsafe_code, reason = "data of callbacks")]
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
+use stallmap_schema::id::{FunctionId, KernelId};
+use stallmap_schema::word::{LossKind, Match};
+use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
+use stallmap_sys::cupti::ApiData;
+
+use super::functions::{Found, Launched};
+use super::graph::PendingGraph;
+use super::period::{Kind, Machine, Plan};
+use super::rows::{self, CallTimes, Ran, Sampled};
+use super::sampler::{Failure, Reading, Sampler};
+use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
+use stallmap_session::gpu::call::{self, Call};
+use stallmap_session::gpu::graphs;
+use stallmap_session::gpu::name::text;
+use stallmap_session::{context, replayed, session};
+
+/// The reason of a launch call that failed.
+const REFUSED: &str = "refused by the driver";
+
+/// A launch call that is running on this thread.
+enum Open {
+    /// Into a stream that captures, by the launch function's callback number: no kernel runs.
+    Captured(u32, Handle),
+    /// Of a graph into such a stream.
+    CapturedGraph,
+    Launch(Box<Pending>),
+    Graph(Box<PendingGraph>),
+}
+
+/// A launch whose call is running.
+struct Pending {
+    ordinal: u64,
+    name: String,
+    call: Call,
+    begin_ns: i64,
+    /// `None` where the launch is not sampled.
+    sampling: Option<Sampling>,
+    /// The launch of the capture that it replays.
+    replayed: Option<KernelId>,
+}
+
+/// Sampling of a launch that is running.
+pub(super) struct Sampling {
+    pub(super) sampler: Arc<Sampler>,
+    pub(super) machine: Machine,
+    /// Two to this power cycles are the period.
+    pub(super) exponent: u32,
+    /// When sampling had started.
+    pub(super) begin_ns: i64,
+}
+
+thread_local! {
+    /// The launch call of this thread, by its correlation id.
+    static OPEN: RefCell<Option<(u64, Open)>> = const { RefCell::new(None) };
+}
+
+fn swap_open(open: Option<(u64, Open)>) -> Option<(u64, Open)> {
+    // A thread that is ending has no slot any more: its launches are not recorded.
+    OPEN.try_with(|slot| slot.try_borrow_mut().map(|mut slot| std::mem::replace(&mut *slot, open)).ok())
+        .ok()
+        .flatten()
+        .flatten()
+}
+
+impl Instrument {
+    /// # Safety
+    /// `data` is that of a call of the function with this callback id.
+    pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+        const ENTER: c_int = 0;
+        let correlation_id = u64::from(data.correlation_id);
+        if graphs::CALLBACKS.contains(&id) {
+            if data.site != ENTER && result(data) == 0 {
+                // SAFETY: by this function's contract; the call is ending.
+                unsafe { self.graphs.called(id, data.parameters) };
+            }
+        } else if MODULE_LOAD_IDS.contains(&id) {
+            let has_loaded = data.site != ENTER && result(data) == 0 && !data.parameters.is_null();
+            // SAFETY: the first parameter of these functions points to the module's handle, which the call has given.
+            let handle = unsafe { has_loaded.then(|| *data.parameters.cast::<*const Handle>()) };
+            // SAFETY: as above, where it is not null.
+            self.module_call(handle.and_then(|handle| unsafe { handle.as_ref() }.copied()));
+        } else if data.site == ENTER {
+            if !replayed::is_silent() {
+                // SAFETY: by this function's contract.
+                let open = unsafe { self.opened(id, data) };
+                self.abandon(swap_open(open.map(|open| (correlation_id, open))));
+            }
+        } else {
+            match swap_open(None) {
+                Some((id, open)) if id == correlation_id => self.closed(open, result(data), correlation_id),
+                other => self.abandon(other),
+            }
+        }
+    }
+
+    /// Ends the sampling of a launch whose exit was not seen.
+    fn abandon(&self, open: Option<(u64, Open)>) {
+        let (launches, sampling) = match open {
+            Some((_, Open::Launch(pending))) => (1, pending.sampling),
+            Some((_, Open::Graph(pending))) => (pending.kernel_count(), pending.sampling),
+            Some((_, Open::Captured(..) | Open::CapturedGraph)) | None => return,
+        };
+        session::lose(LossKind::Launch, "end of the launch call was not seen", launches, None);
+        if let Some(sampling) = sampling {
+            sampling.sampler.leave(&self.api, None);
+        }
+    }
+
+    /// # Safety
+    /// `data` is that of a launch function with this callback id, whose call begins.
+    unsafe fn opened(&self, id: u32, data: &ApiData) -> Option<Open> {
+        if launch_id::GRAPH.contains(&id) {
+            if data.parameters.is_null() {
+                return None;
+            }
+            // SAFETY: by this function's contract; the parameters are the executable graph and the stream.
+            let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+            if graphs::capture(id, stream).is_some() {
+                return Some(Open::CapturedGraph);
+            }
+            return self.graph_begins(exec, stream, data.context).map(Box::new).map(Open::Graph);
+        }
+        // SAFETY: by this function's contract.
+        let call = unsafe { call::read(id, data.parameters) }?;
+        if graphs::capture(id, call.stream).is_some() {
+            return Some(Open::Captured(id, call.stream));
+        }
+        let name = text(data.symbol);
+        let kind = (call.function.key(), call.shape);
+        let plan = |machine: Machine| machine.kernel(blocks(call.shape));
+        let decision = self.selector.decide(&name);
+        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, plan));
+        if let Err(reason) = sampling {
+            session::lose(LossKind::Launch, reason, 1, None);
+        }
+        let sampling = sampling.ok();
+        let begin_ns = sampling.as_ref().map_or_else(session::now_ns, |sampling| sampling.begin_ns);
+        let (ordinal, replayed) = (session::take_ordinal(), replayed::current());
+        Some(Open::Launch(Box::new(Pending { ordinal, name, call, begin_ns, sampling, replayed })))
+    }
+
+    /// Starts sampling for a launch of a kind; an error is the reason that it is not sampled.
+    pub(super) fn begin_sampling(
+        &self,
+        context: Handle,
+        kind: Kind,
+        plan: impl FnOnce(Machine) -> Plan,
+    ) -> Result<Sampling, &'static str> {
+        let sampler = self.sampler(context).ok_or("context was not seen")?;
+        let machine = sampler.machine(driver::multiprocessors);
+        let wanted = self.config.sampling_period_exponent;
+        let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
+        let exponent = sampler.enter(&self.api, wanted)?;
+        Ok(Sampling { sampler, machine, exponent, begin_ns: session::now_ns() })
+    }
+
+    fn closed(&self, open: Open, result: c_int, correlation_id: u64) {
+        let end_ns = session::now_ns();
+        match open {
+            Open::Captured(id, stream) if result == 0 => {
+                match graphs::capture(id, stream).and_then(|capture| capture.node) {
+                    Some(node) => self.graphs.captured(node),
+                    None => session::lose(LossKind::Op, "node of a captured launch is not known", 1, None),
+                }
+            }
+            Open::CapturedGraph if result == 0 => {}
+            Open::Captured(..) | Open::CapturedGraph => refused(1, result),
+            Open::Launch(pending) if result != 0 => {
+                refused(1, result);
+                self.leave(pending.sampling.as_ref());
+            }
+            Open::Launch(pending) => self.launched(&pending, correlation_id, end_ns),
+            Open::Graph(pending) if result != 0 => {
+                refused(pending.kernel_count(), result);
+                self.leave(pending.sampling.as_ref());
+            }
+            Open::Graph(pending) => self.graph_launched(&pending, correlation_id, end_ns),
+        }
+    }
+
+    /// Ends the sampling of a launch that took no samples.
+    fn leave(&self, sampling: Option<&Sampling>) {
+        if let Some(sampling) = sampling {
+            sampling.sampler.leave(&self.api, None);
+        }
+    }
+
+    /// The kernel has run, and its module, which the launch itself may have loaded, is known.
+    fn launched(&self, launch: &Pending, correlation_id: u64, end_ns: i64) {
+        let reading = launch.sampling.as_ref().map(|sampling| {
+            let reading = sampling.sampler.read(&self.api, correlation_id);
+            sampling.sampler.leave(&self.api, reading.failure);
+            reading
+        });
+        let kernel_id = launch.replayed.unwrap_or(KernelId(launch.ordinal));
+        let sampled = launch
+            .sampling
+            .as_ref()
+            .zip(reading.as_ref())
+            .map(|(sampling, reading)| self.count(launch, sampling, reading, kernel_id, end_ns));
+        let records = reading.as_ref().map_or(&[][..], |reading| &reading.records);
+        let kernel = Ran {
+            ordinal: launch.ordinal,
+            kernel_id,
+            name: &launch.name,
+            shape: launch.call.shape,
+            shared_bytes: launch.call.shared_bytes,
+            context: context::current(),
+        };
+        let device_id = self.device();
+        if let Some(function_id) =
+            self.function(&kernel, launch.call.function.key(), &samples::crcs(records, &launch.name))
+            && launch.replayed.is_none()
+        {
+            session::emit(rows::launch(&kernel, function_id, device_id));
+        }
+        if let Some(reading) = &reading {
+            reading.reasons.emit(&reading.records, None);
+        }
+        let times = CallTimes {
+            thread_id: session::thread_id(),
+            stream_id: lock(&self.book).stream(launch.call.stream),
+            correlation_id: Some(correlation_id),
+            begin_ns: launch.begin_ns,
+            end_ns,
+        };
+        let matched = if launch.replayed.is_some() { Match::Replayed } else { Match::Reference };
+        session::emit(rows::launch_run(&kernel, matched, &times, sampled));
+    }
+
+    /// Counts the samples of a launch, and learns from them how to sample the next one of its kind.
+    fn count(
+        &self,
+        launch: &Pending,
+        sampling: &Sampling,
+        reading: &Reading,
+        kernel_id: KernelId,
+        end_ns: i64,
+    ) -> Sampled {
+        let delivered = reading.reasons.count_all(&reading.records);
+        let taken = delivered + reading.dropped;
+        let missing = match reading.failure {
+            None => 0,
+            Some(failure) => {
+                let estimate = sampling.estimate(blocks(launch.call.shape), end_ns, failure);
+                let missing = estimate.saturating_sub(taken);
+                lose_samples(kernel_id, failure, missing);
+                missing
+            }
+        };
+        let kind = (launch.call.function.key(), launch.call.shape);
+        lock(&self.periods).learn(kind, taken + missing, sampling.exponent);
+        if replayed::is_session() {
+            let by_pc = reading.reasons.by_pc(&reading.records);
+            *lock(&LAST) = Taken { delivered, dropped: reading.dropped, by_pc };
+        }
+        let period_cycles = self.period_cycles(sampling);
+        Sampled { delivered, lost: reading.dropped + missing, period_cycles, is_split: None }
+    }
+
+    /// The period of a launch, where it is not the run's.
+    pub(super) fn period_cycles(&self, sampling: &Sampling) -> Option<u64> {
+        (sampling.exponent != run_exponent(self.config)).then_some(1 << sampling.exponent)
+    }
+
+    /// The current device, which is described once.
+    pub(super) fn device(&self) -> i32 {
+        let device_id = driver::current_device();
+        let is_new = lock(&self.book).is_new_device(device_id);
+        if is_new {
+            rows::describe_device(device_id);
+        }
+        device_id
+    }
+
+    /// The function of a launch, which is named once; `None`, and counted, where its module was not seen.
+    pub(super) fn function(
+        &self,
+        kernel: &Ran<'_>,
+        function: usize,
+        crcs: &BTreeSet<u64>,
+    ) -> Option<FunctionId> {
+        let is_ambiguous = lock(&self.functions).is_ambiguous(kernel.name);
+        // The driver is asked under no lock.
+        let module = if is_ambiguous { driver::module_of(function) } else { None };
+        let launched = Launched { name: kernel.name, function, module, crcs };
+        let found = lock(&self.functions).find(&launched);
+        let Some(Found { code, is_certain }) = found else {
+            let name = Some(kernel.name.to_owned());
+            session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
+            return None;
+        };
+        let function_id = code.function_id(kernel.name);
+        if !is_certain {
+            let name = Some(kernel.name.to_owned());
+            rows::lose_at(kernel.kernel_id, LossKind::Code, AMBIGUOUS_FUNCTION, 1, name);
+        }
+        let is_new = lock(&self.book).is_new_function(function_id);
+        if is_new {
+            session::emit(rows::name(function_id, &code, kernel.name, kernel.ordinal));
+        }
+        Some(function_id)
+    }
+}
+
+impl Sampling {
+    /// Samples that a launch of so many blocks took, by the time that it took. A buffer that was full held more than it
+    /// can.
+    pub(super) fn estimate(&self, blocks: u64, end_ns: i64, failure: Failure) -> u64 {
+        let ns = u64::try_from(end_ns - self.begin_ns).unwrap_or(0);
+        let estimate = self.machine.samples(blocks, ns, self.exponent);
+        if failure == Failure::Full { estimate.max(self.machine.capacity()) } else { estimate }
+    }
+}
+
+/// Counts samples of a launch that were taken and could not be read.
+pub(super) fn lose_samples(kernel_id: KernelId, failure: Failure, count: u64) {
+    let (reason, detail) = match failure {
+        Failure::Full => ("the hardware buffer was full: estimated", None),
+        Failure::Code(code) => ("samples could not be read: estimated", Some(format!("CUPTI error {code}"))),
+    };
+    rows::lose_at(kernel_id, LossKind::Sample, reason, count, detail);
+}
+
+/// The result of a call that ends.
+fn result(data: &ApiData) -> c_int {
+    // SAFETY: on exit, CUPTI gives the address of the result, which lives during the callback.
+    unsafe { data.result.as_ref() }.copied().unwrap_or(0)
+}
+
+/// Counts launches of a call that failed.
+fn refused(launches: u64, result: c_int) {
+    session::lose(LossKind::Launch, REFUSED, launches, Some(format!("CUDA error {result}")));
+}
+
+/// The blocks of a grid.
+pub(super) fn blocks([x, y, z, ..]: [u32; 6]) -> u64 {
+    u64::from(x).saturating_mul(y.into()).saturating_mul(z.into())
+}

@@ -1,0 +1,313 @@
+//! Sampling of one context: started for the launches that are selected, read after each.
+//!
+//! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
+//! decode for milliseconds; a launch that begins never takes it. The slow calls, which enable sampling, are made under
+//! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
+//! are written.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stallmap_schema::word::LossKind;
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::cupti::{Code, Cupti, OUT_OF_MEMORY};
+
+use super::buffer::{Buffer, Record};
+use super::calls::Calls;
+use super::period::Machine;
+use super::samples::{Reasons, Sums};
+use stallmap_session::guard::say;
+use stallmap_session::session;
+
+/// Instructions that one read can answer.
+const PCS: usize = 4096;
+/// Launches whose records wait to be read by their own calls.
+const MOST_OTHERS: usize = 1024;
+/// Reason of a launch that is not sampled while sampling is enabled.
+const BUSY: &str = "sampling was being enabled";
+/// Reason of a launch that cannot be sampled.
+const DEAD: &str = "sampling could not be enabled";
+
+/// Sampling of one context.
+pub(super) struct Sampler {
+    context: Handle,
+    buffer_bytes: u64,
+    gate: Mutex<Gate>,
+    reader: Mutex<Reader>,
+    machine: OnceLock<Machine>,
+}
+
+// SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread; the rest is `Send` and locked.
+#[expect(unsafe_code, reason = "a raw handle")]
+unsafe impl Send for Sampler {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "a raw handle")]
+unsafe impl Sync for Sampler {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not enabled yet.
+    Off,
+    /// Being enabled: launches go on without samples.
+    Busy,
+    Ready,
+    /// The hardware buffer was full: CUPTI answers nothing until sampling is enabled again.
+    Full,
+    /// Sampling cannot be enabled, or the context ends.
+    Dead,
+}
+
+struct Gate {
+    phase: Phase,
+    /// Sampled launches whose calls are running.
+    active: u32,
+    exponent: u32,
+}
+
+#[derive(Default)]
+struct Reader {
+    buffers: Option<Buffers>,
+    reasons: Arc<Reasons>,
+    /// Records of launches whose calls did not read them themselves, by correlation id.
+    others: BTreeMap<u64, Vec<Record>>,
+}
+
+struct Buffers {
+    /// Where CUPTI keeps what is left when sampling ends.
+    kept: Buffer,
+    /// Where it answers.
+    answer: Buffer,
+}
+
+// SAFETY: the pointers in the buffers are to memory that they own.
+#[expect(unsafe_code, reason = "buffers with pointers into themselves")]
+unsafe impl Send for Buffers {}
+
+/// The samples of one launch call.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) reasons: Arc<Reasons>,
+    pub(super) records: Vec<Record>,
+    /// Samples that the hardware dropped.
+    pub(super) dropped: u64,
+    /// The reason that samples are missing.
+    pub(super) failure: Option<Failure>,
+}
+
+/// A reason that samples of a launch are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The hardware buffer was full.
+    Full,
+    /// CUPTI answered with this code.
+    Code(Code),
+}
+
+impl Sampler {
+    /// Sampling of a context, not enabled yet.
+    pub(super) fn new(context: Handle, buffer_bytes: u64, exponent: u32) -> Self {
+        Self {
+            context,
+            buffer_bytes,
+            gate: Mutex::new(Gate { phase: Phase::Off, active: 0, exponent }),
+            reader: Mutex::default(),
+            machine: OnceLock::new(),
+        }
+    }
+
+    /// The context's bounds; `describe` gives its multiprocessors and their clock.
+    pub(super) fn machine(&self, describe: impl FnOnce() -> (u64, u64)) -> Machine {
+        let buffer_bytes = self.buffer_bytes;
+        *self.machine.get_or_init(|| {
+            let (multiprocessors, clock_khz) = describe();
+            Machine { multiprocessors, clock_khz, buffer_bytes }
+        })
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enables sampling, if it never was.
+    pub(super) fn prepare(&self, api: &Cupti) {
+        let gate = self.gate();
+        if gate.phase == Phase::Off {
+            self.enable(api, gate, false);
+        }
+    }
+
+    /// Enables sampling, again where it was on. No sampled launch is running.
+    fn enable(&self, api: &Cupti, mut gate: MutexGuard<'_, Gate>, was_on: bool) {
+        gate.phase = Phase::Busy;
+        let exponent = gate.exponent;
+        drop(gate);
+        let enabled = self.set_up(api, exponent, was_on);
+        self.gate().phase = if enabled.is_ok() { Phase::Ready } else { Phase::Dead };
+        if let Err(error) = enabled {
+            say(&format!("no more stall samples are recorded: {error}"));
+            session::lose(LossKind::Source, "PC sampling could not be enabled", 1, Some(error));
+        }
+    }
+
+    fn set_up(&self, api: &Cupti, exponent: u32, was_on: bool) -> Result<(), String> {
+        let calls = Calls { api, context: self.context };
+        if was_on {
+            calls.disable()?;
+        }
+        calls.enable()?;
+        let reasons = Arc::new(Reasons::new(calls.reasons()?));
+        let numbers = reasons.numbers();
+        let buffer = || Buffer::new(PCS, numbers.len());
+        let mut reader = self.reader();
+        reader.reasons = Arc::clone(&reasons);
+        // Sampling is off: CUPTI has no pointer to the buffers that these replace.
+        let buffers = reader.buffers.insert(Buffers { kept: buffer(), answer: buffer() });
+        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.kept)
+    }
+
+    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
+    pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
+        self.prepare(api);
+        let mut gate = self.gate();
+        match gate.phase {
+            Phase::Ready => {}
+            Phase::Off | Phase::Busy | Phase::Full => return Err(BUSY),
+            Phase::Dead => return Err(DEAD),
+        }
+        if gate.active == 0 {
+            let calls = Calls { api, context: self.context };
+            if gate.exponent != exponent && calls.set_period(exponent).is_ok() {
+                gate.exponent = exponent;
+            }
+            if let Err(error) = calls.start() {
+                drop(gate);
+                session::lose(LossKind::Source, "sampling could not be started", 1, Some(error));
+                return Err("sampling could not be started");
+            }
+        }
+        gate.active += 1;
+        Ok(gate.exponent)
+    }
+
+    /// The samples of a launch whose call ends, which [`Self::leave`] must follow.
+    pub(super) fn read(&self, api: &Cupti, correlation_id: u64) -> Reading {
+        let mut sums = Sums::default();
+        let mut reader = self.reader();
+        let Reader { buffers, reasons, others } = &mut *reader;
+        let reasons = Arc::clone(reasons);
+        let mut delivered = 0;
+        let failure = buffers.as_mut().map_or(Some(Failure::Code(-1)), |buffers| {
+            let calls = Calls { api, context: self.context };
+            read_all(calls, &mut buffers.answer, &mut sums, &mut |record| {
+                delivered += reasons.count(&record);
+                others.entry(record.correlation_id).or_default().push(record);
+            })
+        });
+        let records = others.remove(&correlation_id).unwrap_or_default();
+        let oldest: Vec<_> = (MOST_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
+        drop(reader);
+        lose_others(&reasons, oldest.iter().map(|(_, records)| records));
+        count_losses(&sums, delivered);
+        Reading { reasons, records, dropped: sums.dropped, failure }
+    }
+
+    /// Ends a sampled launch.
+    pub(super) fn leave(&self, api: &Cupti, failure: Option<Failure>) {
+        let mut gate = self.gate();
+        if failure == Some(Failure::Full) && gate.phase == Phase::Ready {
+            gate.phase = Phase::Full;
+        }
+        gate.active = gate.active.saturating_sub(1);
+        if gate.active > 0 {
+            return;
+        }
+        let stopped = Calls { api, context: self.context }.stop();
+        // No launch reads now, and none begins while the gate is held: these are nobody's.
+        let mut reader = self.reader();
+        let reasons = Arc::clone(&reader.reasons);
+        let others = std::mem::take(&mut reader.others);
+        drop(reader);
+        if gate.phase == Phase::Full {
+            self.enable(api, gate, true);
+        } else {
+            drop(gate);
+        }
+        if let Err(error) = stopped {
+            session::lose(LossKind::Source, "sampling could not be stopped", 1, Some(error));
+        }
+        lose_others(&reasons, others.values());
+    }
+
+    /// Disables sampling for good, because the context or the process ends.
+    pub(super) fn end(&self, api: &Cupti) {
+        let mut gate = self.gate();
+        let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
+        let active = gate.active;
+        drop(gate);
+        if active > 0 {
+            session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
+        }
+        let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
+        let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
+        let mut reader = self.reader();
+        let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
+        drop(reader);
+        match buffers {
+            // CUPTI has written what no read had into the buffer that it was given.
+            Some(mut buffers) if is_off => reasons.emit(&buffers.kept.records(), None),
+            // CUPTI may still write there.
+            buffers => std::mem::forget(buffers),
+        }
+    }
+}
+
+/// Counts records of launches that were sampled because they ran while a selected one did.
+fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Record>>) {
+    let samples = others.map(|records| reasons.count_all(records)).sum();
+    if samples > 0 {
+        session::lose(LossKind::Sample, "launch was not selected", samples, None);
+    }
+}
+
+/// Reads until CUPTI has no more records; the result says why it did not come so far.
+fn read_all(
+    calls: Calls<'_>,
+    answer: &mut Buffer,
+    sums: &mut Sums,
+    each: &mut dyn FnMut(Record),
+) -> Option<Failure> {
+    loop {
+        answer.clear();
+        let code = calls.read(answer);
+        let totals = answer.totals();
+        if code == 0 {
+            answer.records().into_iter().for_each(&mut *each);
+            sums.add(totals);
+        }
+        match code {
+            OUT_OF_MEMORY => return Some(Failure::Full),
+            0 if totals.is_full => return Some(Failure::Full),
+            0 if totals.has_more => {}
+            0 => return None,
+            code => return Some(Failure::Code(code)),
+        }
+    }
+}
+
+fn count_losses(sums: &Sums, delivered: u64) {
+    let losses = [
+        ("dropped by the hardware", sums.dropped),
+        ("taken outside the program's kernels", sums.outside),
+        ("in the hardware's total and in no record", sums.missing(delivered)),
+    ];
+    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
+        session::lose(LossKind::Sample, reason, count, None);
+    }
+}
+
+#[cfg(test)]
+mod tests;
