@@ -1,5 +1,5 @@
-//! Embeds the SQL library: `sql/{views,queries}/<package>/<name>.sql` and `sql/cookbook/<name>.sql`, as lists of
-//! (package, name, text).
+//! Embeds the SQL library: views and the cookbook as lists of (package, name, text), and the queries of commands as
+//! constants such as `report::TENSORS`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,41 +8,77 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let package = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
     let root = Path::new(&package).join("../../sql");
-    let lists = [
-        list("VIEWS", &packages(&root.join("views"))?)?,
-        list("QUERY_FILES", &packages(&root.join("queries"))?)?,
-        list("RECIPES", &[root.join("cookbook")])?,
-    ];
-    fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("library.rs"), lists.concat())
+    let lists = [list("VIEWS", &packages(&root.join("views"))?)?, list("RECIPES", &[root.join("cookbook")])?];
+    let out = env::var("OUT_DIR").map_err(io::Error::other)?;
+    fs::write(Path::new(&out).join("library.rs"), lists.concat())?;
+    fs::write(Path::new(&out).join("queries.rs"), index(&packages(&root.join("queries"))?)?)
+}
+
+/// A module for each folder, with a constant for each of its queries and a list of all.
+fn index(folders: &[PathBuf]) -> io::Result<String> {
+    let mut text = String::new();
+    let mut all = String::from("/// Every query with its folder.\npub const ALL: &[(&str, Query)] = &[\n");
+    for folder in folders {
+        let command = name(folder);
+        write!(
+            text,
+            "/// The queries in `sql/queries/{command}`.\npub mod {command} {{\n    use super::Query;\n"
+        )
+        .map_err(io::Error::other)?;
+        for file in &files(folder)? {
+            let (query, path) = (name(file), file.to_string_lossy());
+            let constant = query.to_uppercase();
+            write!(
+                text,
+                "    /// `{query}.sql`.\n    pub const {constant}: Query = Query::new({query:?}, include_str!({path:?}));\n"
+            )
+            .map_err(io::Error::other)?;
+            writeln!(all, "    ({command:?}, {command}::{constant}),").map_err(io::Error::other)?;
+        }
+        text += "}\n";
+    }
+    Ok(text + &all + "];\n")
 }
 
 /// The folders in a folder.
 fn packages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
-    let paths: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
-    Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
+    let mut paths: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
+    paths.retain(|path| path.is_dir());
+    paths.sort();
+    Ok(paths)
 }
 
-/// A constant that holds the queries of some folders.
+/// A constant that holds the files of some folders.
 fn list(constant: &str, folders: &[PathBuf]) -> io::Result<String> {
-    let mut files = Vec::new();
+    let mut text = format!("const {constant}: &[(&str, &str, &str)] = &[\n");
     for folder in folders {
-        println!("cargo::rerun-if-changed={}", folder.display());
-        for file in fs::read_dir(folder)? {
-            let file = file?.path();
-            if file.extension().is_some_and(|extension| extension == "sql") {
-                files.push(file.canonicalize()?);
-            }
+        let package = name(folder);
+        for file in files(folder)? {
+            let (name, path) = (name(&file), file.to_string_lossy());
+            writeln!(text, "    ({package:?}, {name:?}, include_str!({path:?})),")
+                .map_err(io::Error::other)?;
+        }
+    }
+    Ok(text + "];\n")
+}
+
+/// The SQL files of a folder by name.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let file = file?.path();
+        if file.extension().is_some_and(|extension| extension == "sql") {
+            files.push(file.canonicalize()?);
         }
     }
     files.sort();
-    let mut text = format!("const {constant}: &[(&str, &str, &str)] = &[\n");
-    for file in &files {
-        let package = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let path = file.to_string_lossy();
-        writeln!(text, "    ({package:?}, {name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
-    }
-    Ok(text + "];\n")
+    Ok(files)
+}
+
+/// The name of a file or folder without its ending.
+fn name(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -10,17 +10,17 @@ use stallmap::session::Session;
 
 use super::absent;
 use super::explain::{arrow_failure, explain};
-use super::section::Section;
 use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
 use crate::output::rows::{self, Style};
 use crate::output::{self, written};
+use stallmap::library::queries::Query;
 
 /// A section with its rows.
 pub struct Answer {
     /// The section.
-    pub section: Section,
+    pub section: Query,
     /// Its query, as a user can run it.
     pub sql: String,
     /// Its rows; at least one batch, so that its columns are known.
@@ -39,7 +39,7 @@ impl Answer {
 /// Asks for sections.
 pub async fn answers(
     session: &Session,
-    wanted: &[Section],
+    wanted: &[Query],
     parameters: &[(&str, u64)],
 ) -> Outcome<Vec<Answer>> {
     let progress = Progress::start("asking");
@@ -56,7 +56,7 @@ pub async fn answers(
 }
 
 /// The line that stands for rows where there are none.
-pub fn nothing(section: Section, absence: Option<&str>) -> String {
+pub fn nothing(section: Query, absence: Option<&str>) -> String {
     let text = section.nothing().trim_end_matches(')');
     let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
     format!("{text}{why})\n")

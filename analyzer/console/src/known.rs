@@ -9,15 +9,12 @@ use stallmap::session::Session;
 
 use super::answer::rows;
 use super::explain::arrow_failure;
-use super::section;
 use crate::args::list::ListFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::paint::Role;
 use crate::output::shorten::printable;
 use crate::output::{self, number};
-
-/// The query in `sql/queries/top`.
-pub const NAME: &str = "known";
+use stallmap::library::queries;
 
 /// What is known of a capture's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,12 +33,12 @@ pub struct Known {
 /// Asks what is known.
 pub async fn known(session: &Session) -> Outcome<Known> {
     let mut known = Known::default();
-    for section in section::sections("top", &[NAME]) {
+    for section in [queries::top::KNOWN] {
         for batch in rows(session, &section.sql(&[])).await?.iter().filter(|batch| batch.num_rows() > 0) {
             known.read(batch)?;
         }
     }
-    for section in section::sections("report", &["losses"]) {
+    for section in [queries::report::LOSSES] {
         let lost = rows(session, &section.sql(&[])).await?;
         known.is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
     }
@@ -96,7 +93,7 @@ impl Known {
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Outcome<&'a dyn Array> {
     let found = batch.column_by_name(name).map(AsRef::as_ref);
-    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/{NAME}.sql has no column `{name}`")))
+    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/known.sql has no column `{name}`")))
 }
 
 fn measured(batch: &RecordBatch, name: &str) -> Outcome<f64> {

@@ -18,4 +18,3 @@ pub mod known;
 pub mod library;
 pub mod names;
 pub mod output;
-pub mod section;

@@ -18,6 +18,7 @@ pub use self::read::Columns;
 use self::fact::{Decision, Fact};
 use self::query::{Query, Script};
 use self::row::Row;
+use stallmap::library::queries::{self, Query};
 use stallmap_console::answer::{Answer, rows};
 use stallmap_console::args::diff::{Diff, DiffMetric, Part};
 use stallmap_console::args::gate::Gate;
@@ -27,7 +28,6 @@ use stallmap_console::context::runtime;
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, QUERY, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section::{self, Section};
 
 /// The parts that are compared where nobody says which.
 const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
@@ -67,7 +67,7 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
         return comparison.print_sql(&script, parts);
     }
     let mut answers =
-        vec![Answer { section: section_of("comparable")?, sql: script.text(), rows: found, absence: None }];
+        vec![Answer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None }];
     let base = comparison.query.names.first().map_or("", String::as_str);
     let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
     if refusal.is_none() {
@@ -94,32 +94,32 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
 
 impl Comparison<'_> {
     async fn totals(&self) -> Outcome<Answer> {
-        self.answer("totals", &self.query.totals(&self.decision.unknown)?).await
+        self.answer(queries::TOTALS, &self.query.totals(&self.decision.unknown)).await
     }
 
     async fn part(&self, part: Part) -> Outcome<Answer> {
         let measure = self.decision.measure(self.args.metric);
-        self.answer(part.name(), &self.query.part(part, measure)?).await
+        self.answer(keys(part), &self.query.part(part, measure)).await
     }
 
-    async fn answer(&self, name: &str, script: &Script) -> Outcome<Answer> {
+    async fn answer(&self, section: queries::Query, script: &Script) -> Outcome<Answer> {
         let rows = ask(&self.session, script).await?;
-        Ok(Answer { section: section_of(name)?, sql: script.text(), rows, absence: None })
+        Ok(Answer { section, sql: script.text(), rows, absence: None })
     }
 
     fn print_sql(&self, comparable: &Script, parts: &[Part]) -> Outcome {
-        let mut scripts = vec![("comparable", comparable.clone())];
-        scripts.push(("totals", self.query.totals(&self.decision.unknown)?));
+        let mut scripts = vec![(queries::COMPARABLE, comparable.clone())];
+        scripts.push((queries::TOTALS, self.query.totals(&self.decision.unknown)));
         let measure = self.decision.measure(self.args.metric);
         for &part in parts {
-            scripts.push((part.name(), self.query.part(part, measure)?));
+            scripts.push((keys(part), self.query.part(part, measure)));
         }
         let (mut made, mut texts) = (Vec::new(), Vec::new());
-        for (name, mut script) in scripts {
+        for (section, mut script) in scripts {
             // A table is made once, however many queries read it.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
-            texts.push(format!("-- {}\n{}", section_of(name)?.title(), script.text()));
+            texts.push(format!("-- {}\n{}", section.title(), script.text()));
         }
         output::print(&texts.join("\n")).map(|()| OK)
     }
@@ -194,11 +194,6 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
         }
     }
     rows(session, &script.query).await
-}
-
-fn section_of(name: &str) -> Outcome<Section> {
-    let found = section::sections("diff", &[name]).into_iter().next();
-    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/diff/{name}.sql is missing")))
 }
 
 /// The parts that are asked for.

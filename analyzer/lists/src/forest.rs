@@ -22,6 +22,7 @@ use std::path::Path;
 use stallmap::session::Session;
 
 use crate::top::write_rows;
+use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::forest::Forest as Args;
 use stallmap_console::context::Context;
@@ -32,16 +33,12 @@ use stallmap_console::known::known;
 use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section::{self, Section};
 
 pub use dot::dot;
 pub use export::batch;
 pub use prune::{Choice, Picture};
 pub use svg::{Place, STYLE, draw};
 pub use tree::Forest;
-
-/// The queries in `sql/queries/draw`.
-const QUERIES: [&str; 3] = ["nodes", "edges", "others"];
 
 /// Prints the forest, draws it, or prints its queries.
 pub fn run(context: &Context, args: &Args) -> Outcome {
@@ -50,7 +47,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     if args.sql {
-        return output::print(&sql()?.join("\n")).map(|()| OK);
+        return output::print(&sql().join("\n")).map(|()| OK);
     }
     let runtime = runtime()?;
     let (known, forest) = {
@@ -73,7 +70,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 
 /// The forest of a capture: all its tensors, `each` alone or equal ones together.
 pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
-    let [nodes, edges, others] = sql()?;
+    let [nodes, edges, others] = sql();
     let nodes = read::tensors(&rows(session, &nodes).await?)?;
     let edges = read::relations(&rows(session, &edges).await?)?;
     let others = read::others(&rows(session, &others).await?)?;
@@ -81,12 +78,8 @@ pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
 }
 
 /// The queries that the forest is made of: tensors, relations, and what is in no tree.
-pub fn sql() -> Outcome<[String; 3]> {
-    let sections: Vec<Section> = section::sections("draw", &QUERIES);
-    let texts = sections.into_iter().map(|section| section.sql(&[])).collect::<Vec<_>>();
-    texts
-        .try_into()
-        .map_err(|_: Vec<String>| Failure::message(QUERY, "a query of sql/queries/draw is missing"))
+pub fn sql() -> [String; 3] {
+    [queries::NODES, queries::EDGES, queries::OTHERS].map(|query| query.sql(&[]))
 }
 
 fn file(picture: &Picture) -> String {

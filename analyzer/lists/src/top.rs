@@ -4,6 +4,7 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
+use stallmap::library::queries::{Query, top as queries};
 use stallmap_console::absent;
 use stallmap_console::answer::{nothing, rows};
 use stallmap_console::args::RowFormat;
@@ -19,17 +20,14 @@ use stallmap_console::output::rows::{self as written_rows, Style, WriteError};
 use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
-use stallmap_console::section::{self, Section};
 
-/// The queries of `sql/queries/top`, one for each thing to rank.
-const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels", "findings"];
 /// Columns of findings that are for programs.
 const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
 
 /// Prints the list, or its query.
 pub fn run(context: &Context, args: &Top) -> Outcome {
-    let section = section(args.what)?;
+    let section = section(args.what);
     let sql = section.sql(&[("$top", args.rows.into())]).replace("$sort", column(args.what, args.sort)?);
     let session = {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
@@ -53,18 +51,14 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
     Ok(OK)
 }
 
-fn section(what: Ranked) -> Outcome<Section> {
-    let name = match what {
-        Ranked::Tensors => "tensors",
-        Ranked::Ops => "ops",
-        Ranked::Lines => "lines",
-        Ranked::Kernels => "kernels",
-        Ranked::Findings => "findings",
-    };
-    section::sections("top", ORDER)
-        .into_iter()
-        .find(|section| section.name == name)
-        .ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/{name}.sql is missing")))
+const fn section(what: Ranked) -> Query {
+    match what {
+        Ranked::Tensors => queries::TENSORS,
+        Ranked::Ops => queries::OPS,
+        Ranked::Lines => queries::LINES,
+        Ranked::Kernels => queries::KERNELS,
+        Ranked::Findings => queries::FINDINGS,
+    }
 }
 
 /// The column of the views that a metric stands for.
@@ -90,7 +84,7 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     }
 }
 
-fn show(args: &Top, section: Section, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
+fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
     let canvas = output::page();
     let mut heading = canvas.paint.text(Role::Heading, section.title()) + "\n";
     for line in section.doc() {
@@ -108,7 +102,7 @@ fn show(args: &Top, section: Section, rows: &[RecordBatch], absence: Option<&str
     output::print(&hint(&args.capture, section))
 }
 
-fn hint(capture: &Path, section: Section) -> String {
+fn hint(capture: &Path, section: Query) -> String {
     let capture = output::shorten::printable(&capture.display().to_string());
     let text = format!("stallmap top {} {capture} --sql   prints the query", section.name);
     format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
@@ -126,20 +120,4 @@ pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
         written_rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
     rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
     writer.finish().map_err(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use stallmap::library;
-
-    use stallmap_console::known;
-
-    #[test]
-    fn every_query_of_the_folder_has_its_place() {
-        let mut names: Vec<_> = library::queries("top").map(|(name, _)| name).collect();
-        let mut ordered = [super::ORDER, &[known::NAME]].concat();
-        names.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(names, ordered);
-    }
 }

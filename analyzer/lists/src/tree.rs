@@ -33,6 +33,7 @@ use self::judge::Question;
 use self::path::Launch;
 use self::row::{Choice, Row};
 use crate::top::write_rows;
+use stallmap::library::queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::tree::{Metric, Tree, TreeSort};
 use stallmap_console::context::Context;
@@ -44,12 +45,6 @@ use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::section::{self, Section};
-
-/// The query in `sql/queries/tree`.
-const LAUNCHES: &str = "launches";
-/// The queries in `sql/queries/diff`: launches with what chance makes of them, and nodes of two trees.
-const COMPARED: [&str; 2] = ["tree_launches", "tree_nodes"];
 
 /// What is said of differences.
 const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
@@ -92,39 +87,24 @@ fn show_sql(args: &Tree) -> Outcome {
     // The capture is opened all the same: a wrong path is not answered with a query.
     context.open(&[(None, args.capture.clone())])?;
     if args.diff.is_none() {
-        return output::print(&launches_query()?.sql(&[])).map(|()| OK);
+        return output::print(&queries::tree::LAUNCHES.sql(&[])).map(|()| OK);
     }
     let queries: Vec<String> =
-        COMPARED.into_iter().map(|name| Ok(compared(name)?.sql(&[]))).collect::<Outcome<_>>()?;
+        [queries::diff::TREE_LAUNCHES, queries::diff::TREE_NODES].map(|query| query.sql(&[]));
     output::print(&queries.join("\n")).map(|()| OK)
 }
 
-fn ask(args: &Tree, capture: &Location) -> Outcome<Asked> {
+fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
     let session = {
         let _progress = Progress::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?
     };
     let _progress = Progress::start(format!("asking {} for call paths", capture.display()));
-    let query = if args.diff.is_some() { compared(COMPARED[0])? } else { launches_query()? };
+    let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
     let rows = runtime.block_on(rows(&session, &query.sql(&[])))?;
     Ok(Asked { launches: read::launches(&rows)?, session, known })
-}
-
-/// The query whose rows trees are made of.
-pub fn launches_query() -> Outcome<Section> {
-    query("tree", LAUNCHES)
-}
-
-/// A query of those that compare.
-fn compared(name: &str) -> Outcome<Section> {
-    query("diff", name)
-}
-
-fn query(folder: &str, name: &str) -> Outcome<Section> {
-    let found = section::sections(folder, &[name]).into_iter().next();
-    found.ok_or_else(|| Failure::message(QUERY, format!("sql/{folder}/{name}.sql is missing")))
 }
 
 /// Times that are not known.
@@ -146,7 +126,7 @@ fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]
     let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
     let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
     let _progress = Progress::start("comparing call paths");
-    runtime()?.block_on(judge::judge(session, &compared(COMPARED[1])?.sql(&[]), rows, question))
+    runtime()?.block_on(judge::judge(session, &queries::diff::TREE_NODES.sql(&[]), rows, question))
 }
 
 /// The rows that the options choose.

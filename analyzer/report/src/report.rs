@@ -9,6 +9,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use stallmap::session::Session;
 
+use stallmap::library::queries::{Query, report as queries};
 use stallmap_console::answer::{answers, csv, json, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::Context;
@@ -16,22 +17,26 @@ use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section::{self, Section};
 
 /// Rows of a section where nobody says how many.
 const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
-const ORDER: &[&str] = &[
-    "coverage", "losses", "ranks", "findings", "tensors", "why", "kernels", "lines", "ops", "counters",
-    "replays",
+const SECTIONS: [Query; 11] = [
+    queries::COVERAGE,
+    queries::LOSSES,
+    queries::RANKS,
+    queries::FINDINGS,
+    queries::TENSORS,
+    queries::WHY,
+    queries::KERNELS,
+    queries::LINES,
+    queries::OPS,
+    queries::COUNTERS,
+    queries::REPLAYS,
 ];
 /// Sections that are printed where they have rows, or where somebody asks for them.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
-
-fn sections() -> Vec<Section> {
-    section::sections("report", ORDER)
-}
 
 /// Prints the report, some sections of it, or their queries.
 pub fn run(context: &Context, args: &Report) -> Outcome {
@@ -56,7 +61,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         return Ok(OK);
     }
     let mut answers = runtime.block_on(answers(&session, &wanted, &top))?;
-    let is_asked_for = |section: Section| args.section.iter().any(|name| name == section.name);
+    let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
     });
@@ -79,13 +84,12 @@ fn top(rows: u32) -> [(&'static str, u64); 1] {
 
 /// The query of a section, as a user can run it.
 pub fn query_of(name: &str) -> Outcome<String> {
-    let known = sections();
-    known
+    SECTIONS
         .iter()
         .find(|section| section.name == name)
         .map(|section| section.sql(&top(DEFAULT_TOP)))
         .ok_or_else(|| {
-            let sections = known.iter().map(|section| section.name).collect::<Vec<_>>().join(", ");
+            let sections = SECTIONS.map(|section| section.name).join(", ");
             Failure::message(USAGE, format!("`{name}` is neither a view nor a section of the report"))
                 .hint(format!("sections: {sections}; .views lists views"))
         })
@@ -93,24 +97,18 @@ pub fn query_of(name: &str) -> Outcome<String> {
 
 /// The names of the sections.
 pub fn section_names() -> impl Iterator<Item = String> {
-    ORDER.iter().map(|name| (*name).to_owned())
+    SECTIONS.iter().map(|section| section.name.to_owned())
 }
 
-fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
-    let known = sections();
-    if let Some(unknown) = names.iter().find(|name| !known.iter().any(|section| section.name == **name)) {
-        let hint = nearest(unknown, known.iter().map(|section| section.name)).map_or_else(
-            || {
-                format!(
-                    "sections: {}",
-                    known.iter().map(|section| section.name).collect::<Vec<_>>().join(", ")
-                )
-            },
+fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
+    if let Some(unknown) = names.iter().find(|name| !SECTIONS.iter().any(|section| section.name == **name)) {
+        let hint = nearest(unknown, SECTIONS.iter().map(|section| section.name)).map_or_else(
+            || format!("sections: {}", SECTIONS.map(|section| section.name).join(", ")),
             |name| format!("did you mean `{name}`?"),
         );
         return Err(Failure::message(USAGE, format!("no section `{unknown}`")).hint(hint));
     }
-    Ok(known
+    Ok(SECTIONS
         .into_iter()
         .filter(|section| names.is_empty() || names.iter().any(|name| name == section.name))
         .collect())
@@ -118,9 +116,8 @@ fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
 
 /// A reader of one section hears of losses too, beside the data.
 async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
-    let Some(losses) = sections().into_iter().find(|section| section.name == "losses") else { return Ok(()) };
     let count: usize =
-        rows(session, &losses.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
+        rows(session, &queries::LOSSES.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
     if count > 0 {
         output::note(format_args!(
             "warning: the capture does not hold everything; `stallmap report {} --section losses` says what is lost",
@@ -128,18 +125,4 @@ async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
         ));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use stallmap::library;
-
-    #[test]
-    fn every_query_of_the_folder_has_its_place() {
-        let mut names: Vec<_> = library::queries("report").map(|(name, _)| name).collect();
-        let mut ordered = super::ORDER.to_vec();
-        names.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(names, ordered);
-    }
 }

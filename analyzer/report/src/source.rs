@@ -17,6 +17,7 @@ use stallmap::session::Session;
 use self::file::Files;
 use self::listing::Listing;
 use self::terminal::Page;
+use stallmap::library::queries::{Query, source as queries};
 use stallmap_console::answer::{Answer, answers, csv, json};
 use stallmap_console::args::{ReportFormat, Source, SourceSort};
 use stallmap_console::context::Context;
@@ -25,26 +26,26 @@ use stallmap_console::explain::explain;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, written};
-use stallmap_console::section::{self, Section};
 
 pub use self::page::{LEGEND, STYLE};
 
 /// The queries of a kernel, in the order in which they are printed.
-const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producers", "waits", "tensors"];
-
-/// The query that lists kernels.
-const KERNELS: &[&str] = &["kernels"];
+const SECTIONS: [Query; 7] = [
+    queries::KERNEL,
+    queries::LINES,
+    queries::INSTRUCTIONS,
+    queries::REASONS,
+    queries::PRODUCERS,
+    queries::WAITS,
+    queries::TENSORS,
+];
 
 /// The view that several of the queries read, each once.
 const SHARED: &str = "producer_charge";
 
-fn sections() -> Vec<Section> {
-    section::sections("source", ORDER)
-}
-
 async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
     session.keep(SHARED).await.map_err(|error| explain(error, Some(session)))?;
-    answers(session, &sections(), &[("$function", function)]).await
+    answers(session, &SECTIONS, &[("$function", function)]).await
 }
 
 /// Shows a kernel's code.
@@ -59,7 +60,7 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
     };
     let parameters = [("$function", kernel)];
     if args.sql {
-        let texts: Vec<String> = sections().iter().map(|section| section.sql(&parameters)).collect();
+        let texts: Vec<String> = SECTIONS.iter().map(|section| section.sql(&parameters)).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let answers = runtime.block_on(asked(&session, kernel))?;
@@ -137,18 +138,4 @@ pub async fn part(
 /// Writes a page into a file.
 pub fn write_page(path: &Path, text: &str) -> Outcome<()> {
     fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use stallmap::library;
-
-    #[test]
-    fn every_query_of_the_folder_has_its_place() {
-        let mut names: Vec<_> = library::queries("source").map(|(name, _)| name).collect();
-        let mut ordered = [super::ORDER, super::KERNELS].concat();
-        names.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(names, ordered);
-    }
 }

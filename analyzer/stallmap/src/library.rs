@@ -7,6 +7,7 @@ pub mod doc;
 pub mod fault;
 mod folder;
 mod order;
+pub mod queries;
 pub mod query;
 pub mod user;
 
@@ -75,14 +76,6 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
         Ok(views) => Ok(views),
         Err((view, reason)) => Err(AnalyzeError::View { view: view.clone(), reason: reason.clone() }),
     }
-}
-
-/// The folders that hold no views, but queries: sorted and limited, for people.
-pub const QUERIES: [&str; 8] = ["diff", "draw", "export", "page", "report", "source", "top", "tree"];
-
-/// The queries of one of those folders, as (name, text).
-pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    QUERY_FILES.iter().filter(move |(folder, ..)| *folder == package).map(|&(_, name, text)| (name, text))
 }
 
 /// A question and the query that answers it.

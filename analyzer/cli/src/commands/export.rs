@@ -70,19 +70,3 @@ fn print_queries<'a>(queries: impl IntoIterator<Item = (&'a str, &'a str)>) -> O
         written(writeln!(out, "-- {file}\n{sql}"))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use stallmap::library;
-
-    use super::{folded, tenprof};
-
-    #[test]
-    fn every_query_of_the_folder_has_its_place() {
-        let mut names: Vec<_> = library::queries("export").map(|(name, _)| name).collect();
-        let mut ordered = [&tenprof::QUERIES[..], &[folded::QUERY_NAME]].concat();
-        names.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(names, ordered);
-    }
-}

@@ -6,6 +6,7 @@
 //! ```
 
 use stallmap::library;
+use stallmap::library::queries::diff as queries;
 
 use stallmap_console::args::diff::{DiffMetric, Part, Per};
 use stallmap_console::exit::{Failure, Outcome, QUERY};
@@ -99,13 +100,15 @@ impl Measure {
     }
 
     /// The table of what each launch, instruction or tensor measures.
-    fn table(self, level: Level) -> Outcome<(String, String)> {
-        let (level, family) = match (level, self.family()) {
-            (Level::Launch, _) => return Ok(("diff_launch".to_owned(), text("measure_launch")?)),
-            (Level::Instruction, family) => ("instruction", family),
-            (Level::Tensor, family) => ("tensor", family),
+    fn table(self, level: Level) -> (String, String) {
+        let is_access = matches!(self.family(), Family::Access);
+        let (name, text) = match (level, is_access) {
+            (Level::Launch, _) => return ("diff_launch".to_owned(), queries::MEASURE_LAUNCH.body()),
+            (Level::Instruction, true) => ("instruction", queries::MEASURE_INSTRUCTION_ACCESS),
+            (Level::Instruction, false) => ("instruction", queries::MEASURE_INSTRUCTION_COST),
+            (Level::Tensor, true) => ("tensor", queries::MEASURE_TENSOR_ACCESS),
+            (Level::Tensor, false) => ("tensor", queries::MEASURE_TENSOR_COST),
         };
-        let family = if matches!(family, Family::Access) { "access" } else { "cost" };
         let samples = match self.metric {
             DiffMetric::Memory => "CASE WHEN is_memory THEN s.samples ELSE 0.0 END",
             _ => "s.samples",
@@ -116,9 +119,8 @@ impl Measure {
             (samples.to_owned(), "1.0")
         };
         let column = if self.metric == DiffMetric::Bytes { "unique_bytes" } else { "sectors" };
-        let text = text(&format!("measure_{level}_{family}"))?;
-        let text = text.replace("$value", &value).replace("$unit", unit).replace("$column", column);
-        Ok((format!("diff_{level}_{}", self.name()), text))
+        let text = text.body().replace("$value", &value).replace("$unit", unit).replace("$column", column);
+        (format!("diff_{name}_{}", self.name()), text)
     }
 
     /// The columns of a launch's number and its variance.
@@ -143,7 +145,7 @@ impl Measure {
 
 impl Query {
     /// Facts of the captures, and what they mean for a metric.
-    pub(super) fn comparable(&self, metric: DiffMetric) -> Outcome<Script> {
+    pub(super) fn comparable(&self, metric: DiffMetric) -> Script {
         let measure = Measure { metric, is_scaled: false };
         let is_cost = matches!(measure.family(), Family::Cost);
         let counts_samples = is_cost && metric != DiffMetric::Time;
@@ -154,29 +156,29 @@ impl Query {
             Family::Count => "count",
         };
         let spread = format!("{} %", self.spread * 100.0);
-        let query = self.fill(&text("comparable")?.replace("$spread", &spread));
+        let query = self.fill(&queries::COMPARABLE.body().replace("$spread", &spread));
         let query = query
             .replace("$if_samples", verdict(counts_samples, "refused"))
             .replace("$if_cost", verdict(counts_samples, "scaled"))
             .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "scaled"))
             .replace("$metric", measure.title())
             .replace("$family", family);
-        Ok(Script { tables: vec![table("diff_known", &self.fill(&text("known")?))], query })
+        Script { tables: vec![table("diff_known", &self.fill(&queries::KNOWN.body()))], query }
     }
 
     /// What everything cost; `unknown` are those that cannot be said.
-    pub(super) fn totals(&self, unknown: &[&str]) -> Outcome<Script> {
+    pub(super) fn totals(&self, unknown: &[&str]) -> Script {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
-        let rows = table("diff_totals", &text("totals")?.replace("$unknown", &unknown));
-        let launches = table("diff_launch", &text("measure_launch")?);
-        Ok(Script { tables: vec![launches, rows], query: self.compare("diff_totals", true)? })
+        let rows = table("diff_totals", &queries::TOTALS.body().replace("$unknown", &unknown));
+        let launches = table("diff_launch", &queries::MEASURE_LAUNCH.body());
+        Script { tables: vec![launches, rows], query: self.compare("diff_totals", true) }
     }
 
     /// What a part costs.
-    pub(super) fn part(&self, part: Part, measure: Measure) -> Outcome<Script> {
+    pub(super) fn part(&self, part: Part, measure: Measure) -> Script {
         let level = Level::of(part);
-        let (source, measured) = measure.table(level)?;
+        let (source, measured) = measure.table(level);
         let name = format!("diff_{}_{}", part.name(), measure.name());
         let columns = match (level, measure.columns()) {
             (Level::Launch, (value, variance)) => {
@@ -184,21 +186,21 @@ impl Query {
             }
             _ => "*".to_owned(),
         };
-        let keys = text(part.name())?
-            .replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
+        let keys =
+            keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
         let tables = vec![table(&source, &measured), table(&name, &self.fill(&keys))];
-        Ok(Script { tables, query: self.compare(&name, self.is_all)? })
+        Script { tables, query: self.compare(&name, self.is_all) }
     }
 
-    fn compare(&self, table: &str, is_all: bool) -> Outcome<String> {
+    fn compare(&self, table: &str, is_all: bool) -> String {
         let per = match self.per {
             Per::Auto | Per::Total => "total",
             Per::Step => "step",
             Per::Launch => "launch",
         };
-        let text = self.fill(&text("compare")?);
+        let text = self.fill(&queries::COMPARE.body());
         let all = if is_all { "1" } else { "0" };
-        Ok(text.replace("$table", table).replace("$per", per).replace("$all", all))
+        text.replace("$table", table).replace("$per", per).replace("$all", all)
     }
 
     fn fill(&self, text: &str) -> String {
@@ -222,11 +224,14 @@ fn table(name: &str, rows: &str) -> String {
     format!("CREATE TABLE {name} AS\n{rows}")
 }
 
-/// A query of the folder without the comment above it.
-fn text(name: &str) -> Outcome<String> {
-    let found = library::queries("diff").find(|(known, _)| *known == name);
-    let (_, text) =
-        found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/diff/{name}.sql is missing")))?;
-    let lines: Vec<&str> = text.lines().skip_while(|line| line.starts_with("--")).collect();
-    Ok(lines.join("\n"))
+/// The query that gives the rows of a part their keys.
+pub(super) const fn keys(part: Part) -> library::queries::Query {
+    match part {
+        Part::Tensors => queries::TENSORS,
+        Part::Roles => queries::ROLES,
+        Part::Lines => queries::LINES,
+        Part::Ops => queries::OPS,
+        Part::Kernels => queries::KERNELS,
+        Part::Instructions => queries::INSTRUCTIONS,
+    }
 }

@@ -24,12 +24,11 @@ use self::ask::Asker;
 use self::block::Block;
 use self::document::Subject;
 use self::table::{Anchors, Layout, table};
+use stallmap::library::queries;
 use stallmap_console::answer::Answer;
 use stallmap_console::args::Report;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::section;
-use stallmap_lists::tree::launches_query;
 
 /// Rows of a table where nobody says how many; the others are summed up.
 const DEFAULT_TOP: u32 = 100;
@@ -54,37 +53,35 @@ pub(super) async fn page(args: &Report, session: &Session, program: String) -> O
 /// The sections, in the order in which they are read: what is known, what was lost, what it costs, then pictures.
 async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
-    let stalls = asker.ask("page", "stalls", &[("$top", STALL_BARS)]).await?;
-    let kernels = asker.ask("report", "kernels", &top).await?;
+    let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
+    let kernels = asker.ask(queries::report::KERNELS, &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
     let mut anchors = stalls::anchors(&stalls)?;
     anchors.extend(parts.iter().map(|(function, _)| stalls::code_anchor(*function)));
 
-    let mut blocks = vec![coverage(&asker.ask("report", "coverage", &top).await?)?];
-    blocks.push(losses(&asker.ask("report", "losses", &top).await?)?);
-    // It comes with the view that it asks.
-    if let Some(findings) = section::sections("report", &["findings"]).into_iter().next() {
-        blocks.push(list("findings", &asker.answer(findings, &top).await?, &FINDINGS, &anchors)?);
-    }
-    for (id, layout) in COSTS {
-        let answer = match *id {
+    let mut blocks = vec![coverage(&asker.ask(queries::report::COVERAGE, &top).await?)?];
+    blocks.push(losses(&asker.ask(queries::report::LOSSES, &top).await?)?);
+    let findings = asker.ask(queries::report::FINDINGS, &top).await?;
+    blocks.push(list("findings", &findings, &FINDINGS, &anchors)?);
+    for (query, layout) in COSTS {
+        let answer = match query.name {
             "kernels" => &kernels,
-            id => &asker.ask("report", id, &top).await?,
+            _ => &asker.ask(*query, &top).await?,
         };
-        blocks.push(list(id, answer, layout, &anchors)?);
+        blocks.push(list(query.name, answer, layout, &anchors)?);
     }
     blocks.extend(forest::block(asker).await?);
     blocks.extend(heat::block(asker, HEAT_MAPS).await?);
-    blocks.extend(paths::block(&asker.answer(launches_query()?, &[]).await?)?);
+    blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
     blocks.extend(code::block(&parts, &anchors));
     blocks.push(stalls::block(&stalls, &anchors)?);
-    let memory = asker.ask("page", "memory", &[("$top", BINS)]).await?;
-    let objects = asker.ask("page", "objects", &[("$top", OBJECTS)]).await?;
+    let memory = asker.ask(queries::page::MEMORY, &[("$top", BINS)]).await?;
+    let objects = asker.ask(queries::page::OBJECTS, &[("$top", OBJECTS)]).await?;
     blocks.extend(life::block(&memory, &objects)?);
-    for (id, layout) in REPLAYED {
-        let answer = asker.ask("report", id, &top).await?;
+    for (query, layout) in REPLAYED {
+        let answer = asker.ask(*query, &top).await?;
         if answer.count() > 0 {
-            blocks.push(list(id, &answer, layout, &anchors)?);
+            blocks.push(list(query.name, &answer, layout, &anchors)?);
         }
     }
     Ok(blocks)
@@ -101,9 +98,9 @@ const FINDINGS: Layout = Layout {
 };
 
 /// Lists of what costs most.
-const COSTS: &[(&str, Layout)] = &[
+const COSTS: &[(Query, Layout)] = &[
     (
-        "tensors",
+        queries::report::TENSORS,
         Layout {
             caption: "Tensors by stall cost",
             name: "tensor",
@@ -114,11 +111,11 @@ const COSTS: &[(&str, Layout)] = &[
         },
     ),
     (
-        "why",
+        queries::report::WHY,
         Layout { caption: "Why", name: "why", below: &[], bar: "memory_share", hidden: &[], is_long: true },
     ),
     (
-        "kernels",
+        queries::report::KERNELS,
         Layout {
             caption: "Kernels by samples",
             name: "kernel",
@@ -129,7 +126,7 @@ const COSTS: &[(&str, Layout)] = &[
         },
     ),
     (
-        "lines",
+        queries::report::LINES,
         Layout {
             caption: "Python lines by samples",
             name: "line",
@@ -140,7 +137,7 @@ const COSTS: &[(&str, Layout)] = &[
         },
     ),
     (
-        "ops",
+        queries::report::OPS,
         Layout {
             caption: "Operators by samples",
             name: "op",
@@ -153,9 +150,9 @@ const COSTS: &[(&str, Layout)] = &[
 ];
 
 /// Lists of what replays measured.
-const REPLAYED: &[(&str, Layout)] = &[
+const REPLAYED: &[(Query, Layout)] = &[
     (
-        "counters",
+        queries::report::COUNTERS,
         Layout {
             caption: "Hardware counters by kernel",
             name: "kernel",
@@ -166,7 +163,7 @@ const REPLAYED: &[(&str, Layout)] = &[
         },
     ),
     (
-        "replays",
+        queries::report::REPLAYS,
         Layout {
             caption: "Outcomes of replays",
             name: "outcome",

@@ -4,12 +4,11 @@ use regex::Regex;
 use serde::Deserialize;
 use stallmap::session::Session;
 
-use super::KERNELS;
+use stallmap::library::queries;
 use stallmap_console::answer::{answers, json_rows};
 use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::output::number::measured;
 use stallmap_console::output::shorten::{Shorten, printable, shorten};
-use stallmap_console::section;
 
 /// Kernels that a message lists.
 const MOST_LISTED: usize = 12;
@@ -27,7 +26,7 @@ struct Kernel {
 
 /// The kernel that is meant; the hottest where nobody says. None where the capture has no kernels.
 pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
-    let answers = answers(session, &section::sections("source", KERNELS), &[]).await?;
+    let answers = answers(session, &[queries::source::KERNELS], &[]).await?;
     let mut kernels: Vec<Kernel> = Vec::new();
     for answer in &answers {
         let rows = json_rows(&answer.rows)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use stallmap::library;
+use stallmap::library::queries::ALL;
 use stallmap::session::Session;
 use stallmap_schema::tables;
 
@@ -21,14 +21,15 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
         queries.push((view.name.clone(), format!("SELECT * FROM {}", view.name)));
     }
     // `stallmap diff` fills its queries in; its own tests ask captures that lack something.
-    for package in library::QUERIES.into_iter().filter(|package| is_asked(package) && *package != "diff") {
-        for (name, text) in library::queries(package).filter(|(_, text)| !reads_several(text)) {
+    for (command, query) in ALL.iter().filter(|(command, _)| is_asked(command) && *command != "diff") {
+        let text = query.text();
+        if !reads_several(text) {
             let sql = text
                 .replace("$top", "2")
                 .replace("$function", "1")
                 .replace("$sort", "samples")
                 .replace("$tensors", "1");
-            queries.push((format!("{package}/{name}"), sql));
+            queries.push((format!("{command}/{}", query.name), sql));
         }
     }
     let mut failed = Vec::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use futures::executor::block_on;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use stallmap::library;
+use stallmap::library::queries;
 use stallmap::session::Session;
 use stallmap_schema::capture::writer::Form;
 
@@ -44,7 +44,7 @@ fn compare(session: &Session, things: &[Thing], top: usize) -> String {
     );
     block_on(session.sql("DROP TABLE IF EXISTS counts")).unwrap();
     block_on(session.sql(&create)).unwrap();
-    let (_, text) = library::queries("diff").find(|(name, _)| *name == "compare").unwrap();
+    let text = queries::diff::COMPARE.text();
     let fill = [
         ("$table", "counts"),
         ("$per", "total"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::Float64Array;
 use stallmap::error::AnalyzeError;
-use stallmap::library;
+use stallmap::library::queries::ALL;
 use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
@@ -247,20 +247,20 @@ async fn sections_add_up_where_only_replays_were_sampled() {
     let session = Session::open(&[(None, path)]).unwrap();
     let function = blame::function().0.to_string();
     // The queries of `diff` are about several captures.
-    for package in library::QUERIES.into_iter().filter(|package| *package != "diff") {
-        for (name, text) in library::queries(package) {
-            let sql = text
-                .replace("$top", "2")
-                .replace("$function", &function)
-                .replace("$sort", "samples")
-                .replace("$tensors", "1");
-            let rows = answer(&session, &sql).await;
-            assert!(rows.is_ok(), "{name}: {rows:?}");
-            // One execution of each launch at 64 cycles: 120 samples, and 110 * 4 / 5.
-            if package != "source" && ["tensors", "kernels", "lines", "ops", "launches"].contains(&name) {
-                let sum = format!("SELECT round(sum(samples), 6) FROM ({sql})");
-                assert_eq!(answer(&session, &sum).await.unwrap(), ["208.0"], "{name}");
-            }
+    for (command, query) in ALL.iter().filter(|(command, _)| *command != "diff") {
+        let name = query.name;
+        let sql = query
+            .text()
+            .replace("$top", "2")
+            .replace("$function", &function)
+            .replace("$sort", "samples")
+            .replace("$tensors", "1");
+        let rows = answer(&session, &sql).await;
+        assert!(rows.is_ok(), "{name}: {rows:?}");
+        // One execution of each launch at 64 cycles: 120 samples, and 110 * 4 / 5.
+        if *command != "source" && ["tensors", "kernels", "lines", "ops", "launches"].contains(&name) {
+            let sum = format!("SELECT round(sum(samples), 6) FROM ({sql})");
+            assert_eq!(answer(&session, &sum).await.unwrap(), ["208.0"], "{name}");
         }
     }
 }

@@ -4,6 +4,7 @@ use arrow::array::{Array as _, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 
+use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::export::Folded;
 use stallmap_console::context::Context;
@@ -13,10 +14,6 @@ use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section;
-
-/// The query in `sql/queries/export`.
-pub(super) const QUERY_NAME: &str = "folded";
 
 /// Writes the stacks to standard output, or prints their query.
 pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
@@ -24,10 +21,7 @@ pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
-    let section = section::sections("export", &[QUERY_NAME]).into_iter().next();
-    let section = section
-        .ok_or_else(|| Failure::message(QUERY, format!("sql/queries/export/{QUERY_NAME}.sql is missing")))?;
-    let sql = section.sql(&[]);
+    let sql = queries::FOLDED.sql(&[]);
     if args.sql {
         return output::print(&sql).map(|()| OK);
     }
@@ -46,7 +40,7 @@ fn fold(text: &mut String, batch: &RecordBatch) -> Outcome<()> {
     let column = |name: &str, data_type: &DataType| {
         let found = batch.column_by_name(name);
         let found = found.ok_or_else(|| {
-            Failure::message(QUERY, format!("sql/queries/export/{QUERY_NAME}.sql has no column `{name}`"))
+            Failure::message(QUERY, format!("sql/queries/export/folded.sql has no column `{name}`"))
         })?;
         cast(found, data_type).map_err(arrow_failure)
     };

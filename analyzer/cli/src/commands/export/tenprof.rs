@@ -14,6 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt64Type};
 
 use super::{Folder, print_queries};
+use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::export::Tenprof;
 use stallmap_console::context::Context;
@@ -23,11 +24,7 @@ use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section;
 use stallmap_lists::forest;
-
-/// The queries in `sql/queries/export`.
-pub(super) const QUERIES: [&str; 3] = ["tensor_stall_cost", "pc_samples", "forest"];
 
 /// Writes the files, or prints their queries.
 pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
@@ -35,9 +32,10 @@ pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
-    let [cost, samples, trees] = queries()?;
+    let [cost, samples, trees] =
+        [queries::TENSOR_STALL_COST, queries::PC_SAMPLES, queries::FOREST].map(|query| query.sql(&[]));
     if args.sql {
-        let drawn = forest::sql()?.join("\n");
+        let drawn = forest::sql().join("\n");
         print_queries([
             ("tensor_stall_cost.csv", cost.as_str()),
             ("pc_samples.csv", &samples),
@@ -62,14 +60,6 @@ pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
     drop(progress);
     output::note(format_args!("wrote {}", args.folder.display()));
     Ok(OK)
-}
-
-fn queries() -> Outcome<[String; 3]> {
-    let texts: Vec<String> =
-        section::sections("export", &QUERIES).into_iter().map(|section| section.sql(&[])).collect();
-    texts
-        .try_into()
-        .map_err(|_: Vec<String>| Failure::message(QUERY, "a query of sql/queries/export is missing"))
 }
 
 /// Each tensor with the one that it is a view of, bases first.

@@ -3,10 +3,10 @@
 use serde::de::DeserializeOwned;
 use stallmap::session::Session;
 
+use stallmap::library::queries::Query;
 use stallmap_console::answer::{Answer, json_rows, rows};
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 use stallmap_console::output::progress::Progress;
-use stallmap_console::section::{self, Section};
 
 /// Asks a session, and says so.
 pub(super) struct Asker<'a> {
@@ -30,44 +30,22 @@ impl<'a> Asker<'a> {
         self.progress.say(format!("asking for {what}"));
     }
 
-    /// The answer of a query of a folder in `sql/`.
-    pub(super) async fn ask(
-        &self,
-        package: &str,
-        name: &'static str,
-        parameters: &[(&str, u64)],
-    ) -> Outcome<Answer> {
-        self.answer(found(package, name)?, parameters).await
-    }
-
     /// The answer of a query.
-    pub(super) async fn answer(&self, section: Section, parameters: &[(&str, u64)]) -> Outcome<Answer> {
+    pub(super) async fn ask(&self, section: Query, parameters: &[(&str, u64)]) -> Outcome<Answer> {
         self.run(section, section.sql(parameters)).await
     }
 
-    /// The answer of a query of a folder in `sql/` about these tensors.
-    pub(super) async fn of_tensors(
-        &self,
-        package: &str,
-        name: &'static str,
-        tensors: &[u64],
-    ) -> Outcome<Answer> {
+    /// The answer of a query about these tensors.
+    pub(super) async fn of_tensors(&self, section: Query, tensors: &[u64]) -> Outcome<Answer> {
         let tensors: Vec<String> = tensors.iter().map(u64::to_string).collect();
-        let section = found(package, name)?;
         self.run(section, section.sql(&[]).replace("$tensors", &tensors.join(", "))).await
     }
 
-    async fn run(&self, section: Section, sql: String) -> Outcome<Answer> {
+    async fn run(&self, section: Query, sql: String) -> Outcome<Answer> {
         self.say(section.name);
         let rows = rows(self.session, &sql).await?;
         Ok(Answer { section, sql, rows, absence: None })
     }
-}
-
-/// A query of a folder in `sql/`.
-fn found(package: &str, name: &'static str) -> Outcome<Section> {
-    let section = section::sections(package, &[name]).into_iter().next();
-    section.ok_or_else(|| Failure::message(QUERY, format!("sql/{package}/{name}.sql is missing")))
 }
 
 /// An answer's rows.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use stallmap::library::queries;
 
 use super::ask::{Asker, read};
 use super::block::Block;
@@ -84,14 +85,14 @@ const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `
 
 /// The section; none where no access was recorded at all.
 pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
-    let drawn = asker.ask("page", "drawn", &[("$top", most)]).await?;
+    let drawn = asker.ask(queries::page::DRAWN, &[("$top", most)]).await?;
     let tensors: Vec<Drawn> = read(&drawn)?;
     if tensors.is_empty() {
         return Ok(Some(none(&drawn)));
     }
     let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
-    let accessed = asker.of_tensors("page", "accessed", &identities).await?;
-    let heat = asker.of_tensors("page", "heat", &identities).await?;
+    let accessed = asker.of_tensors(queries::page::ACCESSED, &identities).await?;
+    let heat = asker.of_tensors(queries::page::HEAT, &identities).await?;
     let cells: Vec<Access> = read(&heat)?;
     let mut block = Block::of("accesses", &heat);
     block.queries.clear();

@@ -1,22 +1,32 @@
-//! Sections of what commands print: each is one documented query in `sql/`.
-
-use stallmap::library;
+//! The index of the queries that commands run: each is one documented file in `sql/queries/<command>`.
 
 /// One documented query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct Query {
     /// Its name: the file's.
     pub name: &'static str,
     text: &'static str,
 }
 
-/// The queries of a folder, in this order; a test of each caller holds the order to the folder.
-pub fn sections(package: &str, order: &[&str]) -> Vec<Section> {
-    let find = |&wanted: &&str| library::queries(package).find(|(name, _)| *name == wanted);
-    order.iter().filter_map(find).map(|(name, text)| Section { name, text }).collect()
-}
+include!(concat!(env!("OUT_DIR"), "/queries.rs"));
 
-impl Section {
+impl Query {
+    /// A query of the index.
+    const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
+    }
+
+    /// The file's text.
+    pub const fn text(self) -> &'static str {
+        self.text
+    }
+
+    /// The file's text without the comment above it.
+    pub fn body(self) -> String {
+        let lines: Vec<&str> = self.text.lines().skip_while(|line| line.starts_with("--")).collect();
+        lines.join("\n")
+    }
+
     /// The first line of the file's comment.
     pub fn title(self) -> &'static str {
         self.comment().next().unwrap_or(self.name).trim_end_matches('.')
@@ -52,18 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_section_has_a_title_and_an_explanation() {
-        for package in library::QUERIES {
-            for (name, text) in library::queries(package) {
-                let section = Section { name, text };
-                assert!(section.title().starts_with(char::is_uppercase), "{name}");
-                assert!(section.doc().count() > 0, "{name}");
-                // Those of `diff` are put together from pieces, which its tests look at.
-                let is_whole = !section
-                    .sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)])
-                    .contains('$');
-                assert!(is_whole || package == "diff", "{name}");
-            }
+    fn every_query_has_a_title_and_an_explanation() {
+        for &(command, query) in ALL {
+            assert!(query.title().starts_with(char::is_uppercase), "{}", query.name);
+            assert!(query.doc().count() > 0, "{}", query.name);
+            // Those of `diff` are put together from pieces, which its tests look at.
+            let is_whole =
+                !query.sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)]).contains('$');
+            assert!(is_whole || command == "diff", "{}", query.name);
         }
     }
 }
