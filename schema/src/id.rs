@@ -23,13 +23,13 @@ macro_rules! ids {
 ids! {
     /// One process under one instrument.
     RunId(u32);
-    /// One launch of the program, unique in a capture; every run of the capture refers to it.
+    /// One launch of the program, unique in a capture. Every run of the capture refers to it.
     KernelId(u64);
     /// Stable hash of (cubin content, mangled name): the same in every run, machine and capture.
     FunctionId(u64);
     /// First eight bytes of the BLAKE3 hash of a cubin.
     ModuleId(u64);
-    /// Stable hash of a whole Python stack; see [`crate::hash::pystates_hash`].
+    /// Stable hash of a whole Python stack. See [`crate::hash::pystates_hash`].
     PystatesHash(u64);
     /// Stable hash of one Python frame at one line.
     FrameId(u64);

@@ -52,7 +52,7 @@ pub struct TableDef {
     pub name: &'static str,
     /// What one row is.
     pub doc: &'static str,
-    /// Columns that identify a row; empty where rows have no identity.
+    /// Columns that identify a row. Empty where rows have no identity.
     pub key: &'static [&'static str],
     /// The order of the rows in a finished capture.
     pub sort: &'static [&'static str],
@@ -78,9 +78,9 @@ pub trait Row: Sized {
 
     /// Adds this row.
     fn append(self, builder: &mut Self::Builder);
-    /// Ends the columns, in the order of the declaration; the builder is empty afterwards.
+    /// Ends the columns, in the order of the declaration. The builder is empty afterwards.
     fn finish(builder: &mut Self::Builder) -> Vec<ArrayRef>;
-    /// The row at an index of a batch; an error names the column that is missing, null or of another type.
+    /// The row at an index of a batch. An error names the column that is missing, null or of another type.
     fn read(batch: &RecordBatch, row: usize) -> Result<Self, ArrowError>;
 
     /// Rows as a batch of the table's schema.

@@ -122,6 +122,6 @@ def faults(sm, row, ours_written):
         both = {register for register in writes & reads if register[0] == "P"}
         return None, list(both - ours_written)
     if sm >= 100 and name in ("TEX", "TLD", "TLD4", "TXD"):
-        # The last of four components is missing though the next instruction reads it; so is half of some handles.
+        # The last of four components is missing though the next instruction reads it. So is half of some handles.
         return None, [("R", (row.word >> 64 & 0xFF) + 1), ("UR", (row.word >> 40 & 0xFF) + 1)]
     return None, ()

@@ -6,7 +6,7 @@
 // A process that dies, or is a forked child that ends by _exit, writes nothing.
 //
 // CUPTI is opened at run time, so that a copy which the program has loaded already (PyTorch's) is used, and no second
-// one beside it; otherwise the one at $ZOO_CUPTI.
+// one beside it. Otherwise the one at $ZOO_CUPTI.
 //
 // Build: gcc -std=gnu11 -O2 -shared -fPIC -I... -o count_kernels.so count_kernels.c -ldl -lpthread
 

@@ -143,7 +143,7 @@ static double now_ms() {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Launches once, and waits; gives the GPU's own time and the time that passed for the host.
+// Launches once, and waits. Gives the GPU's own time and the time that passed for the host.
 static void timed(const Kernel &kernel, double *event_ms, double *wall_ms) {
     cudaEvent_t begin, end;
     CHECK(cudaEventCreate(&begin));

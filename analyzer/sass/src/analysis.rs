@@ -150,7 +150,7 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
-/// Analyzes a section's code; bytes behind the last whole instruction are left out.
+/// Analyzes a section's code. Bytes behind the last whole instruction are left out.
 pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Analysis {
     let words = code.as_chunks::<16>().0.iter();
     let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();

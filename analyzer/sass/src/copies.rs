@@ -13,7 +13,7 @@ use crate::register::{File, Register};
 use crate::value::{Base, Question, Value};
 use crate::word::Sm;
 
-/// Shared addresses have 24 bits; above them may stand the rank of a block in its cluster.
+/// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 const ADDRESS_MASK: i64 = 0xff_ffff;
 /// Bytes on which tensor maps lie.
 const TENSOR_MAP_ALIGNMENT: i64 = 64;
@@ -53,7 +53,7 @@ impl Copies {
         Self { arriving, tensor_maps }
     }
 
-    /// Copies that arrive on the mbarrier that an instruction tests; none for other instructions.
+    /// Copies that arrive on the mbarrier that an instruction tests. None for other instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
     }
@@ -110,7 +110,7 @@ fn tensor_map(instruction: &Instruction) -> Option<Register> {
 ///
 /// Its address is added to what the driver left in constant bank 0, before the parameters: the address of the bank, or
 /// of the parameters in it. Tensor maps lie on 64 bytes in the bank, which tells the two apart where the parameters do
-/// not; else the parameter does that has room for one.
+/// not. Else the parameter does that has room for one.
 fn parameter_offset(value: Value, section: &Section) -> Option<u32> {
     let parameters = i64::from(section.parameters_offset?);
     let Base::Bank { bank: 0, offset } = value.base else { return None };

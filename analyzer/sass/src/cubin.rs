@@ -15,7 +15,7 @@ pub struct Cubin {
     pub sm: Sm,
     /// Sections that hold code, in the order of their place in the file.
     pub sections: Vec<Section>,
-    /// What could not be read of it, and why; the rest is as good as without.
+    /// What could not be read of it, and why. The rest is as good as without.
     pub damage: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Section {
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
     /// By offset of an instruction that a relocation completes: the function whose address it takes.
     pub references: BTreeMap<u32, String>,
-    /// The kernel's parameters, by ordinal; empty for functions.
+    /// The kernel's parameters, by ordinal. Empty for functions.
     pub parameters: Vec<Parameter>,
     /// Where in constant bank 0 the kernel's parameters begin, bytes.
     pub parameters_offset: Option<u32>,

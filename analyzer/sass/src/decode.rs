@@ -44,7 +44,7 @@ use operand::{Operand, Role};
 /// Index of the predicates that are always true, PT and UPT.
 const ALWAYS: u8 = 7;
 
-/// Decodes an instruction. One that is not known says so; its guard and scheduling are read all the same.
+/// Decodes an instruction. One that is not known says so. Its guard and scheduling are read all the same.
 pub fn decode(word: Word, sm: Sm) -> Instruction {
     match family::find(word, sm) {
         Some(family) => known(word, sm, family),

@@ -1,6 +1,6 @@
 //! Fatbins: how a program carries its cubins and PTX, one for each architecture, compressed or not.
 //!
-//! A region is a header and entries; a section of a host file holds many regions one after the other. A damaged region
+//! A region is a header and entries. A section of a host file holds many regions one after the other. A damaged region
 //! is an error in its place, and the walk goes on with the next one.
 
 use std::borrow::Cow;
@@ -32,11 +32,11 @@ pub struct Fatbins<'a> {
 pub struct Entry<'a> {
     /// What it is.
     pub kind: Kind,
-    /// The architecture that it is for; of PTX the lowest.
+    /// The architecture that it is for. Of PTX the lowest.
     pub sm: Sm,
     /// Whether it runs on this very architecture only, such as sm_90a.
     pub is_specific: bool,
-    /// The name that it was given; most have none.
+    /// The name that it was given. Most have none.
     pub name: Option<&'a str>,
     /// As it is stored.
     stored: &'a [u8],
@@ -119,7 +119,7 @@ impl<'a> Fatbins<'a> {
         Ok(Self { parts })
     }
 
-    /// Every entry, in the file's order; errors stand where something is damaged.
+    /// Every entry, in the file's order. Errors stand where something is damaged.
     pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, FatbinError>> {
         self.parts.iter().flat_map(|part| Walk::new(part))
     }

@@ -108,7 +108,7 @@ impl fmt::Display for Instruction {
 /// A predicate before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// P or UP; never PT or UPT without a negation.
+    /// P or UP. Never PT or UPT without a negation.
     pub register: Register,
     /// Whether the instruction executes where the predicate is false.
     pub negated: bool,
@@ -281,7 +281,7 @@ impl Access {
 pub enum Flow {
     /// To the next instruction.
     Next,
-    /// To `displacement` bytes from the next instruction; to that too, where it is conditional.
+    /// To `displacement` bytes from the next instruction. To that too, where it is conditional.
     Branch {
         /// Signed bytes from the next instruction.
         displacement: i64,

@@ -1,7 +1,7 @@
 //! Which lines of source an instruction comes from, with the functions that were inlined around it.
 //!
 //! `.debug_line` is DWARF's, with three habits of NVIDIA's: every kernel begins at address 0 until relocations are
-//! applied; a row may name the function that it was inlined from, and the row of the call; `-lineinfo` writes no other
+//! applied. A row may name the function that it was inlined from, and the row of the call; `-lineinfo` writes no other
 //! debug information, so that nothing else says which function was inlined.
 
 use std::collections::BTreeMap;
@@ -25,16 +25,16 @@ pub struct LineTable {
     /// Per section of the cubin.
     starts: Vec<Starts>,
     names: Names,
-    /// What could not be read of it, and why; the rest is as good as without.
+    /// What could not be read of it, and why. The rest is as good as without.
     pub damage: Vec<String>,
 }
 
 /// One place in the source, on the way from an instruction out to its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The inlined function that holds the line, demangled; none for the function whose code it is.
+    /// The inlined function that holds the line, demangled. None for the function whose code it is.
     pub function: Option<&'a str>,
-    /// The file's path as the compiler stored it; empty where it is not known.
+    /// The file's path as the compiler stored it. Empty where it is not known.
     pub file: &'a str,
     /// The line, from 1 on; 0 where the compiler names none.
     pub line: u32,
@@ -148,7 +148,7 @@ fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
         .collect()
 }
 
-/// Sorts rows by offset; of those at one offset the last holds.
+/// Sorts rows by offset. Of those at one offset the last holds.
 fn keep_last(starts: &mut Starts) {
     starts.sort_by_key(|(offset, _)| *offset);
     starts.dedup_by(|later, kept| {

@@ -7,7 +7,7 @@ use crate::word::{Sm, Word};
 /// How an instruction accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// Device memory, where a patch point fires; asynchronous copies to shared memory too.
+    /// Device memory, where a patch point fires. Asynchronous copies to shared memory too.
     Global,
     /// Shared memory of the block, where a patch point fires.
     Shared,
@@ -30,7 +30,7 @@ enum Access {
 pub struct MemoryInstructions {
     /// All of them.
     pub all: u32,
-    /// Those with a patch point for device memory; asynchronous copies to shared memory too.
+    /// Those with a patch point for device memory. Asynchronous copies to shared memory too.
     pub global: u32,
     /// Those with the patch point for shared memory.
     pub shared: u32,
@@ -71,7 +71,7 @@ impl MemoryInstructions {
     }
 }
 
-/// The instructions in a function's code that access memory; none where the architecture is not known.
+/// The instructions in a function's code that access memory. None where the architecture is not known.
 pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     let mut counts = MemoryInstructions::default();
     if !sm.is_known() {

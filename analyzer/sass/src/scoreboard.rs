@@ -87,7 +87,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds what is pending on another path; whether that was new.
+    /// Adds what is pending on another path. Returns whether that was new.
     fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;
         let mut is_new = false;
@@ -112,7 +112,7 @@ impl Pending {
     }
 }
 
-/// Takes over later times, while there is room for more instructions; whether any was new.
+/// Takes over later times, while there is room for more instructions. Returns whether any was new.
 fn keep_latest(
     mine: &mut BTreeMap<usize, i64>,
     theirs: &BTreeMap<usize, i64>,
@@ -171,7 +171,7 @@ impl Board<'_> {
         entries
     }
 
-    /// Executes an instruction; tells `found` what it waits for.
+    /// Executes an instruction. Tells `found` what it waits for.
     fn step(&mut self, pending: &mut Pending, index: usize, found: Option<&mut Vec<Waiting>>) {
         let instruction = &self.instructions[index];
         let mut candidates = Vec::new();

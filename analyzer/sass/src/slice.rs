@@ -1,6 +1,6 @@
 //! From what an instruction may wait for to what it waits for, by stall reason.
 //!
-//! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept; among those,
+//! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept. Among those,
 //! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Of accesses
 //! of shared memory, which answers in order, the last is waited for. Where no candidate fits the reason, all stay, marked
 //! so. Weights are shares by inverse distance in issue cycles.
@@ -102,7 +102,7 @@ impl Slice<'_> {
         }
     }
 
-    /// The candidates that the wait can mean; all of them, where there is none.
+    /// The candidates that the wait can mean. All of them, where there is none.
     fn fitting(&self) -> (Vec<Linked>, bool) {
         let of_stores = |candidate: &&Candidate| candidate.through == Through::Store;
         if self.wait == Wait::Stores {

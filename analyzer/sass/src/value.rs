@@ -1,7 +1,7 @@
 //! What a register holds, as far as it is a constant plus something: addresses of mbarriers and tensor maps are.
 //!
 //! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
-//! Every path counts, so a value is a set. Around a loop an addition is taken at most once; asked for its start, a
+//! Every path counts, so a value is a set. Around a loop an addition is taken at most once. Asked for its start, a
 //! value leaves out what the loop adds.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +176,7 @@ impl<'a> Question<'a> {
         found
     }
 
-    /// The last definitions of a register among instructions in order; whether one of them replaces all before.
+    /// The last definitions of a register among instructions in order. Returns whether one of them replaces all before.
     fn last_definitions(
         &self,
         range: Range<usize>,

@@ -1,4 +1,4 @@
-//! The command line; the comments are the help.
+//! The command line. The comments are the help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -152,7 +152,7 @@ pub(crate) struct Method {
     /// Bytes of the buffer between GPU and host, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub buffer: u64,
-    /// Sample every 2^EXP cycles; chosen by the recorder otherwise
+    /// Sample every 2^EXP cycles. Chosen by the recorder otherwise
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
     /// Record no Python stacks, ops and tensors
@@ -193,7 +193,7 @@ pub(crate) struct Recover {
     /// The folder that the recording left, NAME.stallmap.partial, or that replays left, NAME.stallmap.replays
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The capture to write; the folder's name without its end otherwise
+    /// The capture to write. The folder's name without its end otherwise
     #[arg(short, long, value_name = "NAME.stallmap")]
     pub output: Option<PathBuf>,
     /// Replace an existing capture

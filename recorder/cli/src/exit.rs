@@ -5,7 +5,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use crate::message;
 
-/// The program ran, but the capture could not be written; its rows are kept.
+/// The program ran, but the capture could not be written. Its rows are kept.
 pub(crate) const NOT_WRITTEN: u8 = 124;
 /// The program was not run: wrong options, an output that exists or cannot be written.
 pub(crate) const NOT_STARTED: u8 = 125;
@@ -66,7 +66,7 @@ impl Failure {
         self.hints.iter().for_each(message::hint);
     }
 
-    /// Prints the failure; gives its exit code.
+    /// Prints the failure. Gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         message::error(self.chain());
         self.hints.iter().for_each(message::hint);

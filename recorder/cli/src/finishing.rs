@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::folder;
 use crate::message::{self, Messages};
 
-/// So many losses are named; the capture's table has them all.
+/// So many losses are named. The capture's table has them all.
 const NAMED_LOSSES: usize = 5;
 
 /// Writes the capture and says what is in it, and what is not.

@@ -39,7 +39,7 @@ pub(crate) fn hint(text: impl Display) {
     line(&format_args!("hint: {text}"));
 }
 
-/// A line of its own, even if the program's output did not end with one; a closed standard error is no failure.
+/// A line of its own, even if the program's output did not end with one. A closed standard error is no failure.
 fn line(text: &dyn Display) {
     use std::io::Write as _;
     drop(writeln!(std::io::stderr().lock(), "stallmap-record: {text}"));

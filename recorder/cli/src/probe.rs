@@ -11,7 +11,7 @@ use stallmap_sys::probe::{self as library, ProbeError};
 
 use crate::args::{Probe, ProbedPart};
 
-/// Initializing a driver with many GPUs takes seconds; a hanging one takes for ever.
+/// Initializing a driver with many GPUs takes seconds. A hanging one takes for ever.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The hidden command: one line of JSON, `{"ok": …}` or `{"error": …}`.
@@ -41,7 +41,7 @@ fn look(part: ProbedPart, path: &Path) -> Result<Value, ProbeError> {
     })
 }
 
-/// Runs the hidden command; an error says what the library, or the loader, or its crash said.
+/// Runs the hidden command. An error says what the library, or the loader, or its crash said.
 pub(crate) fn in_a_process(part: ProbedPart, path: &Path) -> Result<Value, String> {
     use clap::ValueEnum as _;
     let executable = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -60,7 +60,7 @@ pub(crate) fn in_a_process(part: ProbedPart, path: &Path) -> Result<Value, Strin
     }
 }
 
-/// A command's standard output; an error where it crashed, failed or took longer than `longest`.
+/// A command's standard output. An error where it crashed, failed or took longer than `longest`.
 pub(crate) fn output(command: &mut Command, longest: Duration) -> Result<String, String> {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = spawned.map_err(|error| error.to_string())?;

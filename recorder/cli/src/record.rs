@@ -18,7 +18,7 @@ use crate::{bundles, finishing, folder};
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
 
-/// Records the program; ends with its exit code.
+/// Records the program. Ends with its exit code.
 pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let Some(output) = options.output.as_deref() else {
         return Err(Failure::before(anyhow!("no output is named: use -o NAME.stallmap")));
@@ -73,7 +73,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Runs the program; without the recorder's library it runs all the same.
+/// Runs the program. Without the recorder's library it runs all the same.
 fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure> {
     if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
         message::warning(format_args!(
@@ -108,7 +108,7 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
     Ok(ends)
 }
 
-/// The folder proved that we can write; nothing is in it that anybody needs.
+/// The folder proved that we can write. Nothing is in it that anybody needs.
 fn remove_unless_it_holds_rows(folder: &Folder) {
     if [Instrument::Accesses, Instrument::PcSamples]
         .iter()

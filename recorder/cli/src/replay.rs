@@ -42,11 +42,11 @@ const SAMPLE_REPEATS: u32 = 2000;
 const SAMPLING_BUFFER_BYTES: u64 = 64 << 20;
 
 /// Sampling periods by the duration of a launch: below so many nanoseconds, every two to this power cycles. An H200
-/// drops samples above about 2,000 a microsecond, which 2^8 cycles stay below; a launch of a few microseconds is over
+/// drops samples above about 2,000 a microsecond, which 2^8 cycles stay below. A launch of a few microseconds is over
 /// before its buffer is full, and needs them denser.
 const PERIODS: [(u64, u32); 4] = [(20_000, 6), (300_000, 8), (5_000_000, 10), (u64::MAX, 12)];
 
-/// Replays launches; the exit code says whether all were verified.
+/// Replays launches. The exit code says whether all were verified.
 pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let messages = Messages(options.voice);
     let (capture, bundles) = open(options, messages)?;
@@ -215,7 +215,7 @@ impl<'a> Round<'a> {
         Self { options, folder, signals, messages, recording, has_replayed: false, has_failed: false }
     }
 
-    /// Every instrument in turn; what the launches came to without any. Where one fails, the others' results count.
+    /// Every instrument in turn. What the launches came to without any. Where one fails, the others' results count.
     fn all(&mut self, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
         let plan = self.plan(Instrument::Native, kernels)?;

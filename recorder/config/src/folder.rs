@@ -19,7 +19,7 @@ pub struct RunName {
     pub instrument: Instrument,
     /// The process.
     pub process_id: u32,
-    /// Host and start; null in a folder of an earlier release.
+    /// Host and start. Null in a folder of an earlier release.
     pub origin: Option<Origin>,
 }
 
@@ -66,7 +66,7 @@ impl FromStr for RunName {
 
 impl RunName {
     fn parse(name: &str) -> Option<Self> {
-        // No instrument's word has a dash; a host's name may.
+        // No instrument's word has a dash. A host's name may.
         let (word, rest) = name.strip_prefix("run-")?.split_once('-')?;
         let instrument = Instrument::ALL.into_iter().find(|known| known.word() == word)?;
         if let Ok(process_id) = rest.parse() {

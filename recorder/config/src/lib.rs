@@ -18,13 +18,13 @@ pub const VARIABLE: &str = "STALLMAP_CONFIG";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// The recording's folder; each process makes a folder of its own in it.
+    /// The recording's folder. Each process makes a folder of its own in it.
     pub directory: PathBuf,
     /// The instrument of this pass.
     pub instrument: Instrument,
     /// Which launches to record.
     pub selection: Selection,
-    /// Record this many blocks of each launch, spread evenly; all where null.
+    /// Record this many blocks of each launch, spread evenly. All where null.
     pub blocks: Option<u64>,
     /// The address spaces whose accesses are recorded.
     pub spaces: Vec<Space>,
@@ -32,13 +32,13 @@ pub struct Config {
     pub when_full: WhenFull,
     /// Bytes of the buffer that the GPU writes and the host reads.
     pub buffer_bytes: u64,
-    /// The PC sampling period is two to this power, in cycles; chosen by the recorder where null.
+    /// The PC sampling period is two to this power, in cycles. Chosen by the recorder where null.
     pub sampling_period_exponent: Option<u32>,
     /// Bytes of CUPTI's hardware sample buffer.
     pub sampling_buffer_bytes: u64,
     /// Whether Python stacks, ops and tensors are recorded.
     pub python: bool,
-    /// Which launches are recorded as bundles, for replay; none where null.
+    /// Which launches are recorded as bundles, for replay. None where null.
     pub bundles: Option<Bundles>,
     /// Whether the process replays launches of a capture: only those that it announces are recorded, as runs of them.
     pub replays: bool,
@@ -52,7 +52,7 @@ pub struct Bundles {
     pub per_kind: Option<u64>,
     /// Only kernels whose name, mangled or not, this regular expression finds.
     pub kernels: Option<String>,
-    /// Only these kernels; any where null.
+    /// Only these kernels. Any where null.
     pub only: Option<Vec<KernelShape>>,
     /// Bytes of contents, before compression, after which no more bundles are recorded.
     pub budget_bytes: u64,
@@ -81,7 +81,7 @@ pub enum Instrument {
     Accesses,
     /// Stall samples, by CUPTI.
     PcSamples,
-    /// Hardware counters, by CUPTI's range profiler; only in replays.
+    /// Hardware counters, by CUPTI's range profiler. Only in replays.
     Counters,
     /// Nothing: launches as they are; only in replays.
     Native,
@@ -107,7 +107,7 @@ pub struct Selection {
     pub skip: u64,
     /// Then take one of every so many; 0 and 1 take all.
     pub every: u64,
-    /// Then stop after so many; all where null.
+    /// Then stop after so many. All where null.
     pub count: Option<u64>,
     /// Only launches inside user regions of this name.
     pub region: Option<String>,

@@ -24,7 +24,7 @@ pub struct Recording {
     pub arguments: Vec<String>,
     /// The folder that it was started in.
     pub working_directory: String,
-    /// The host that `stallmap-record` ran on, as folders' names have it; empty in recordings of earlier releases.
+    /// The host that `stallmap-record` ran on, as folders' names have it. Empty in recordings of earlier releases.
     pub host: String,
     /// The recording's options: names as on the command line without dashes, values as text.
     pub options: Vec<RecordingOption>,
@@ -45,13 +45,13 @@ pub struct RecordingOption {
 /// One run of the program under one instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// The instrument; the process's folder is named by [`crate::folder::RunName`].
+    /// The instrument. The process's folder is named by [`crate::folder::RunName`].
     pub instrument: Instrument,
-    /// The process that was started; processes that it started have folders of their own.
+    /// The process that was started. Processes that it started have folders of their own.
     pub process_id: u32,
     /// When it was started, nanoseconds since the Unix epoch.
     pub started_ns: i64,
-    /// When it ended; null while it runs, and where `stallmap-record` did not see the end.
+    /// When it ended. Null while it runs, and where `stallmap-record` did not see the end.
     #[serde(default)]
     pub ended_ns: Option<i64>,
     /// Its exit code, where it exited.

@@ -55,7 +55,7 @@ pub(crate) fn write(
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
-    // One thread writes what the others have sorted; a window that is ready waits for it, so memory stays bounded.
+    // One thread writes what the others have sorted. A window that is ready waits for it, so memory stays bounded.
     std::thread::scope(|scope| {
         let (send, batches) = sync_channel(1);
         let appended = scope.spawn(move || append_all(&batches, writer));

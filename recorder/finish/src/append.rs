@@ -125,7 +125,7 @@ impl<'a> Appending<'a> {
         Ok(())
     }
 
-    /// Which launch of which run the accesses of each launch come from; those of all others are dropped and counted.
+    /// Which launch of which run the accesses of each launch come from. Those of all others are dropped and counted.
     fn choose_accesses(&mut self) -> BTreeMap<KernelId, (usize, usize)> {
         let mut chosen = BTreeMap::new();
         for (index, run) in self.runs.iter_mut().enumerate() {

@@ -65,7 +65,7 @@ struct Bundles {
 }
 
 impl Bundles {
-    /// The bundles of launches that are in the capture; others are counted as lost.
+    /// The bundles of launches that are in the capture. Others are counted as lost.
     fn of(run: &mut RunState, frames: &PageFrames, losses: &mut Losses) -> Self {
         let run_id = run.run_id();
         let known: BTreeSet<KernelId> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
@@ -87,7 +87,7 @@ impl Bundles {
         self.rows.values().filter(|row| row.refusal.is_none()).map(|row| row.kernel_id).collect()
     }
 
-    /// The contents, by the run's own identifiers, of all bundles that are whole; the others become refusals.
+    /// The contents, by the run's own identifiers, of all bundles that are whole. The others become refusals.
     fn use_contents(
         &mut self,
         frames: &PageFrames,

@@ -30,7 +30,7 @@ pub enum FinishError {
     /// A segment could not be read, or the capture not be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The thread that writes the capture has stopped; it says why.
+    /// The thread that writes the capture has stopped. It says why.
     #[error("writing the capture has stopped")]
     Stopped,
     /// Rows did not fit their table: a fault of stallmap.

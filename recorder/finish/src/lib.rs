@@ -11,7 +11,7 @@
 //!   → assemble  everything is written, the losses last
 //!
 //! capture + recording of its replays
-//!   → append    the same steps for the new runs, merged into the old tables; launches are those of the capture
+//!   → append    the same steps for the new runs, merged into the old tables. Launches are those of the capture
 //! ```
 //!
 //! The recording is only read. [`recover`] is [`finish`] of a recording that was cut off: whatever is complete in the
@@ -57,7 +57,7 @@ pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> 
 /// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.
 ///
 /// Everything of the old capture is in the new one. Its runs are followed by those of the folder, whose rows name the
-/// launches that they replayed by the capture's `kernel_id`s; what was measured in a replay that did not do what the
+/// launches that they replayed by the capture's `kernel_id`s. What was measured in a replay that did not do what the
 /// launch did is dropped and counted.
 pub fn append(
     capture: &Path,

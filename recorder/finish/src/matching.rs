@@ -16,7 +16,7 @@ use stallmap_schema::tables::launch::Launch;
 pub(crate) struct Likeness {
     function_id: FunctionId,
     shape: [u32; 6],
-    /// The executable graph and its node; null for a launch of its own.
+    /// The executable graph and its node. Null for a launch of its own.
     node: Option<(Option<u64>, Option<u32>)>,
     device_id: i32,
     /// Null where one of the two runs does not know it.

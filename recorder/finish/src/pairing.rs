@@ -26,7 +26,7 @@ impl Process<'_> {
     }
 }
 
-/// For each process the index of the reference that it is; a reference is at most one of them.
+/// For each process the index of the reference that it is. A reference is at most one of them.
 ///
 /// The n-th process of a role in its group, by start, is the n-th of that role among the references. Of those left, the
 /// ones that launched something are paired in their group, by start.

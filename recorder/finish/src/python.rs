@@ -8,7 +8,7 @@ use stallmap_schema::word::LossKind;
 use crate::loss::Losses;
 use crate::runs::RunState;
 
-/// Rows of `python_frame` and `python_state` of all runs; a stack belongs to the first run that saw it.
+/// Rows of `python_frame` and `python_state` of all runs. A stack belongs to the first run that saw it.
 pub(crate) fn merge(runs: &mut [RunState], losses: &mut Losses) -> (Vec<PythonFrame>, Vec<PythonState>) {
     let mut frames = BTreeMap::new();
     let mut states = BTreeMap::new();

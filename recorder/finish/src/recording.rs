@@ -15,13 +15,13 @@ use crate::error::FinishError;
 /// Frames at the start of a segment among which the run's own row is: a flush writes one for each table.
 const FIRST_FRAMES: usize = 64;
 
-/// The folder of a recording, opened; or those of one program's recordings on several hosts, as one.
+/// The folder of a recording, opened. Or those of one program's recordings on several hosts, as one.
 #[derive(Debug)]
 pub(crate) struct Folder {
     /// At least one.
     parts: Vec<Part>,
     /// The runs in the order of their run_ids. Sampling runs come last. In one folder, the program's own process comes
-    /// before its children; otherwise runs are in the order of rank and start.
+    /// before its children. Otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Folder {
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
-    /// What `stallmap-record` knew; its default where the file is missing or damaged.
+    /// What `stallmap-record` knew. Its default where the file is missing or damaged.
     recording: Recording,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct RunFolder {
     pub(crate) name: RunName,
     /// Which of the recording's folders holds it.
     pub(crate) part: usize,
-    /// Its rows; the error's text where they cannot be read at all.
+    /// Its rows. The error's text where they cannot be read at all.
     pub(crate) segment: Result<SegmentReader, String>,
     /// Rows that were written when the disk was full.
     pub(crate) reserve: Option<SegmentReader>,
-    /// The process's own row; null where it was lost.
+    /// The process's own row. Null where it was lost.
     row: Option<Run>,
 }
 

@@ -131,7 +131,7 @@ impl RunRows {
         }));
     }
 
-    /// Adds what a frame holds, or notes where it is; the reason and its detail where neither can be done.
+    /// Adds what a frame holds, or notes where it is. The reason and its detail where neither can be done.
     fn add_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), (&'static str, String)> {
         match frame.kind {
             Some(Kind::Requests) => self.requests.entry(frame.aux).or_default().push(*frame),

@@ -24,7 +24,7 @@ pub(crate) struct RunState {
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
     pub(crate) crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
-    /// Ordinals of its launches whose measurements do not count, with the reason; none but in replays.
+    /// Ordinals of its launches whose measurements do not count, with the reason. None but in replays.
     pub(crate) unusable: BTreeMap<u64, &'static str>,
 }
 
@@ -108,7 +108,7 @@ fn read_run(
     RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
 }
 
-/// A sampling run refers to the access run of the same process; see [`pairing`]. Every other run is its own reference,
+/// A sampling run refers to the access run of the same process. See [`pairing`]. Every other run is its own reference,
 /// and is counted where it launched something and the other pass has processes to find it among.
 fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
     for run in runs.iter_mut() {

@@ -34,7 +34,7 @@ pub struct Summary {
     pub manifest: Manifest,
     /// Its runs.
     pub runs: Vec<RunSummary>,
-    /// The bundles that were recorded; none where replays were appended.
+    /// The bundles that were recorded. None where replays were appended.
     pub bundles: BundleSummary,
     /// Everything that was not recorded, as in the capture's table.
     pub losses: Vec<Loss>,

@@ -28,7 +28,7 @@ pub(crate) fn complete(run: &mut RunState, losses: &mut Losses) {
     close_references(run, losses);
 }
 
-/// Rows sorted by their key; of rows with one key the last.
+/// Rows sorted by their key. Of rows with one key the last.
 fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }

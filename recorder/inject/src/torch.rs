@@ -15,7 +15,7 @@ pub extern "C" fn stallmap_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// What is recorded; starts the session where `start` is not 0.
+/// What is recorded. Starts the session where `start` is not 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_mode(start: u32) -> u32 {
     guard(0, || calls::mode(start != 0))
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn stallmap_text(bytes: *const c_void, length: usize) -> i
     guard(texts::NONE, || texts::number(&unsafe { text(bytes, length) }))
 }
 
-/// Records a stack; its hash.
+/// Records a stack. Returns its hash.
 ///
 /// # Safety
 /// `bytes` points to `length` readable bytes.

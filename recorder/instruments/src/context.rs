@@ -1,6 +1,6 @@
 //! What runs on this thread: the innermost op or region and its Python stack.
 //!
-//! Python pushes and pops; the launch callback, on the same thread, reads without taking the GIL.
+//! Python pushes and pops. The launch callback, on the same thread, reads without taking the GIL.
 
 use std::cell::RefCell;
 
@@ -75,7 +75,7 @@ pub fn in_region(name: &str) -> bool {
 }
 
 fn with_stack(change: impl FnOnce(&mut Vec<Context>)) {
-    // A thread that is ending has no stack any more; its launches are recorded without an op.
+    // A thread that is ending has no stack any more. Its launches are recorded without an op.
     let change = |stack: &RefCell<(usize, Vec<Context>)>| {
         let (generation, stack) = &mut *stack.borrow_mut();
         if *generation != session::generation() {

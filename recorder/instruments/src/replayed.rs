@@ -1,7 +1,7 @@
 //! Which launch of a capture is being replayed: the replayer says it, and the instruments record accordingly.
 //!
 //! In a session with [`stallmap_config::Config::replays`], launches that nobody announced are the replayer's own and
-//! leave no trace; an announced one becomes a row of `launch_run` with the announced `kernel_id`.
+//! leave no trace. An announced one becomes a row of `launch_run` with the announced `kernel_id`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -37,7 +37,7 @@ mod writer;
 
 /// Messages that may wait for the writer: the program waits when more would.
 const QUEUE: usize = 64;
-/// Sessions of a process and its children, grandchildren and so on; those of later generations record nothing.
+/// Sessions of a process and its children, grandchildren and so on. Those of later generations record nothing.
 const GENERATIONS: usize = 32;
 /// The fact that everything was written.
 const CLEAN_END: &str = "clean_end";
@@ -68,7 +68,7 @@ thread_local! {
     static THREAD: Cell<Option<(usize, u32)>> = const { Cell::new(None) };
 }
 
-/// Starts the session where the environment asks for one; later calls do nothing. Whether there is one.
+/// Starts the session where the environment asks for one. Later calls do nothing. Returns whether there is one.
 pub fn start() -> bool {
     let slot = SESSIONS.get(generation()).filter(|_| !is_forked_after_cuda());
     slot.is_some_and(|slot| slot.get_or_init(open).is_some()) && session().is_some()
@@ -237,7 +237,7 @@ pub fn directory() -> Option<&'static Path> {
 }
 
 /// Whether rows cannot be written any more: the disk is full. The session goes on counting, so that what is lost is
-/// known; launches that are not begun yet are to be left out.
+/// known. Launches that are not begun yet are to be left out.
 pub fn has_failed() -> bool {
     session().is_some_and(|session| session.shared.has_failed())
 }
@@ -351,7 +351,7 @@ pub fn is_paused() -> bool {
     session().is_some_and(|session| session.paused.load(Ordering::Relaxed))
 }
 
-/// Writes everything; the session records nothing afterwards.
+/// Writes everything. The session records nothing afterwards.
 pub fn finish() {
     let Some(session) = session() else { return };
     if !guard::is_broken() {

@@ -110,7 +110,7 @@ class Recorder:
         if SESSION.tensors:
             for position, (name, value) in enumerate(zip(names, values)):
                 if is_tensor(value):
-                    # What compiled code names so is written by the kernel; other kernels do not tell.
+                    # What compiled code names so is written by the kernel. Other kernels do not tell.
                     is_written = name.startswith(("out_ptr", "in_out_ptr"))
                     direction = INOUT if is_written else IN
                     self._tensors.add(words, value, direction, position, 0, self.library.text(name), NO_BASE)

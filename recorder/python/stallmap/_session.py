@@ -105,7 +105,7 @@ def _finish_with_process(session):
 
 
 def _register_finish(session):
-    # Lower priorities run later; the program's own finalizers may still use the GPU.
+    # Lower priorities run later. The program's own finalizers may still use the GPU.
     sys.modules["multiprocessing.util"].Finalize(None, session.finish, exitpriority=-1000)
 
 

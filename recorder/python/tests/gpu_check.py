@@ -133,7 +133,7 @@ def check_backward(tables, check):
         for state in tables["python_state"]
         if frames[state["frame_id"]]["line"] == line and frames[state["frame_id"]]["file"] == "gpu_check.py"
     }
-    # Compiled code has no backward here; every call of backward is that line's.
+    # Compiled code has no backward here. Every call of backward is that line's.
     placed = sum(op["pystates_hash"] in called for op in backward)
     check("backward ops know where backward was called", placed == len(backward), f"{placed}/{len(backward)}")
 

@@ -152,7 +152,7 @@ impl Bundles {
         })
     }
 
-    /// Reads the memory of the bundles that are left; those that are flawed become refusals.
+    /// Reads the memory of the bundles that are left. Those that are flawed become refusals.
     pub fn read_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
         let mut left = MOST_PAGES;
         let mut is_room = || {

@@ -56,7 +56,7 @@ pub enum ReplayError {
         /// Why not.
         cause: String,
     },
-    /// Recorded addresses are not free in this process; in another one they may be.
+    /// Recorded addresses are not free in this process. In another one they may be.
     #[error("failed to reserve {mib} MiB at {address:#x}: the addresses are taken")]
     Taken {
         /// The first of them.
@@ -70,7 +70,7 @@ pub enum ReplayError {
     /// Nothing says what is to be recorded, and where.
     #[error("there is no session: STALLMAP_CONFIG is missing or wrong")]
     NoSession,
-    /// The instrument cannot be used here; it has said why.
+    /// The instrument cannot be used here. It has said why.
     #[error("the instrument {0} could not be attached")]
     NotAttached(&'static str),
 }

@@ -15,7 +15,7 @@ use crate::error::ReplayError;
 /// The program, the same for every bundle.
 const PROGRAM: &str = include_str!("export/replay.c");
 
-/// Writes a bundle into a new folder below `folder`, whole or not at all; says which.
+/// Writes a bundle into a new folder below `folder`, whole or not at all. Says which.
 pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
@@ -25,7 +25,7 @@ pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result
     fs::create_dir(&path).map_err(io("create folder", &path))?;
     let written = write_files(&path, bundle, &cubin, &contents);
     if written.is_err() {
-        // The reason is told; what is left over of a half is not worth a second one.
+        // The reason is told. What is left over of a half is not worth a second one.
         drop(fs::remove_dir_all(&path));
     }
     written.map(|()| path)

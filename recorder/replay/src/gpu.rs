@@ -77,7 +77,7 @@ impl Gpu {
 
     // Memory at chosen addresses.
 
-    /// Reserves addresses, at `wished` if the driver will; says where they are.
+    /// Reserves addresses, at `wished` if the driver will. Says where they are.
     pub fn reserve(&self, wished: u64, bytes: u64) -> Result<u64, GpuError> {
         let mut address = 0;
         // SAFETY: `address` outlives the call; a reservation touches nothing that exists.
@@ -235,7 +235,7 @@ impl Gpu {
         Ok((address, bytes as u64))
     }
 
-    /// Sets what a kernel is allowed or prefers; a driver that refuses will refuse the launch too.
+    /// Sets what a kernel is allowed or prefers. A driver that refuses will refuse the launch too.
     pub fn set_attribute(&self, kernel: Kernel, attribute: c_int, value: i32) {
         // SAFETY: the kernel is loaded.
         unsafe { (self.driver.set_function_attribute)(kernel.0, attribute, value) };

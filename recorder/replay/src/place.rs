@@ -3,7 +3,7 @@
 //! The driver honours a wished address only for large, aligned reservations: requests of a GiB at a multiple of 32 MiB
 //! are exact wherever the range is free, small ones are carved from elsewhere. So spans of at least a GiB are reserved
 //! over the recorded pages, and granules of 2 MiB of physical memory are mapped where pages lie. A span that is taken
-//! in this process (by a library, a stack) is either an error, for another process to try, or reserved elsewhere; then
+//! in this process (by a library, a stack) is either an error, for another process to try, or reserved elsewhere. Then
 //! pointers are translated.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ impl Place {
         Err(ReplayError::Taken { address: span.recorded, mib: span.bytes >> 20 })
     }
 
-    /// Maps memory for a bundle; what earlier bundles used is taken from them where memory is short.
+    /// Maps memory for a bundle. What earlier bundles used is taken from them where memory is short.
     pub fn require(&mut self, bundle: &Bundle) -> Result<(), GpuError> {
         let wanted = granules(bundle);
         for &granule in &wanted {

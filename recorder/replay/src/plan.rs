@@ -14,7 +14,7 @@ pub struct Plan {
     pub kernels: Vec<u64>,
     /// Launches that ended an earlier worker: recorded as failed, with the reason.
     pub failed: BTreeMap<u64, String>,
-    /// Replays of each launch; for samples, the most.
+    /// Replays of each launch. For samples, the most.
     pub repeats: u32,
     /// Samples: stop when the relative error of every share that matters is below this.
     pub precision: Option<f64>,
@@ -81,7 +81,7 @@ pub struct Outcome {
     pub good: u32,
     /// Pages that are unstable.
     pub unstable: BTreeSet<u64>,
-    /// Median time on the GPU, nanoseconds; null under an instrument.
+    /// Median time on the GPU, nanoseconds. Null under an instrument.
     pub duration_ns: Option<u64>,
     /// Samples taken.
     pub samples: u64,

@@ -26,7 +26,7 @@ struct Count {
 }
 
 impl<K: Ord> Shares<K> {
-    /// Adds the samples of one replay; each instruction comes once.
+    /// Adds the samples of one replay. Each instruction comes once.
     pub fn add(&mut self, samples: impl IntoIterator<Item = (K, u64)>) {
         let samples: Vec<(K, u64)> = samples.into_iter().collect();
         let total: u64 = samples.iter().map(|(_, samples)| samples).sum();

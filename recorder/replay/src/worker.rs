@@ -219,7 +219,7 @@ impl<'a> Worker<'a> {
         Ok(module)
     }
 
-    /// One replay; for counters, one for each pass.
+    /// One replay. For counters, one for each pass.
     fn attempt(&mut self, ready: &Ready, repeat: u32) -> Result<Attempt, GpuError> {
         let begin_ns = session::now_ns();
         let ordinal = session::next_ordinal();

@@ -163,7 +163,7 @@ pub struct LaunchKernel {
     pub stream: Handle,
     /// Pointers to the parameters, or null.
     pub parameters: *const *const c_void,
-    /// Alternating keys and pointers, or null; not there for cooperative launches.
+    /// Alternating keys and pointers, or null. Not there for cooperative launches.
     pub extra: *const *const c_void,
 }
 

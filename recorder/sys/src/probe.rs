@@ -79,7 +79,7 @@ pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
     Ok(Driver { cuda_version, devices })
 }
 
-/// Whether the sanitizer API has what recording calls; it has no function that says its version.
+/// Whether the sanitizer API has what recording calls. It has no function that says its version.
 pub fn sanitizer(path: &Path) -> Result<(), ProbeError> {
     open(path)?;
     Ok(Sanitizer::load(&[path.to_owned()]).map(drop)?)
@@ -118,7 +118,7 @@ pub fn nvrtc(path: &Path) -> Result<(i32, i32), ProbeError> {
     Ok((major, minor))
 }
 
-/// A file is looked up as given; a plain name is left to the system's search.
+/// A file is looked up as given. A plain name is left to the system's search.
 #[expect(unsafe_code, reason = "libraries of NVIDIA are opened at run time")]
 fn open(path: &Path) -> Result<Library, ProbeError> {
     // SAFETY: loading runs the library's initializers; callers name libraries that are made to be loaded so.

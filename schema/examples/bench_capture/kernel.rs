@@ -24,7 +24,7 @@ const REASONS: [&str; 10] = [
 /// An instruction that accesses memory.
 struct Instruction {
     pc: u32,
-    /// Two tensors that it alternates between; mostly the same.
+    /// Two tensors that it alternates between. Mostly the same.
     tensors: [Block; 2],
     is_stray: bool,
     element: u64,

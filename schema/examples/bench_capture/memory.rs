@@ -17,7 +17,7 @@ const PARAMETERS: usize = 600;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) address: u64,
-    /// Of the tensor; its storage is rounded up to 512.
+    /// Of the tensor. Its storage is rounded up to 512.
     pub(crate) bytes: u64,
     pub(crate) born: u64,
     pub(crate) dead: Option<u64>,

@@ -44,7 +44,7 @@ pub enum Rule {
     Container,
     /// Every entry has the hash that the manifest says, and the capture's id is that of its entries.
     Hash,
-    /// Every table has its columns with their types, and the rows that the manifest says; it can be read.
+    /// Every table has its columns with their types, and the rows that the manifest says. It can be read.
     Schema,
     /// Rows are in the table's order.
     Order,
@@ -80,7 +80,7 @@ impl Rule {
     }
 }
 
-/// Everything that is wrong with a capture; empty where nothing is.
+/// Everything that is wrong with a capture. Empty where nothing is.
 pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     let mut found = Found::default();
     check_container(reader, &mut found);

@@ -66,7 +66,7 @@ const ACCESSES: &[(&str, Encoding)] = &[
     ("offsets.list.item", Encoding::BYTE_STREAM_SPLIT),
 ];
 
-/// Addresses and contents of a launch's pages count on for long stretches; hashes are random.
+/// Addresses and contents of a launch's pages count on for long stretches. Hashes are random.
 const PAGES: &[(&str, Encoding)] = &[
     ("address", Encoding::DELTA_BINARY_PACKED),
     ("content_id", Encoding::DELTA_BINARY_PACKED),

@@ -4,8 +4,8 @@
 //! Rules, `stallmap-content/1`. All hashes are BLAKE3.
 //!
 //! - A value is one byte, 1, and its bytes: numbers little endian, text and binaries with their length before them as 8
-//!   bytes, lists with their length and their values; a null is one byte, 0.
-//! - A column is its values in the order of the rows; a word is its text.
+//!   bytes, lists with their length and their values. A null is one byte, 0.
+//! - A column is its values in the order of the rows. A word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
 //!   without rows is as one that is not there, and so is a column of nulls that a later release added.
 //! - A file is its content, uncompressed where its name ends with `.zst`.
@@ -39,7 +39,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of a capture's content; everything in it is read.
+    /// The identity of a capture's content. Everything in it is read.
     pub fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let mut tables = BTreeMap::new();
         for table in reader.tables().iter().filter(|table| table.rows > 0) {

@@ -50,7 +50,7 @@ pub struct Format {
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// Its name; its entry is `tables/<name>.parquet`.
+    /// Its name. Its entry is `tables/<name>.parquet`.
     pub name: String,
     /// Its rows.
     pub rows: u64,

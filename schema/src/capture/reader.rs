@@ -148,7 +148,7 @@ impl CaptureReader {
         self.read_projected(table, None)
     }
 
-    /// A table's batches with some columns only, in the file's order; names that the file does not have are left out.
+    /// A table's batches with some columns only, in the file's order. Names that the file does not have are left out.
     pub fn read_columns(&self, table: &str, columns: &[&str]) -> Result<Batches, CaptureError> {
         self.read_projected(table, Some(columns))
     }
@@ -181,7 +181,7 @@ impl CaptureReader {
         Ok(rows)
     }
 
-    /// Reads a table row by row. One that an earlier release did not write has no rows; more than `most` rows are an
+    /// Reads a table row by row. One that an earlier release did not write has no rows. More than `most` rows are an
     /// error, for callers who keep something of each.
     pub fn for_each_row<R: Row>(&self, most: usize, mut each: impl FnMut(R)) -> Result<(), CaptureError> {
         let name = R::TABLE.name;
@@ -307,7 +307,7 @@ fn map(path: &Path) -> Result<Bytes, CaptureError> {
     // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns
     // it. What cannot be excluded is another process that writes to the file, or cuts it, while it is mapped: bytes
     // would change under a slice, or a read past the new end would end this process with SIGBUS. Captures are put
-    // into place by a rename and never written to again, so only a deliberate change by the user does this; every
+    // into place by a rename and never written to again, so only a deliberate change by the user does this. Every
     // reader of memory-mapped files accepts it.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes::from_owner(map.map_err(CaptureError::io("map capture", path))?))

@@ -1,4 +1,4 @@
-//! Rows that only a recording in progress holds; finishing turns them into the capture's tables.
+//! Rows that only a recording in progress holds. Finishing turns them into the capture's tables.
 //!
 //! A recording's rows are those of [`mod@crate::tables`] with identifiers local to their run (`kernel_id` is the launch's
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
@@ -19,7 +19,7 @@ crate::tables! {
         /// Its value as text.
         value: String,
     }
-    /// What the run has lost of one kind for one reason since it began; the latest row of a (kind, reason) holds. Rows of
+    /// What the run has lost of one kind for one reason since it began. The latest row of a (kind, reason) holds. Rows of
     /// `loss` in a recording are added to it.
     LossTotal "loss_total" key [] sort [] {
         /// The column `kind` of `loss`.
@@ -42,7 +42,7 @@ crate::tables! {
     StorageEvent "storage_event" key [] sort [] {
         /// The storage.
         storage_id: StorageId,
-        /// Whether it is the free; only `storage_id`, `time_ns` and `ordinal` matter then.
+        /// Whether it is the free. Only `storage_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -59,7 +59,7 @@ crate::tables! {
         /// The op that was running.
         op_id: Option<OpId>,
     }
-    /// What a tensor is to the model, which is often learnt after its row was written; the latest row holds.
+    /// What a tensor is to the model, which is often learnt after its row was written. The latest row holds.
     TensorName "tensor_name" key [] sort [] {
         /// The tensor.
         tensor_id: TensorId,
@@ -72,7 +72,7 @@ crate::tables! {
     AllocationEvent "allocation_event" key [] sort [] {
         /// The allocation.
         allocation_id: AllocationId,
-        /// Whether it is the free; only `allocation_id`, `time_ns` and `ordinal` matter then.
+        /// Whether it is the free. Only `allocation_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -118,7 +118,7 @@ crate::tables! {
         stall_reason: String,
         /// Samples.
         samples: u64,
-        /// Ordinal of the launch, where the correlation id is that of a call with several kernels; it holds then.
+        /// Ordinal of the launch, where the correlation id is that of a call with several kernels. It holds then.
         ordinal: Option<u64>,
     }
 }

@@ -1,7 +1,7 @@
 //! Segments: append-only files of checksummed frames, readable up to the last complete one.
 //!
 //! A segment is a 16-byte header (magic `STALLSEG`, version as u32, four reserved bytes), then frames. A frame is a
-//! 32-byte header and a zstd-compressed payload; all numbers are little endian:
+//! 32-byte header and a zstd-compressed payload. All numbers are little endian:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | 24-31 | XXH3-64 of bytes 0-23 and the payload |
 //!
 //! Rows are an Arrow IPC stream of one batch whose schema names its table under the metadata key `table`; requests
-//! are records of [`super::request`], one after the other; pages are contents of pages, 4096 bytes each, their
+//! are records of [`super::request`], one after the other. Pages are contents of pages, 4096 bytes each, their
 //! content_ids counting on from the first. A writer that dies leaves at most one torn frame at the
-//! end; a reader finds the complete frames, also those behind a damaged one, and says which bytes are lost.
+//! end. A reader finds the complete frames, also those behind a damaged one, and says which bytes are lost.
 
 mod reader;
 mod writer;

@@ -35,7 +35,7 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError>;
 }
 
-/// The bytes of an entry; cheap to clone.
+/// The bytes of an entry. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EntryBytes(Form);
 

@@ -71,9 +71,9 @@ impl Part {
 pub struct Selection {
     /// What to leave out.
     pub without: BTreeSet<Part>,
-    /// The tables to keep, with those that they refer to and those that every capture needs; all where there are none.
+    /// The tables to keep, with those that they refer to and those that every capture needs. All where there are none.
     pub only: BTreeSet<String>,
-    /// The launches to keep; all where nothing is said.
+    /// The launches to keep. All where nothing is said.
     pub launches: Option<BTreeSet<u64>>,
 }
 

@@ -66,7 +66,7 @@ impl CaptureWriter {
         output.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
     }
 
-    /// Appends rows to a table. Rows must come in the table's order; tables may grow side by side.
+    /// Appends rows to a table. Rows must come in the table's order. Tables may grow side by side.
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
         if self.copied.contains_key(table) {
             let thing = format!("rows of table `{table}`");
@@ -92,7 +92,7 @@ impl CaptureWriter {
         self.append(name, &batch)
     }
 
-    /// Adds a table as another capture has it, byte for byte; such a table cannot grow.
+    /// Adds a table as another capture has it, byte for byte. Such a table cannot grow.
     pub fn copy_table(&mut self, file: &TableFile) -> Result<(), CaptureError> {
         let entry = entry::table(&file.name);
         let taken = self.tables.contains_key(&file.name) || self.copied.contains_key(&file.name);
@@ -108,7 +108,7 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Adds a cubin under the BLAKE3 hash of the cubin as loaded; returns its entry, for `module.file`.
+    /// Adds a cubin under the BLAKE3 hash of the cubin as loaded. Returns its entry, for `module.file`.
     pub fn add_cubin(&mut self, content_hash: &str, cubin: &[u8]) -> Result<String, CaptureError> {
         let name = entry::cubin(content_hash);
         let packed = zstd::bulk::compress(cubin, CUBIN_ZSTD_LEVEL)
@@ -117,7 +117,7 @@ impl CaptureWriter {
         Ok(name)
     }
 
-    /// Adds a file of the caller's own; adding the same name again is an error.
+    /// Adds a file of the caller's own. Adding the same name again is an error.
     pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), CaptureError> {
         if !entry::is_safe(name) || name == entry::MANIFEST || self.files.iter().any(|file| file.path == name)
         {
@@ -161,7 +161,7 @@ impl CaptureWriter {
         for (name, writer) in std::mem::take(&mut self.tables) {
             entries.push(writer.finish(name, &self.output)?);
         }
-        // In reading order; tables that this release does not know come last.
+        // In reading order. Tables that this release does not know come last.
         let position = |name: &str| tables::ALL.iter().position(|table| table.name == name);
         entries.sort_by_cached_key(|entry| {
             (position(&entry.name).unwrap_or(tables::ALL.len()), entry.name.clone())
@@ -293,7 +293,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The folder is gone already where the capture is a folder; anything else would be noise behind an error.
+        // The folder is gone already where the capture is a folder. Anything else would be noise behind an error.
         drop(fs::remove_dir_all(&self.0));
     }
 }

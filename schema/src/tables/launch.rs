@@ -30,25 +30,25 @@ crate::tables! {
         block_y: u32,
         /// Threads of a block in z.
         block_z: u32,
-        /// Blocks of a cluster in x; null where the kernel has no clusters.
+        /// Blocks of a cluster in x. Null where the kernel has no clusters.
         cluster_x: Option<u32>,
         /// Blocks of a cluster in y.
         cluster_y: Option<u32>,
         /// Blocks of a cluster in z.
         cluster_z: Option<u32>,
-        /// Dynamic shared memory of a block; null where the launch call was not seen.
+        /// Dynamic shared memory of a block. Null where the launch call was not seen.
         dynamic_shared_bytes: Option<u32>,
-        /// Static shared memory of a block; null where the driver did not say.
+        /// Static shared memory of a block. Null where the driver did not say.
         static_shared_bytes: Option<u32>,
-        /// Local memory of a thread; null where the driver did not say.
+        /// Local memory of a thread. Null where the driver did not say.
         local_bytes: Option<u32>,
-        /// Registers of a thread; null where the driver did not say.
+        /// Registers of a thread. Null where the driver did not say.
         register_count: Option<u32>,
         /// CUDA's device ordinal.
         device_id: i32,
         /// The innermost op or region running on the launching thread.
         op_id: Option<OpId> => "op"."op_id",
-        /// The Python stack of that op, or of the launch; null where no Python stack is known.
+        /// The Python stack of that op, or of the launch. Null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
         /// The executable graph that launched the kernel, numbered from 0 in the order of instantiation in its process;
         /// null for every other launch.
@@ -70,7 +70,7 @@ crate::tables! {
         graph_id: u64,
         /// The n-th launch of that graph, from 0.
         graph_launch: u32,
-        /// The `ordinal` of its first kernel; those of its other kernels follow.
+        /// The `ordinal` of its first kernel. Those of its other kernels follow.
         ordinal: u64,
         /// Kernel nodes of the graph that were launched.
         kernel_count: u32,
@@ -97,7 +97,7 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// How the two were brought together.
         matched: Match,
-        /// Why there is no match; null where there is one.
+        /// Why there is no match. Null where there is one.
         match_reason: Option<String>,
         /// The launching thread, numbered from 0 in the order in which the run saw them.
         thread_id: u32,
@@ -109,20 +109,20 @@ crate::tables! {
         begin_ns: i64,
         /// When the launch call (under an instrument: the kernel too) ended.
         end_ns: Option<i64>,
-        /// Whether the run recorded this launch; a loss row says why not.
+        /// Whether the run recorded this launch. A loss row says why not.
         recorded: bool,
-        /// Warp requests in the capture; null in sampling runs, and for replays whose accesses are not kept.
+        /// Warp requests in the capture. Null in sampling runs, and for replays whose accesses are not kept.
         request_count: Option<u64>,
         /// Lane accesses in those requests.
         lane_access_count: Option<u64>,
         /// Warp requests seen and not recorded (sampled out or dropped).
         lost_request_count: Option<u64>,
-        /// Samples taken by the hardware in this launch, the dropped ones too; null in access runs.
+        /// Samples taken by the hardware in this launch, the dropped ones too. Null in access runs.
         sample_count: Option<u64>,
         /// Samples that are not in the capture: those that the hardware dropped, those of functions that are not known,
         /// and those of replays that did not verify; null where only the run's total is known.
         lost_sample_count: Option<u64>,
-        /// GPU cycles between two samples of one multiprocessor in this launch; null where it is the run's, and where no
+        /// GPU cycles between two samples of one multiprocessor in this launch. Null where it is the run's, and where no
         /// samples were taken.
         sampling_period_cycles: Option<u64>,
         /// Whether the samples are this launch's share of samples that several nodes of one graph launch took together;
@@ -135,7 +135,7 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// Parameters as the kernel finds them in constant bank 0, from the first parameter on.
         bytes: Blob,
-        /// Byte offset of each parameter; empty where the launch passed one opaque buffer.
+        /// Byte offset of each parameter. Empty where the launch passed one opaque buffer.
         offsets: Vec<u32>,
         /// Bytes of each parameter, beside `offsets`.
         sizes: Vec<u32>,
@@ -154,9 +154,9 @@ crate::tables! {
         strides: Vec<u64>,
         /// Elements of the box that one copy moves, innermost first.
         box_sizes: Vec<u32>,
-        /// Element type, CUtensorMapDataType's number; null where the encoding is not known.
+        /// Element type, CUtensorMapDataType's number. Null where the encoding is not known.
         element_type: Option<u32>,
-        /// Bytes of an element; null where the encoding is not known.
+        /// Bytes of an element. Null where the encoding is not known.
         element_bytes: Option<u32>,
     }
 }

@@ -18,11 +18,11 @@ crate::tables! {
         size_bytes: u64,
         /// When it was allocated, nanoseconds since the Unix epoch.
         alloc_ns: i64,
-        /// When it was freed; null where it never was.
+        /// When it was freed. Null where it never was.
         free_ns: Option<i64>,
         /// Ordinal of the first launch that can use it.
         alloc_ordinal: u64,
-        /// Ordinal of the first launch that cannot use it any more; null where it was never freed.
+        /// Ordinal of the first launch that cannot use it any more. Null where it was never freed.
         free_ordinal: Option<u64>,
         /// Visibility and kind flags as the instrument reports them.
         flags: u32,
@@ -101,9 +101,9 @@ crate::tables! {
         address: Address,
         /// Bytes from `address` to past the last byte that any lane accesses.
         span_bytes: u64,
-        /// Bytes from lane to lane; null where lanes are irregular.
+        /// Bytes from lane to lane. Null where lanes are irregular.
         stride_bytes: Option<i32>,
-        /// Each active lane's distance from `address`, lowest lane first; null where lanes are regular.
+        /// Each active lane's distance from `address`, lowest lane first. Null where lanes are regular.
         offsets: Option<Vec<u32>>,
         /// Bits to shift `offsets` left by; 0 where lanes are regular.
         offset_shift: u8,

@@ -17,9 +17,9 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// The run that recorded it.
         run_id: RunId => "run"."run_id",
-        /// Why it is not a bundle; null where it is one.
+        /// Why it is not a bundle. Null where it is one.
         refusal: Option<String>,
-        /// How its memory became known; null where it is no bundle.
+        /// How its memory became known. Null where it is no bundle.
         method: Option<BundleMethod>,
         /// Pages that it reads or writes: its rows in `bundle_page`.
         page_count: u64,
@@ -29,11 +29,11 @@ crate::tables! {
         new_page_count: u64,
         /// Whether its blocks wait for each other (a cooperative launch).
         is_cooperative: bool,
-        /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them; empty without any.
+        /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them. Empty without any.
         attributes: Blob,
-        /// Largest dynamic shared memory that the function was allowed; null where the driver did not say.
+        /// Largest dynamic shared memory that the function was allowed. Null where the driver did not say.
         max_dynamic_shared_bytes: Option<i32>,
-        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice; null where not said.
+        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice. Null where not said.
         shared_carveout: Option<i32>,
         /// How long saving and comparing its memory held the program up, nanoseconds.
         record_ns: i64,
@@ -46,7 +46,7 @@ crate::tables! {
         address: Address,
         /// Its content before the launch.
         content_id: u64 => "bundle_content"."content_id",
-        /// First eight bytes of the BLAKE3 hash of its content after the launch; null where the launch does not write it.
+        /// First eight bytes of the BLAKE3 hash of its content after the launch. Null where the launch does not write it.
         hash_after: Option<u64>,
         /// Its content after the launch, where atomics wrote it: their order may change the last bits of sums.
         content_after_id: Option<u64> => "bundle_content"."content_id",
@@ -55,13 +55,13 @@ crate::tables! {
     BundleSymbol "bundle_symbol" key [kernel_id, symbol, offset_bytes] sort [kernel_id, symbol, offset_bytes] {
         /// The launch.
         kernel_id: KernelId => "bundle"."kernel_id",
-        /// The variable's mangled name; its address differs from process to process.
+        /// The variable's mangled name. Its address differs from process to process.
         symbol: String,
         /// Where in the variable the part begins, a multiple of 4096.
         offset_bytes: u64,
         /// Bytes of the part: 4096, or what is left of the variable.
         size_bytes: u32,
-        /// Its content before the launch; a shorter part is followed by zeros.
+        /// Its content before the launch. A shorter part is followed by zeros.
         content_id: u64 => "bundle_content"."content_id",
         /// Hash of its content after the launch, zeros too, as in `bundle_page`; null where it was the same.
         hash_after: Option<u64>,
@@ -96,7 +96,7 @@ crate::tables! {
         unstable_page_count: u64,
         /// Whether memory lies at other addresses than recorded, with pointers in the parameters translated.
         is_translated: bool,
-        /// Time of the kernel on the GPU, nanoseconds, between two events; null under an instrument.
+        /// Time of the kernel on the GPU, nanoseconds, between two events. Null under an instrument.
         duration_ns: Option<u64>,
         /// What went wrong, where something did.
         detail: Option<String>,
@@ -111,7 +111,7 @@ crate::tables! {
         repeat: u32,
         /// The metric's name, as in ncu.
         metric: String,
-        /// Its value; null where the hardware gave none (a ratio whose divisor is 0).
+        /// Its value. Null where the hardware gave none (a ratio whose divisor is 0).
         value: Option<f64>,
         /// Its unit, as CUPTI names it and never scaled: bytes, not Kbytes.
         unit: String,

@@ -14,7 +14,7 @@ crate::tables! {
         function_id: FunctionId => "function"."function_id",
         /// The instruction.
         pc: Pc,
-        /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard; unknown ones verbatim.
+        /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard. Unknown ones verbatim.
         stall_reason: String,
         /// Samples that found a warp so.
         samples: u64,

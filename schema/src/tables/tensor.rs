@@ -12,7 +12,7 @@ crate::tables! {
         run_id: RunId => "run"."run_id",
         /// What kind of call it is.
         kind: OpKind,
-        /// Name with overload, such as aten::addmm.default; the kernel's or the region's name otherwise.
+        /// Name with overload, such as aten::addmm.default. The kernel's or the region's name otherwise.
         name: String,
         /// The op or region that encloses it on the same thread.
         parent_op_id: Option<OpId> => "op"."op_id",
@@ -20,7 +20,7 @@ crate::tables! {
         thread_id: u32,
         /// When the call began, nanoseconds since the Unix epoch.
         begin_ns: i64,
-        /// When it ended; null where the process died inside.
+        /// When it ended. Null where the process died inside.
         end_ns: Option<i64>,
         /// The part of the training step.
         phase: Phase,
@@ -32,14 +32,14 @@ crate::tables! {
         autograd_node: Option<String>,
         /// The forward op whose gradient this one computes.
         forward_op_id: Option<OpId> => "op"."op_id",
-        /// Dotted path of the innermost nn.Module, such as h.2.mlp; null outside modules.
+        /// Dotted path of the innermost nn.Module, such as h.2.mlp. Null outside modules.
         module_path: Option<String>,
-        /// The Python stack of the call; in backward, that of the call of backward().
+        /// The Python stack of the call. In backward, that of the call of backward().
         pystates_hash: Option<PystatesHash>,
     }
     /// One allocation of the framework's allocator, from its allocation to its free: half-open in both times.
     Storage "storage" key [storage_id] sort [storage_id] {
-        /// The storage; addresses are reused, storage_ids are not.
+        /// The storage. Addresses are reused, storage_ids are not.
         storage_id: StorageId,
         /// The run.
         run_id: RunId => "run"."run_id",
@@ -49,13 +49,13 @@ crate::tables! {
         address: Address,
         /// Bytes, as the allocator rounded them.
         size_bytes: u64,
-        /// When it was allocated, nanoseconds since the Unix epoch; when it was first seen, where origin is tensor.
+        /// When it was allocated, nanoseconds since the Unix epoch. When it was first seen, where origin is tensor.
         alloc_ns: i64,
-        /// When it was freed; null where it never was.
+        /// When it was freed. Null where it never was.
         free_ns: Option<i64>,
         /// Ordinal of the first launch that can use it: 0 where it was born before recording.
         alloc_ordinal: u64,
-        /// Ordinal of the first launch that cannot use it any more; null where it was never freed.
+        /// Ordinal of the first launch that cannot use it any more. Null where it was never freed.
         free_ordinal: Option<u64>,
         /// How it became known.
         origin: StorageOrigin,
@@ -70,9 +70,9 @@ crate::tables! {
         run_id: RunId => "run"."run_id",
         /// Its storage.
         storage_id: StorageId => "storage"."storage_id",
-        /// The tensor that it is a view of; null where it is not a view.
+        /// The tensor that it is a view of. Null where it is not a view.
         base_tensor_id: Option<TensorId> => "tensor"."tensor_id",
-        /// The op that first returned it; null where it was first seen as an argument.
+        /// The op that first returned it. Null where it was first seen as an argument.
         op_id: Option<OpId> => "op"."op_id",
         /// Address of its first element.
         address: Address,
@@ -105,7 +105,7 @@ crate::tables! {
         element: u32,
         /// The tensor.
         tensor_id: TensorId => "tensor"."tensor_id",
-        /// The argument's name in the op's schema; null for results.
+        /// The argument's name in the op's schema. Null for results.
         argument: Option<String>,
     }
 }

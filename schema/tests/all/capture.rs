@@ -219,7 +219,7 @@ proptest! {
         let mut bytes = EXAMPLE.clone();
         let length = bytes.len();
         bytes[at.index(length)] ^= flip;
-        // Bytes of the container that say nothing, such as times of day, may change unseen; nothing may panic, and
+        // Bytes of the container that say nothing, such as times of day, may change unseen. Nothing may panic, and
         // what the tables hold may not change.
         if let Ok(reader) = open(&bytes) {
             let original = open(&EXAMPLE).unwrap();

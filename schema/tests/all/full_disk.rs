@@ -89,7 +89,7 @@ fn capture_in_child() {
 #[test]
 fn a_capture_on_a_full_disk_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    // Room for each table, not for the file of them all; then not even for each table.
+    // Room for each table, not for the file of them all. Then not even for each table.
     for blocks in [60, 8] {
         limited("full_disk::capture_in_child", folder.path(), blocks);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-// What the device itself decides or launches; needs -rdc=true and the device runtime.
+// What the device itself decides or launches. Needs -rdc=true and the device runtime.
 //
 //   conditional_graph  a graph with an `if` whose body runs in two of three launches, and a `while` of 5 turns: by
 //                      launches 1 and 3 eight kernels each (prepare, chosen, 5 x turn, finish), by launch 2 seven

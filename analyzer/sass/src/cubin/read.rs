@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             return;
         }
         let Some(name) = self.copy_name(name) else { return };
-        // Up to sm_89 the count stands here, too; later this is zero.
+        // Up to sm_89 the count stands here, too. Later this is zero.
         let registers = Some(header.sh_info >> 24).filter(|registers| *registers > 0);
         self.code.insert(index, Section { name, bytes, registers, ..Section::default() });
     }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds to the damage; what is damaged everywhere is reported in part.
+    /// Adds to the damage. What is damaged everywhere is reported in part.
     fn report(&mut self, what: String) {
         if self.damage.len() < MOST_DAMAGE && self.damage.last() != Some(&what) {
             self.damage.push(what);

@@ -31,7 +31,7 @@ pub(super) static FAMILIES: &[Family] = &[
     remote(0x1be, "REDAS", &REMOTE_REDUCTION, Access::Reduction, Bytes::Rule(atomic::late_bytes)),
 ];
 
-/// LDGSTS. The offset is the one in device memory; the one in shared memory is at bit 44.
+/// LDGSTS. The offset is the one in device memory. The one in shared memory is at bit 44.
 const fn copy(bytes: Bytes) -> Family {
     let rule = access(Space::Global, Access::CopyIn, bytes, Offset::Signed(32, 12));
     family(0x1ae, "LDGSTS", Class::Async, COPY).memory(rule)

@@ -3,7 +3,7 @@
 use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
-/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits; a warp holds each matrix in registers
+/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits. A warp holds each matrix in registers
 /// of 32 lanes.
 struct Shape {
     rows: u16,

@@ -34,7 +34,7 @@ pub(super) enum Offset {
     Wide(u32, u32),
     /// At the usual place, whose highest bit has another meaning since sm_100.
     Combined,
-    /// At the usual place with a uniform register; all the upper half of the low 64 bits without.
+    /// At the usual place with a uniform register. All the upper half of the low 64 bits without.
     Generic,
 }
 

@@ -89,7 +89,7 @@ static TRY_SWAP: [Operand; 4] = swap(P, LATE);
 const LANES: Width = Width::Rule(lanes);
 
 fn lanes(word: Word) -> u16 {
-    // Rows of 128 and 256 bits take two and four registers; a whole row of lanes and halves of it take one.
+    // Rows of 128 and 256 bits take two and four registers. A whole row of lanes and halves of it take one.
     let row = match (word.bit(87), word.bits(81, 2)) {
         (false, 0) => 2,
         (false, 1) => 4,

@@ -21,7 +21,7 @@ pub(super) struct Walk<'a> {
     bytes: &'a [u8],
     /// Where to go on.
     at: usize,
-    /// Where the region ends that `at` is in; outside regions not behind `at`.
+    /// Where the region ends that `at` is in. Outside regions not behind `at`.
     region_end: usize,
 }
 

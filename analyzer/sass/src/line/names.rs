@@ -40,7 +40,7 @@ impl Names {
         self.functions.get(index as usize).map(|function| &**function)
     }
 
-    /// Adds the files of a program; per number that the program gives to a file, its index.
+    /// Adds the files of a program. Per number that the program gives to a file, its index.
     pub(super) fn add_files(
         &mut self,
         header: &LineProgramHeader<Bytes<'_>>,

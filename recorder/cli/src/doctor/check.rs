@@ -39,7 +39,7 @@ pub(crate) enum State {
     Missing,
     /// There, but not as it should be.
     Problem,
-    /// Could not be found out; recording may work.
+    /// Could not be found out. Recording may work.
     Unknown,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct Replay {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
-    /// The instruments, one after the other; all begin with a run without any
+    /// The instruments, one after the other. All begin with a run without any
     #[arg(
         long,
         value_enum,
@@ -97,7 +97,7 @@ pub(crate) struct Extent {
     /// Begin no further replay of a launch under an instrument after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub budget: f64,
-    /// Sample every 2^EXP cycles; chosen by the launch's duration otherwise
+    /// Sample every 2^EXP cycles. Chosen by the launch's duration otherwise
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
     /// Caches before each replay: cold, as ncu does it, or as the replay before left them; counters begin cold, all else

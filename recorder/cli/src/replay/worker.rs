@@ -35,7 +35,7 @@ fn read(path: &Path) -> Result<Plan, ReplayError> {
     serde_json::from_slice(&json).map_err(|error| failed(error.to_string()))
 }
 
-/// Writes a line; a parent that is gone needs none.
+/// Writes a line. A parent that is gone needs none.
 fn say(event: &Event) {
     if let Ok(line) = serde_json::to_string(event) {
         let mut output = std::io::stdout().lock();

@@ -18,7 +18,7 @@ use stallmap_schema::word::Match;
 
 use super::run::{Place, any_library};
 
-/// Says how the program ends; without it the test below is no program.
+/// Says how the program ends. Without it the test below is no program.
 const ENDING: &str = "STALLMAP_TEST_ENDING";
 
 /// The recorded program.

@@ -72,7 +72,7 @@ impl Columns {
         self.pc.len()
     }
 
-    /// The rows as a batch; the columns are empty afterwards.
+    /// The rows as a batch. The columns are empty afterwards.
     pub(super) fn take(&mut self, kernel_id: KernelId) -> Result<RecordBatch, ArrowError> {
         let mut rows = std::mem::take(self);
         let columns: Vec<ArrayRef> = vec![

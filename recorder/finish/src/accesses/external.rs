@@ -101,7 +101,7 @@ impl Run {
         Ok(Self { file, left: chunk.order.len(), record: Vec::new() })
     }
 
-    /// Reads the next record; its key, or `None` at the end.
+    /// Reads the next record. Its key, or `None` at the end.
     fn next(&mut self) -> io::Result<Option<Key>> {
         if self.left == 0 {
             return Ok(None);

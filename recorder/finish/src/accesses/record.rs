@@ -10,7 +10,7 @@ use stallmap_schema::word::{AccessKind, Space};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) request: Request,
-    /// The lanes' distances, still as bytes; empty where lanes are regular.
+    /// The lanes' distances, still as bytes. Empty where lanes are regular.
     distances: &'a [u8],
 }
 

@@ -21,7 +21,7 @@ const MAX_ROWS: usize = 8 << 20;
 pub(super) struct Before {
     /// The first run_id that is free.
     pub(super) next_run: RunId,
-    /// The first run of the capture; its own where it has none.
+    /// The first run of the capture. Its own where it has none.
     first_run: RunId,
     /// Launches that can be replayed.
     pub(super) bundles: BTreeMap<KernelId, Bundled>,

@@ -87,7 +87,7 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
     run.rows.counters = once(kept.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
 }
 
-/// Rows sorted by their key; of rows with one key the last.
+/// Rows sorted by their key. Of rows with one key the last.
 fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }

@@ -106,7 +106,7 @@ impl Modules {
         self.functions.contains_key(&function_id)
     }
 
-    /// A function's name; empty where it is not known.
+    /// A function's name. Empty where it is not known.
     pub(crate) fn name(&self, function_id: FunctionId) -> &str {
         self.functions.get(&function_id).map_or("", |named| &named.name)
     }
@@ -158,7 +158,7 @@ impl Modules {
         rows
     }
 
-    /// Puts the cubins into the capture, the code of unused kernels zeroed; rows of `module`.
+    /// Puts the cubins into the capture, the code of unused kernels zeroed. Rows of `module`.
     pub(crate) fn store(
         &self,
         used: &BTreeSet<FunctionId>,

@@ -61,7 +61,7 @@ impl PageFrames {
     }
 }
 
-/// Reads the pages of launches; a frame that holds several launches' is read once where they are asked for in order.
+/// Reads the pages of launches. A frame that holds several launches' is read once where they are asked for in order.
 pub(crate) struct PageReader<'a> {
     frames: &'a PageFrames,
     segment: &'a SegmentReader,
@@ -69,7 +69,7 @@ pub(crate) struct PageReader<'a> {
 }
 
 impl PageReader<'_> {
-    /// A launch's pages, sorted by address, each once. Identifiers are the run's own; see [`globalize`].
+    /// A launch's pages, sorted by address, each once. Identifiers are the run's own. See [`globalize`].
     pub(crate) fn read(&mut self, ordinal: u64) -> Vec<BundlePage> {
         let mut pages: BTreeMap<u64, BundlePage> = BTreeMap::new();
         for frame in self.frames.by_launch.get(&ordinal).into_iter().flatten() {
@@ -83,7 +83,7 @@ impl PageReader<'_> {
         pages.into_values().collect()
     }
 
-    /// Rows of a frame; what cannot be read is missing, and its bundle is then not whole.
+    /// Rows of a frame. What cannot be read is missing, and its bundle is then not whole.
     fn rows(&self, frame: &FrameRef) -> Vec<BundlePage> {
         match self.segment.read(frame) {
             Ok(Frame::Rows { batch, .. }) => BundlePage::read_all(&batch).unwrap_or_default(),

@@ -102,7 +102,7 @@ fn replays_are_further_runs_and_the_old_rows_stay() {
     untouched(&capture.reader, &after.reader);
 }
 
-/// Tables that replays do not touch, and all other files, are the same bytes; of the others the old rows are there.
+/// Tables that replays do not touch, and all other files, are the same bytes. Of the others the old rows are there.
 fn untouched(before: &CaptureReader, after: &CaptureReader) {
     let touched: BTreeSet<_> = [
         "run",

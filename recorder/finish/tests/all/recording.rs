@@ -44,7 +44,7 @@ pub(crate) fn kernel() -> FunctionId {
     hash::function_id(module(), KERNEL)
 }
 
-/// Writes the recording; returns its folder.
+/// Writes the recording. Returns its folder.
 pub(crate) fn write(folder: &Path) -> PathBuf {
     write_with(folder, |_| ())
 }

@@ -64,7 +64,7 @@ fn run(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("failed to run {command:?}: {error}"))
 }
 
-/// Whether PyTorch is there; a test that needs it and has it not says so.
+/// Whether PyTorch is there. A test that needs it and has it not says so.
 fn has_torch() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     let answer = *ANSWER.get_or_init(|| {

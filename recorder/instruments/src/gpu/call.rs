@@ -25,7 +25,7 @@ pub struct Call {
     pub extra: *const *const c_void,
     /// cuLaunchKernelEx's attributes, or null, and how many there are.
     pub attributes: (*const [u8; LAUNCH_ATTRIBUTE_BYTES], u32),
-    /// Whether the function called makes the launch cooperative; an attribute may do it too.
+    /// Whether the function called makes the launch cooperative. An attribute may do it too.
     pub is_cooperative: bool,
 }
 

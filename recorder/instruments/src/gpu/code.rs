@@ -51,7 +51,7 @@ pub fn alias(cubin: &[u8], module_id: ModuleId, content_hash: &str) {
     aliases.insert(*blake3::hash(cubin).as_bytes(), (module_id, content_hash.to_owned()));
 }
 
-/// The module that a cubin is recorded as, with its content's hash; the last says whether it stands for another.
+/// The module that a cubin is recorded as, with its content's hash. The last says whether it stands for another.
 fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
     let content = blake3::hash(cubin);
     let aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
 /// Every cubin seen in this process, by content.
 static SEEN: Mutex<BTreeMap<ModuleId, Arc<Code>>> = Mutex::new(BTreeMap::new());
 
-/// Records a cubin and gives what is in it; one that was seen before costs its hash only.
+/// Records a cubin and gives what is in it. One that was seen before costs its hash only.
 pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
     let (module_id, content_hash, is_alias) = identify(cubin);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Hardware counters of a piece of work, through CUPTI's range profiler: the work is run once for each pass that the
 //! metrics need, and each run must find the memory that the first one found.
 //!
-//! No other client of CUPTI may be in the process. The caller replays; this only measures.
+//! No other client of CUPTI may be in the process. The caller replays. This only measures.
 #![expect(unsafe_code, reason = "calls of CUPTI")]
 
 use std::ffi::CString;
@@ -36,7 +36,7 @@ pub mod sets;
 pub struct Measured {
     /// The metric's name, as in ncu.
     pub metric: String,
-    /// Its value; none where the hardware gave none, such as a ratio whose divisor is 0.
+    /// Its value. None where the hardware gave none, such as a ratio whose divisor is 0.
     pub value: Option<f64>,
     /// Its unit as CUPTI names it, in base units: `byte`, `nanosecond`, `percent`, `l2_sector/l1tex_request`. Empty for
     /// a plain number.
@@ -45,7 +45,7 @@ pub struct Measured {
 
 /// A set of metrics, ready to be measured in one context as often as wished.
 ///
-/// The context is the one that was current when it was made; it must be current in every call and outlive this.
+/// The context is the one that was current when it was made. It must be current in every call and outlive this.
 pub struct Profiler {
     api: Api,
     ranges: *mut CUpti_RangeProfiler_Object,
@@ -56,7 +56,7 @@ pub struct Profiler {
 
 impl Profiler {
     /// Prepares `metrics` for a context and its device. Metrics that the chip does not have are left out and can be
-    /// asked for; having none at all is an error.
+    /// asked for. Having none at all is an error.
     pub fn new(context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let (api, _path) = Api::open().map_err(|error| unfit(&error))?;
         Self::with(api, context, device, metrics)
@@ -84,7 +84,7 @@ impl Profiler {
     }
 
     /// The metrics that were asked for and that the chip does not have. Those that [`sets::hold`] are the spellings of
-    /// other chips; others are worth a word to the user.
+    /// other chips. Others are worth a word to the user.
     pub fn unknown(&self) -> &[String] {
         self.configured.as_ref().map_or(&[], |configured| configured.unknown.as_slice())
     }
@@ -115,7 +115,7 @@ impl Profiler {
         Err(format!("CUPTI wants more than the {} passes that it announced", self.passes()))
     }
 
-    /// One pass; whether it was the last.
+    /// One pass. Returns whether it was the last.
     fn pass(&mut self, launch: &mut dyn FnMut() -> Result<(), String>) -> Result<bool, String> {
         let mut start = CUpti_RangeProfiler_Start_Params::new();
         start.pRangeProfilerObject = self.ranges;

@@ -91,7 +91,7 @@ pub fn resources(function: Handle) -> Resources {
     }
 }
 
-/// The module of a launch call's function, which may be a kernel's handle; the driver loads it where it is not.
+/// The module of a launch call's function, which may be a kernel's handle. The driver loads it where it is not.
 pub fn module_of(function: Handle) -> Option<Handle> {
     let cuda = driver()?;
     let (mut module, mut of_kernel) = (Handle::NULL, Handle::NULL);

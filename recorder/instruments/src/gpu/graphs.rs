@@ -426,7 +426,7 @@ fn nodes(graph: Handle) -> Vec<Handle> {
     nodes
 }
 
-/// The mangled name of a function or kernel; empty where the driver does not say.
+/// The mangled name of a function or kernel. Empty where the driver does not say.
 pub fn kernel_name(function: Handle) -> String {
     let Some(driver) = driver() else { return String::new() };
     let mut name = null();

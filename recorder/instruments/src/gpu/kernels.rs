@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use regex::Regex;
 use stallmap_sass::demangle;
 
-/// Kernels by name; all where there is no expression.
+/// Kernels by name. All where there is no expression.
 pub struct Kernels {
     expression: Option<Regex>,
     /// Names that were asked for: demangling takes longer than a launch.
@@ -14,7 +14,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// The kernels that an expression finds; an error is a bad one.
+    /// The kernels that an expression finds. An error is a bad one.
     pub fn new(expression: Option<&str>) -> Result<Self, String> {
         let expression = expression.map(Regex::new).transpose();
         let expression =

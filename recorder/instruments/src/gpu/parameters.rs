@@ -26,11 +26,11 @@ pub struct Layout {
 pub struct Parameters {
     /// All bytes.
     pub bytes: Vec<u8>,
-    /// Where each lies; empty for an opaque buffer.
+    /// Where each lies. Empty for an opaque buffer.
     pub layout: Layout,
 }
 
-/// Asks the driver where the parameters of a function lie; a handle may be a function's or a kernel's.
+/// Asks the driver where the parameters of a function lie. A handle may be a function's or a kernel's.
 pub fn layout(function: Handle) -> Layout {
     let Some(cuda) = device::driver() else { return Layout::default() };
     let by_function = read_layout(|index, offset, size| {

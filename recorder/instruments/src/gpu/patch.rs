@@ -109,7 +109,7 @@ fn build(nvcc: &Path, folder: &Path, architecture: &str) -> Result<Vec<u8>, Stri
 mod tests {
     use super::*;
 
-    /// Needs a compiler, not a GPU; where there is none, the error must say what is missing.
+    /// Needs a compiler, not a GPU. Where there is none, the error must say what is missing.
     #[test]
     fn patches_compile_or_say_what_is_missing() {
         match compile(9, 0) {

@@ -69,7 +69,7 @@ thread_local! {
     static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The samples of the launch that ended last; only where launches are replayed.
+/// The samples of the launch that ended last. Only where launches are replayed.
 static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
 
 /// The samples of the launch that ended last, in a session that replays.
@@ -112,7 +112,7 @@ pub fn attach() -> Result<(), String> {
     }
     if graphs::are_known() {
         for id in graphs::CALLBACKS.into_iter().chain(MODULE_LOAD_IDS) {
-            // SAFETY: as above. An older CUPTI does not know the newest; programs of its time do not call them.
+            // SAFETY: as above. An older CUPTI does not know the newest. Programs of its time do not call them.
             unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
         }
     }

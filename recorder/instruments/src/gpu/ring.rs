@@ -145,7 +145,7 @@ impl Armed {
         self.shared.change(|work| work.settled.push(settled));
     }
 
-    /// How many requests the launch lost; its kernels must have ended.
+    /// How many requests the launch lost. Its kernels must have ended.
     pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
         let mut control = LaunchControl::default();
         // SAFETY: both sides have the size of a LaunchControl.
@@ -168,11 +168,11 @@ struct Shared {
     /// The same, by words.
     words: *const AtomicU32,
     slot_shift: u32,
-    /// Slots that the host has read; the GPU reads it.
+    /// Slots that the host has read. The GPU reads it.
     tail: *const AtomicU64,
-    /// 1 once a warp has waited too long; the GPU writes it.
+    /// 1 once a warp has waited too long. The GPU writes it.
     abandoned: *const AtomicU64,
-    /// Not 0 once the launch of a tag has ended; the GPU writes it.
+    /// Not 0 once the launch of a tag has ended. The GPU writes it.
     marks: *const AtomicU32,
     work: Mutex<Work>,
     changed: Condvar,
@@ -291,7 +291,7 @@ impl Ring {
         Ok(self.armed(tag))
     }
 
-    /// Lets a launch of a graph write records; its kernel nodes are added one by one. At most `nodes` can be.
+    /// Lets a launch of a graph write records. Its kernel nodes are added one by one. At most `nodes` can be.
     pub fn arm_graph(&mut self, place: Place, exec: usize, nodes: u32) -> Result<Armed, String> {
         let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
         let tag = self.take_tags(count)?;

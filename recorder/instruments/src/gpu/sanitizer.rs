@@ -89,7 +89,7 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Subscribes to the sanitizer API; must run before the first context.
+/// Subscribes to the sanitizer API. Must run before the first context.
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Sanitizer::load(&locate::sanitizer()).map_err(|error| error.to_string())?;
@@ -219,7 +219,7 @@ impl Instrument {
     }
 
     fn context_ends(&self, data: &ContextData) {
-        // The ring's memory goes with the context; what is in it must be read before.
+        // The ring's memory goes with the context. What is in it must be read before.
         if let Some(ring) = self.lock().rings.remove(&data.context.key()) {
             ring.drain();
         }

@@ -1,4 +1,4 @@
-//! Which launches are recorded; every other one has a reason.
+//! Which launches are recorded. Every other one has a reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// The selector of a selection; an error is a bad regular expression.
+    /// The selector of a selection. An error is a bad regular expression.
     pub fn new(selection: Selection) -> Result<Self, String> {
         let kernels = Kernels::new(selection.kernels.as_deref())?;
         let excluded = selection.exclude.as_deref().map(|names| Kernels::new(Some(names))).transpose()?;
@@ -35,7 +35,7 @@ impl Selector {
         has_more && self.is_time().is_ok()
     }
 
-    /// Whether launches of a kernel may be recorded, by its mangled name; if not, why.
+    /// Whether launches of a kernel may be recorded, by its mangled name. If not, why.
     pub fn takes(&self, kernel: &str) -> Result<(), &'static str> {
         if !self.kernels.hold(kernel) {
             return Err("kernel not selected");

@@ -44,7 +44,7 @@ impl Shared {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Adds a row; a table that is full comes back as a batch.
+    /// Adds a row. A table that is full comes back as a batch.
     pub(super) fn append<R>(&self, row: R) -> Option<Batch>
     where
         R: Row + 'static,
@@ -164,7 +164,7 @@ impl Writer {
         match write(&mut self.file) {
             Ok(()) => {}
             Err(error @ CaptureError::Io { .. }) => self.fail(&error),
-            // One frame cannot be written; the next one can.
+            // One frame cannot be written. The next one can.
             Err(error) => {
                 self.shared.lose(LossKind::Segment, "frame was refused", 1, Some(error.to_string()));
             }
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// Rows as a batch; they come from one declaration and always fit it.
+/// Rows as a batch. They come from one declaration and always fit it.
 fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
     R::batch(rows).ok()
 }

@@ -38,7 +38,7 @@ type Report = unsafe extern "C" fn(*mut c_void, i64, usize, usize, Device);
 static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<usize> = Mutex::new(0);
 
-/// Hooks the allocator in every library that is loaded now; the number of slots. Later calls change nothing.
+/// Hooks the allocator in every library that is loaded now. Returns the number of slots. Later calls change nothing.
 pub fn install() -> usize {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if *installed == 0 {

@@ -69,7 +69,7 @@ pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
     lock(&session::torch()?.storages).block_at(address)
 }
 
-/// What is recorded; starts the session where `start` is true.
+/// What is recorded. Starts the session where `start` is true.
 pub fn mode(start: bool) -> u32 {
     const NEVER: u32 = 8;
     if session::is_forked_after_cuda() {
@@ -83,7 +83,7 @@ pub fn mode(start: bool) -> u32 {
     1 | (u32::from(has_tensors) << 1) | (u32::from(config.selection.paused) << 2)
 }
 
-/// Records a stack; its hash.
+/// Records a stack. Returns its hash.
 pub fn state(stack: &str) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
     let mut rows = Vec::new();
@@ -95,7 +95,7 @@ pub fn state(stack: &str) -> i64 {
     hash.0.cast_signed()
 }
 
-/// Begins an op or region; its identifier.
+/// Begins an op or region. Returns its identifier.
 pub fn op_begin(words: &[i64]) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
     let Ok(message) = Begin::read(words) else {
@@ -198,7 +198,7 @@ pub fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
     session::lose(kind, reason, count, texts::text(detail).map(str::to_owned));
 }
 
-/// Hooks the caching allocator; the number of places.
+/// Hooks the caching allocator. Returns the number of places.
 pub fn hook_allocator() -> i64 {
     let places = allocator_hook::install();
     if places > 0 {

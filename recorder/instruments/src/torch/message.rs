@@ -60,7 +60,7 @@ pub struct Name {
 /// A tensor as Python saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its part in the op; none where it is only mentioned.
+    /// Its part in the op. None where it is only mentioned.
     pub direction: Option<Direction>,
     /// Position among the arguments or results.
     pub position: u32,
@@ -171,7 +171,7 @@ impl Words<'_> {
         texts::text(self.next()?).ok_or(Malformed)
     }
 
-    /// A text or none; a number that stands for no text is refused.
+    /// A text or none. A number that stands for no text is refused.
     fn optional_text(&mut self) -> Result<Option<&'static str>, Malformed> {
         match self.next()? {
             texts::NONE => Ok(None),

@@ -52,7 +52,7 @@ type Label = (Option<&'static str>, &'static str);
 pub enum Sight {
     /// As an argument, or by name.
     Argument,
-    /// As a result of the op that began then; fresh where no argument or earlier result lies in the same storage.
+    /// As a result of the op that began then. Fresh where no argument or earlier result lies in the same storage.
     Result {
         /// The op's beginning.
         begin: Moment,
@@ -200,7 +200,7 @@ impl Storages {
         }));
     }
 
-    /// Ends the storages that a new one overlaps: their free was not seen. Whether there was one.
+    /// Ends the storages that a new one overlaps: their free was not seen. Returns whether there was one.
     fn end_overlapping(
         &mut self,
         address: Address,
@@ -221,7 +221,7 @@ impl Storages {
     }
 }
 
-/// Bytes of a tensor's storage; at least as far as the tensor reaches.
+/// Bytes of a tensor's storage. At least as far as the tensor reaches.
 fn extent(seen: &Seen) -> u64 {
     let reach = seen.address.0.saturating_sub(seen.storage_address.0).saturating_add(span_bytes(seen));
     seen.storage_bytes.max(reach)
@@ -290,7 +290,7 @@ fn span_bytes(seen: &Seen) -> u64 {
     last.saturating_add(1).saturating_mul(seen.element_bytes.into()).max(0).cast_unsigned()
 }
 
-/// Whether neighbours in the last dimension are neighbours in memory, and so on outwards; dimensions of one element
+/// Whether neighbours in the last dimension are neighbours in memory, and so on outwards. Dimensions of one element
 /// do not count.
 fn is_contiguous(seen: &Seen) -> bool {
     let mut expected = 1_i64;

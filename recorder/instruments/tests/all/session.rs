@@ -104,7 +104,7 @@ fn in_child(act: impl FnOnce()) {
 fn forks(after_cuda: bool) {
     session::lose(LossKind::Op, "of the parent", 1, None);
     if after_cuda {
-        // Nothing can be attached on this machine; the program has started CUDA all the same.
+        // Nothing can be attached on this machine. The program has started CUDA all the same.
         gpu::attach();
     }
     in_child(|| {

@@ -86,7 +86,7 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
 }
 
 /// Compares each row with the one before: order, and keys. Rows with one key stand in one group of rows that are
-/// equal in the order's columns, because those are part of every key; most groups have one row, and cost nothing.
+/// equal in the order's columns, because those are part of every key. Most groups have one row, and cost nothing.
 struct Order {
     sort: RowConverter,
     key: RowConverter,

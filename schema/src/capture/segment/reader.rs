@@ -26,7 +26,7 @@ pub struct FrameRef {
     pub offset: u64,
     /// What it holds; `None` where a later release wrote it.
     pub kind: Option<Kind>,
-    /// The launch's ordinal, in frames of requests; the first content_id, in frames of pages.
+    /// The launch's ordinal, in frames of requests. The first content_id, in frames of pages.
     pub aux: u64,
     /// Bytes of the payload as stored.
     pub payload_bytes: u32,
@@ -70,7 +70,7 @@ pub enum Frame {
     },
     /// Contents of pages, 4096 bytes each.
     Pages {
-        /// The first one's content_id; the others count on from it.
+        /// The first one's content_id. The others count on from it.
         first_content_id: u64,
         /// The pages, one after the other.
         bytes: Vec<u8>,

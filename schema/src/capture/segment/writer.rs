@@ -60,7 +60,7 @@ pub struct SegmentWriter<S = File> {
 }
 
 impl SegmentWriter<File> {
-    /// Makes a new segment; an existing file is an error.
+    /// Makes a new segment. An existing file is an error.
     pub fn create(path: &Path) -> Result<Self, CaptureError> {
         let file = File::create_new(path).map_err(CaptureError::io("create segment", path))?;
         Self::over(file, path)
@@ -178,7 +178,7 @@ impl FrameEncoder {
         self.encode(Kind::Requests, launch_ordinal, records)
     }
 
-    /// A frame of whole pages, whose content_ids count on from the first one's; at most [`MAX_RAW_BYTES`].
+    /// A frame of whole pages, whose content_ids count on from the first one's. At most [`MAX_RAW_BYTES`].
     pub fn pages(&mut self, first_content_id: u64, bytes: &[u8]) -> Result<EncodedFrame, CaptureError> {
         self.encode(Kind::Pages, first_content_id, bytes)
     }
@@ -214,7 +214,7 @@ impl FrameEncoder {
 
 fn encode(table: &str, batch: &RecordBatch, into: &mut Vec<u8>) -> Result<(), arrow::error::ArrowError> {
     let metadata = [(TABLE_KEY.to_owned(), table.to_owned())].into_iter().collect();
-    // Docs and units are known to whoever reads the segment; only the fields' types are needed.
+    // Docs and units are known to whoever reads the segment. Only the fields' types are needed.
     let fields: Vec<_> = batch
         .schema()
         .fields()

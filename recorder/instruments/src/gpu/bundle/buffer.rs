@@ -10,7 +10,7 @@ use super::{PAGE_SHIFT, Page};
 /// Pages of a chunk: 64 MiB.
 pub const CHUNK_PAGES: usize = 16 << 10;
 
-/// Copies pages of the device's memory; there are as many as the target has room for.
+/// Copies pages of the device's memory. There are as many as the target has room for.
 pub type Read<'a> = dyn FnMut(Range<u64>, &mut [Page]) -> Result<(), String> + 'a;
 
 /// Copies bytes from an address of the device's memory.
@@ -87,7 +87,7 @@ pub fn windows(ranges: &Ranges) -> Vec<(Range<u64>, usize)> {
     windows
 }
 
-/// Fills pages from the pieces of them that are memory; the rest is zeros. `copy` reads from an address.
+/// Fills pages from the pieces of them that are memory. The rest is zeros. `copy` reads from an address.
 pub fn fill(
     pages: Range<u64>,
     target: &mut [Page],

@@ -33,13 +33,13 @@ pub struct Stored {
 pub struct Spent;
 
 impl Contents {
-    /// None yet; at most so many bytes, before compression.
+    /// None yet. At most so many bytes, before compression.
     pub fn new(budget_bytes: u64) -> Self {
         let budget_pages = budget_bytes / PAGE_BYTES_U64;
         Self { known: HashMap::new(), budget_pages, frame: Vec::new(), frame_first: 1 }
     }
 
-    /// Records a page's content; frames that are full go to `emit`.
+    /// Records a page's content. Frames that are full go to `emit`.
     pub fn add(&mut self, page: &Page, emit: impl FnOnce(u64, Vec<u8>)) -> Result<Stored, Spent> {
         let hash = blake3::hash(page);
         let Some(&key) = hash.as_bytes().first_chunk::<16>() else { return Err(Spent) };

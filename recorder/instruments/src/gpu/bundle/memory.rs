@@ -74,7 +74,7 @@ impl Allocation {
 pub struct Map(BTreeMap<u64, Allocation>);
 
 impl Map {
-    /// Memory was allocated; what overlaps it is gone, even if nobody said so.
+    /// Memory was allocated. What overlaps it is gone, even if nobody said so.
     pub fn allocated(&mut self, allocation: Allocation) {
         if allocation.bytes == 0 {
             return;

@@ -161,7 +161,7 @@ struct Access {
 impl Access {
     const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
-    /// Atomics do both; a prefetch does neither.
+    /// Atomics do both. A prefetch does neither.
     fn of(flags: u8) -> Self {
         if flags & PREFETCH != 0 {
             return Self::NONE;

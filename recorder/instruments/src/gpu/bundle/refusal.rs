@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Refusal {
     /// The reason, the same for all launches that share it.
     pub reason: &'static str,
-    /// What exactly; empty where the reason says all.
+    /// What exactly. Empty where the reason says all.
     pub detail: String,
 }
 

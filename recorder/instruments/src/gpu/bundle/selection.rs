@@ -37,7 +37,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The selection that the options ask for; an error is a bad regular expression.
+    /// The selection that the options ask for. An error is a bad regular expression.
     pub fn new(bundles: &Bundles) -> Result<Self, String> {
         Ok(Self {
             per_kind: bundles.per_kind,

@@ -10,7 +10,7 @@ use stallmap_sass::observable::{self, MemoryInstructions};
 pub struct Uses {
     /// Copies by tensor maps.
     pub tensor_maps: bool,
-    /// Other accesses that no patch sees; also where the code cannot be read.
+    /// Other accesses that no patch sees. Also where the code cannot be read.
     pub others: bool,
     /// What no bundle can hold.
     pub refusal: Option<&'static str>,

@@ -8,7 +8,7 @@ use goblin::elf::{Elf, Sym};
 const OBJECTS: [u8; 2] = [1, 13];
 /// What the names of the compiler's own constants begin with: texts, tables of the mathematical functions.
 const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
-/// What the names of NVIDIA's C++ library contain; its variables of one byte are function objects without a state.
+/// What the names of NVIDIA's C++ library contain. Its variables of one byte are function objects without a state.
 const LIBRARY: [&str; 2] = ["4cuda3std", "THRUST_"];
 
 /// Mangled names and bytes of variables in device memory and in the constant bank that programs fill.
@@ -24,7 +24,7 @@ pub(super) fn of(elf: &Elf) -> Vec<(String, u64)> {
     });
     let named = objects.filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?, symbol.st_size)));
     let kept = named.filter(|(name, bytes)| !is_constant(name, *bytes));
-    // Files that were linked may each have a local variable of a name; the driver finds one of them.
+    // Files that were linked may each have a local variable of a name. The driver finds one of them.
     let by_name: BTreeMap<&str, u64> = kept.collect();
     by_name.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }

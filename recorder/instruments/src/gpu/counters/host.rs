@@ -47,7 +47,7 @@ pub(super) struct Configured {
 }
 
 impl Host {
-    /// A host object of the chip; with `availability`, of what the driver gives out on it.
+    /// A host object of the chip. With `availability`, of what the driver gives out on it.
     pub(super) fn new(api: Api, chip: &CStr, availability: Option<&Image>) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Host_Initialize_Params::new();
         initialize.profilerType = ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER;
@@ -152,7 +152,7 @@ impl Configured {
 
 /// Parts names into metrics of the chip, each once, and others.
 ///
-/// A name may have properties and yet not be measurable, as one without its last part (`.sum`) is; and a host object
+/// A name may have properties and yet not be measurable, as one without its last part (`.sum`) is. And a host object
 /// that has refused one metric refuses all that follow.
 fn known(
     new_host: &impl Fn() -> Result<Host, String>,

@@ -1,4 +1,4 @@
-//! What was said of graphs, by handle; handles are reused once what they named is gone.
+//! What was said of graphs, by handle. Handles are reused once what they named is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Node {
     pub index: u32,
     /// The function's or kernel's handle.
     pub function: usize,
-    /// Mangled name; empty where the driver does not say.
+    /// Mangled name. Empty where the driver does not say.
     pub name: String,
     /// Grid x, y, z, block x, y, z.
     pub shape: [u32; 6],
@@ -112,7 +112,7 @@ impl Registry {
         exec.nodes = Arc::new(nodes.into_iter().map(keep).collect());
     }
 
-    /// What a node of an executable graph runs from now on; where it was captured stays.
+    /// What a node of an executable graph runs from now on. Where it was captured stays.
     pub(super) fn set(&mut self, exec: usize, handle: usize, new: Node) {
         self.change(exec, handle, |node| {
             let (index, is_enabled, alias) = (node.index, node.is_enabled, node.alias);

@@ -16,7 +16,7 @@ use crate::gpu::code::Code;
 pub(super) struct Functions {
     /// By context and CUPTI's number of the module.
     loaded: BTreeMap<(usize, u32), Arc<Code>>,
-    /// Those that hold a kernel of a name, the newest last; a module that was loaded twice is there twice.
+    /// Those that hold a kernel of a name, the newest last. A module that was loaded twice is there twice.
     by_name: BTreeMap<String, Vec<Arc<Code>>>,
     /// Every module that was ever loaded, by CUPTI's CRC of its cubin. It does not cover the code: modules of one layout
     /// share it.
@@ -69,7 +69,7 @@ impl Functions {
         self.by_module.insert(handle, module_id);
     }
 
-    /// Removes a module; handles of its functions may come back as others.
+    /// Removes a module. Handles of its functions may come back as others.
     pub(super) fn unload(&mut self, context: usize, number: u32) {
         let Some(code) = self.loaded.remove(&(context, number)) else { return };
         for name in &code.kernels {

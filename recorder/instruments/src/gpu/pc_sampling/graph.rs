@@ -80,7 +80,7 @@ impl Instrument {
         Some(pending)
     }
 
-    /// Whether the selection takes a node; one that it leaves out is counted.
+    /// Whether the selection takes a node. One that it leaves out is counted.
     fn is_selected(&self, node: &Node) -> bool {
         let decision = self.selector.decide(&node.name);
         if let Err(reason) = decision {

@@ -148,7 +148,7 @@ impl Instrument {
         Some(Open::Launch(Box::new(Pending { ordinal, name, call, begin_ns, sampling, replayed })))
     }
 
-    /// Starts sampling for a launch of a kind; an error is the reason that it is not sampled.
+    /// Starts sampling for a launch of a kind. An error is the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: Handle,

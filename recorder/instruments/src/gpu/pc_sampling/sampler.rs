@@ -1,7 +1,7 @@
 //! Sampling of one context: started for the launches that are selected, read after each.
 //!
 //! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
-//! decode for milliseconds; a launch that begins never takes it. The slow calls, which enable sampling, are made under
+//! decode for milliseconds. A launch that begins never takes it. The slow calls, which enable sampling, are made under
 //! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
 //! are written.
 
@@ -273,7 +273,7 @@ fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Recor
     }
 }
 
-/// Reads until CUPTI has no more records; the result says why it did not come so far.
+/// Reads until CUPTI has no more records. The result says why it did not come so far.
 fn read_all(
     calls: Calls<'_>,
     answer: &mut Buffer,

@@ -51,7 +51,7 @@ impl Reasons {
         by_pc
     }
 
-    /// Writes records; where an ordinal is given, they are that launch's, whatever their correlation id.
+    /// Writes records. Where an ordinal is given, they are that launch's, whatever their correlation id.
     pub(super) fn emit(&self, records: &[Record], ordinal: Option<u64>) {
         for record in records {
             for &(number, samples) in &record.reasons {

@@ -2,7 +2,7 @@
 //!
 //! CUPTI names the call and not the node. Records of one kernel stand together, kernel by kernel in the order in which
 //! they ran, and an instruction is there once a kernel: so the records fall into runs of one kernel each. Where there are
-//! as many runs of a function as nodes, each node has its own; else they share.
+//! as many runs of a function as nodes, each node has its own. Else they share.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Parts by weight; equal ones where all weights are 0.
+    /// Parts by weight. Equal ones where all weights are 0.
     pub(super) fn new(weights: &[u64]) -> Self {
         let is_zero = weights.iter().all(|weight| *weight == 0);
         let ends = weights.iter().scan(0, |end, weight| {

@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_micros(100);
 /// a warp that has reserved slots fills them within microseconds.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Starts the reader of a ring. It ends with the process; should it panic, nobody waits for it.
+/// Starts the reader of a ring. It ends with the process. Should it panic, nobody waits for it.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
     let shared = Arc::clone(shared);
     let body = move || {
@@ -244,7 +244,7 @@ impl Reader {
         }
     }
 
-    /// Finishes every launch; those that have not ended for this reason.
+    /// Finishes every launch. Those that have not ended for this reason.
     fn finish_all(&mut self, reason: &'static str) {
         let all: Vec<Tag> = self.launches.keys().copied().collect();
         for tag in all {

@@ -230,7 +230,7 @@ impl Instrument {
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
-                // What is missing is counted with the launch; there are no bundles of nodes.
+                // What is missing is counted with the launch. There are no bundles of nodes.
                 settle(&armed, place).ok();
             } else {
                 own(|| armed.submitted(place));

@@ -52,7 +52,7 @@ pub(super) struct Origin {
 
 /// A launch that runs on this thread.
 struct Running {
-    /// Where it writes records; its row is the reader's then.
+    /// Where it writes records. Its row is the reader's then.
     armed: Option<Armed>,
     /// Its row, where it writes none.
     row: Option<LaunchRun>,
@@ -193,7 +193,7 @@ impl Instrument {
         }
     }
 
-    /// Makes a launch write records; where it does not, its row comes back.
+    /// Makes a launch write records. Where it does not, its row comes back.
     fn arm(
         &self,
         data: &LaunchData,
@@ -302,7 +302,7 @@ impl Instrument {
     }
 }
 
-/// Waits for a launch; says where that leaves its pages, if none is missing.
+/// Waits for a launch. Says where that leaves its pages, if none is missing.
 pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> {
     // SAFETY: the stream is the launch's own.
     let code = own(|| unsafe { (place.api.synchronize)(place.stream) });

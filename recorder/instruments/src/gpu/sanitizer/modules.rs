@@ -142,7 +142,7 @@ impl Instrument {
         self.has_unpatched.store(true, Ordering::Relaxed);
     }
 
-    /// Patches a module; the state is locked, because the API wants it so.
+    /// Patches a module. The state is locked, because the API wants it so.
     fn patch(&self, loaded: &mut Loaded) {
         let mut kinds = Vec::new();
         for space in &self.config.spaces {
@@ -198,7 +198,7 @@ impl Instrument {
         loaded.unplaced.retain(|function| !self.place(&code, module, function, false, ordinal));
     }
 
-    /// Records where a function lies; whether the API knows it.
+    /// Records where a function lies. Returns whether the API knows it.
     fn place(&self, code: &Code, module: Handle, name: &str, is_kernel: bool, ordinal: u64) -> bool {
         let Ok(c_name) = CString::new(name) else { return true };
         let (mut address, mut code_bytes) = (0, 0);

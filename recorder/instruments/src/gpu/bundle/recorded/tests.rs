@@ -111,7 +111,7 @@ proptest! {
         for (&page, &number) in &writes {
             after[usize::try_from(page).unwrap()] = number;
         }
-        // What is written must have been saved; what patches do not see is found by its change.
+        // What is written must have been saved. What patches do not see is found by its change.
         let saved: BTreeSet<u64> = writes.keys().copied().chain(others).collect();
         let candidates =
             Candidates { saved: ranges(saved.iter().copied()), map_count: 1, ..Candidates::default() };

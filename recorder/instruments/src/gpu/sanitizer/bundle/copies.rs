@@ -21,7 +21,7 @@ impl Instrument {
         unsafe { buffer.reserve(pages, |bytes| self.allocate_host(context, bytes)) }
     }
 
-    /// Reads pages; what of them is no memory of the program is zeros.
+    /// Reads pages. What of them is no memory of the program is zeros.
     pub(super) fn read_pages(
         &self,
         data: &LaunchData,

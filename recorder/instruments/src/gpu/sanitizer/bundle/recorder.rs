@@ -79,12 +79,12 @@ impl Bundles {
         }))
     }
 
-    /// The driver's allocations; whoever has them must not call the driver.
+    /// The driver's allocations. Whoever has them must not call the driver.
     pub(in crate::gpu::sanitizer) fn memory(&self) -> MutexGuard<'_, Map> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A module or context is gone; its handle may come back as another's.
+    /// A module or context is gone. Its handle may come back as another's.
     pub(in crate::gpu::sanitizer) fn ended(&self, key: Key) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
@@ -103,7 +103,7 @@ impl Bundles {
 }
 
 impl Recorder {
-    /// What a kernel uses that patches do not see; its cubin is read once.
+    /// What a kernel uses that patches do not see. Its cubin is read once.
     pub(super) fn uses(&mut self, code: &Code, name: &str) -> Uses {
         let read = || match code.path.as_deref().map(std::fs::read) {
             Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
