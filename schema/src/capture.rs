@@ -11,8 +11,8 @@
 //! cubins/<hash>.cubin.zst      cubins by the BLAKE3 hash of the cubin as loaded, 64 hexadecimal digits
 //! ```
 //!
-//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes, so that a memory map
-//! serves it without a copy and any tool that reads ZIP opens it.
+//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes. A memory map then serves it
+//! without a copy, and any tool that reads ZIP opens it.
 
 pub mod check;
 mod container;

@@ -1,4 +1,4 @@
-//! Newtypes of the numbers that identify things, so that one is never taken for another.
+//! Newtypes of identifiers, which keep one kind from being taken for another.
 
 /// Declares identifiers: a tuple struct over an integer, with its meaning.
 macro_rules! ids {

@@ -1,4 +1,4 @@
-//! What a table's declaration consists of, and what every row type can do.
+//! Table declarations: definitions of tables and columns, and the trait of row types.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use arrow::error::ArrowError;
 pub struct ColumnDef {
     /// Name in the capture.
     pub name: &'static str,
-    /// What the column means.
+    /// The meaning of the column.
     pub doc: &'static str,
     /// Its Arrow type.
     pub data_type: fn() -> DataType,
-    /// Whether it may be null.
+    /// True if it may be null.
     pub nullable: bool,
     /// The (table, column) whose values this one's must be among, nulls aside.
     pub reference: Option<(&'static str, &'static str)>,
@@ -50,7 +50,7 @@ impl ColumnDef {
 pub struct TableDef {
     /// Name in the capture: singular, snake case.
     pub name: &'static str,
-    /// What one row is.
+    /// The meaning of one row.
     pub doc: &'static str,
     /// Columns that identify a row. Empty where rows have no identity.
     pub key: &'static [&'static str],

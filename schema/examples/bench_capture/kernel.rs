@@ -1,4 +1,4 @@
-//! What one kernel accesses, and how it stalls.
+//! Memory accesses of one kernel, with its stalls.
 
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc, RunId};
 use stallmap_schema::tables::memory::MemoryAccess;

@@ -1,5 +1,5 @@
-//! What a capture holds, as one number: the same whether it is a file or a folder, however its tables are encoded and
-//! wherever it lies. Two people compare it to know that they look at the same recording.
+//! Identity of a capture's content as one number: the same for a file and a folder, for any encoding of its tables and
+//! any location. Two people compare it to know that they look at the same recording.
 //!
 //! Rules, `stallmap-content/1`. All hashes are BLAKE3.
 //!
@@ -27,14 +27,14 @@ use crate::tables;
 /// Name and version of the rules in this file.
 pub const RULES: &str = "stallmap-content/1";
 
-/// What a capture holds.
+/// The identity of a capture's content and of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of everything, in hexadecimal digits.
+    /// Hash of the whole content, in hexadecimal digits.
     pub content_id: String,
-    /// Of each table that has rows: rows and hash.
+    /// Rows and hash of each table that has rows.
     pub tables: BTreeMap<String, (u64, String)>,
-    /// Of each file.
+    /// Hash of each file.
     pub files: BTreeMap<String, String>,
 }
 

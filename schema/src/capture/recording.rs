@@ -19,7 +19,7 @@ crate::tables! {
         /// Its value as text.
         value: String,
     }
-    /// What the run has lost of one kind for one reason since it began. The latest row of a (kind, reason) holds. Rows of
+    /// Losses of the run since it began, of one kind for one reason. The latest row of a (kind, reason) holds. Rows of
     /// `loss` in a recording are added to it.
     LossTotal "loss_total" key [] sort [] {
         /// The column `kind` of `loss`.
@@ -42,7 +42,7 @@ crate::tables! {
     StorageEvent "storage_event" key [] sort [] {
         /// The storage.
         storage_id: StorageId,
-        /// Whether it is the free. Only `storage_id`, `time_ns` and `ordinal` matter then.
+        /// True for the free. Only `storage_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -54,12 +54,12 @@ crate::tables! {
         time_ns: i64,
         /// Ordinal of the next launch.
         ordinal: u64,
-        /// How it became known.
+        /// The source that reported it first.
         origin: StorageOrigin,
         /// The op that was running.
         op_id: Option<OpId>,
     }
-    /// What a tensor is to the model, which is often learnt after its row was written. The latest row holds.
+    /// The role of a tensor in the model, often learnt after its row was written. The latest row holds.
     TensorName "tensor_name" key [] sort [] {
         /// The tensor.
         tensor_id: TensorId,
@@ -72,7 +72,7 @@ crate::tables! {
     AllocationEvent "allocation_event" key [] sort [] {
         /// The allocation.
         allocation_id: AllocationId,
-        /// Whether it is the free. Only `allocation_id`, `time_ns` and `ordinal` matter then.
+        /// True for the free. Only `allocation_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -87,7 +87,7 @@ crate::tables! {
         /// Visibility and kind flags.
         flags: u32,
     }
-    /// Where a function's code lies in the process: turns the absolute pc of an access into (function, pc).
+    /// The address range of a function's code in the process: turns the absolute pc of an access into (function, pc).
     CodeRange "code_range" key [] sort [] {
         /// The function.
         function_id: FunctionId,
@@ -95,7 +95,7 @@ crate::tables! {
         module_id: ModuleId,
         /// Its mangled name.
         name: String,
-        /// Whether it is a kernel.
+        /// True if the function is a kernel.
         is_kernel: bool,
         /// Address of its first instruction; 0 where the instrument does not say.
         address: Address,

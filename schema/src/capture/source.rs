@@ -1,4 +1,4 @@
-//! Where an entry's bytes come from: memory, or a source that is read by ranges.
+//! Sources of an entry's bytes: memory, or a source that is read by ranges.
 //!
 //! A local capture is mapped, and its entries are slices of the map. A capture elsewhere is a [`RangeSource`]: an
 //! entry of it knows where it lies, and fetches what is asked for. Parquet's reader takes both.
@@ -28,7 +28,7 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
     /// Bytes of the object.
     fn size_bytes(&self) -> u64;
 
-    /// Where it is, as errors name it.
+    /// The location, as errors name it.
     fn location(&self) -> &Path;
 
     /// The bytes of ranges within the object, each whole.
@@ -50,7 +50,7 @@ enum Form {
 struct Remote {
     source: Arc<dyn RangeSource>,
     slot: Slot,
-    /// Where its data begins: its local header says so, which is read with the first bytes.
+    /// Offset of the entry's data. Its local header states it and is read with the first bytes.
     start: OnceLock<u64>,
 }
 
@@ -65,7 +65,7 @@ impl EntryBytes {
         Self(Form::Remote(Arc::new(Remote { source, slot, start: OnceLock::new() })))
     }
 
-    /// How many there are.
+    /// Number of bytes.
     pub fn size_bytes(&self) -> u64 {
         match &self.0 {
             Form::Memory(bytes) => bytes.len() as u64,
@@ -86,12 +86,12 @@ impl EntryBytes {
         self.read(0..self.size_bytes())
     }
 
-    /// Those of a range.
+    /// The bytes of a range.
     pub fn read(&self, range: Range<u64>) -> Result<Bytes, CaptureError> {
         Ok(self.read_ranges(&[range])?.pop().unwrap_or_default())
     }
 
-    /// Those of several ranges, fetched together.
+    /// The bytes of several ranges, fetched together.
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         match &self.0 {
             Form::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
@@ -164,7 +164,7 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, CaptureError> {
 }
 
 fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
-    let cause = format!("bytes {} to {} of {size} are asked for", range.start, range.end);
+    let cause = format!("bytes {} to {} of {size} were requested", range.start, range.end);
     CaptureError::corrupt("entry", cause, path)
 }
 

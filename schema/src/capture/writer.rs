@@ -1,7 +1,7 @@
 //! Writes a capture: tables as streams of batches, cubins, and at the end the manifest.
 //!
-//! Everything goes to a folder beside the output, whose name begins with a dot; [`CaptureWriter::finish`] renames the
-//! result into place, so that a capture is whole or absent. The folder is removed whatever happens but a kill.
+//! Everything goes to a folder next to the output, whose name begins with a dot. [`CaptureWriter::finish`] renames the
+//! result into place, so a capture is complete or absent. The folder is removed in every case except a kill.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -51,7 +51,7 @@ impl CaptureWriter {
             let source = io::ErrorKind::AlreadyExists.into();
             return Err(CaptureError::Io { action: "create capture", path: output.to_owned(), source });
         }
-        let staging = Staging::beside(output)?;
+        let staging = Staging::next_to(output)?;
         for folder in ["tables", "cubins"] {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
@@ -60,7 +60,7 @@ impl CaptureWriter {
         Ok(Self { output: output.to_owned(), form, staging, tables, copied, files, notes })
     }
 
-    /// The folder beside an output that a kill of this process leaves.
+    /// The folder next to an output that a kill of this process leaves.
     pub fn staging(output: &Path) -> PathBuf {
         let name = output.file_name().unwrap_or_default().to_string_lossy();
         output.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
@@ -70,7 +70,7 @@ impl CaptureWriter {
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
         if self.copied.contains_key(table) {
             let thing = format!("rows of table `{table}`");
-            return Err(CaptureError::refused(thing, "it was copied whole", &self.output));
+            return Err(CaptureError::refused(thing, "it was copied from another capture", &self.output));
         }
         if !self.tables.contains_key(table) {
             let schema = tables::by_name(table).map_or_else(|| batch.schema(), TableDef::schema);
@@ -277,11 +277,11 @@ impl Write for HashedFile {
     }
 }
 
-/// A folder beside the output that is removed when it is dropped.
+/// A folder next to the output that is removed when it is dropped.
 pub(super) struct Staging(pub(super) PathBuf);
 
 impl Staging {
-    pub(super) fn beside(output: &Path) -> Result<Self, CaptureError> {
+    pub(super) fn next_to(output: &Path) -> Result<Self, CaptureError> {
         if output.file_name().is_none() {
             return Err(CaptureError::refused("capture", "the path names no file", output));
         }

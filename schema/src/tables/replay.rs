@@ -17,25 +17,26 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// The run that recorded it.
         run_id: RunId => "run"."run_id",
-        /// Why it is not a bundle. Null where it is one.
+        /// The reason that it cannot be replayed. Null for a bundle.
         refusal: Option<String>,
-        /// How its memory became known. Null where it is no bundle.
+        /// The source of its pages. Null where it is not a bundle.
         method: Option<BundleMethod>,
         /// Pages that it reads or writes: its rows in `bundle_page`.
         page_count: u64,
-        /// Those that it writes, or changes.
+        /// Pages that it writes or changes.
         written_page_count: u64,
-        /// Those whose contents no earlier bundle of the run had.
+        /// Pages whose contents no earlier bundle of the run had.
         new_page_count: u64,
-        /// Whether its blocks wait for each other (a cooperative launch).
+        /// True if its blocks wait for each other (a cooperative launch).
         is_cooperative: bool,
         /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them. Empty without any.
         attributes: Blob,
-        /// Largest dynamic shared memory that the function was allowed. Null where the driver did not say.
+        /// Largest dynamic shared memory that the function was allowed. Null where the driver did not report it.
         max_dynamic_shared_bytes: Option<i32>,
-        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice. Null where not said.
+        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice. Null where not
+        /// reported.
         shared_carveout: Option<i32>,
-        /// How long saving and comparing its memory held the program up, nanoseconds.
+        /// Time that the program waited while its memory was saved and compared, nanoseconds.
         record_ns: i64,
     }
     /// One page of memory that a bundled launch reads or writes.
@@ -57,13 +58,13 @@ crate::tables! {
         kernel_id: KernelId => "bundle"."kernel_id",
         /// The variable's mangled name. Its address differs from process to process.
         symbol: String,
-        /// Where in the variable the part begins, a multiple of 4096.
+        /// Offset of the part in the variable, a multiple of 4096.
         offset_bytes: u64,
-        /// Bytes of the part: 4096, or what is left of the variable.
+        /// Bytes of the part: 4096, or the rest of the variable.
         size_bytes: u32,
         /// Its content before the launch. A shorter part is followed by zeros.
         content_id: u64 => "bundle_content"."content_id",
-        /// Hash of its content after the launch, zeros too, as in `bundle_page`; null where it was the same.
+        /// Hash of its content after the launch, zeros too, as in `bundle_page`. Null where the content did not change.
         hash_after: Option<u64>,
     }
     /// The content of pages, each stored once.
@@ -85,20 +86,19 @@ crate::tables! {
         kernel_id: KernelId => "bundle"."kernel_id",
         /// The n-th replay of this launch in the run, from 0.
         repeat: u32,
-        /// Whether it did to memory what the launch did.
+        /// The comparison of its memory with that of the launch.
         result: ReplayResult,
         /// Pages that were compared with the launch's.
         checked_page_count: u64,
-        /// Those that came out different.
+        /// Compared pages that differ.
         different_page_count: u64,
-        /// Those of them that may: they differ between two replays without an instrument as well, or atomics wrote them
-        /// and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
-        unstable_page_count: u64,
-        /// Whether memory lies at other addresses than recorded, with pointers in the parameters translated.
+        /// Differing pages that may differ: they differ between two replays without an instrument too, or atomics wrote
+        /// them and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
+        /// True if memory lies at other addresses than recorded, with pointers in the parameters translated.
         is_translated: bool,
         /// Time of the kernel on the GPU, nanoseconds, between two events. Null under an instrument.
         duration_ns: Option<u64>,
-        /// What went wrong, where something did.
+        /// The failure, where there was one.
         detail: Option<String>,
     }
     /// One hardware counter of one replay.

@@ -26,16 +26,16 @@ crate::tables! {
         process_id: u32,
         /// The process id of the parent. Null where it is not known.
         parent_process_id: Option<u32>,
-        /// The process's rank among all processes of a distributed program, as its launcher told it (`torchrun`, `mpirun`,
-        /// `srun`); null where there is none.
+        /// The process's rank among all processes of a distributed program, from its launcher (`torchrun`, `mpirun`,
+        /// `srun`). Null where there is none.
         rank: Option<u32>,
         /// The rank among the processes of its host.
         local_rank: Option<u32>,
         /// Processes of the distributed program.
         world_size: Option<u32>,
-        /// When recording started, nanoseconds since the Unix epoch.
+        /// Start of recording, nanoseconds since the Unix epoch.
         started_ns: i64,
-        /// When recording ended, nanoseconds since the Unix epoch. Null where the process died unseen.
+        /// End of recording, nanoseconds since the Unix epoch. Null where the process died unseen.
         ended_ns: Option<i64>,
         /// Unix time minus CLOCK_MONOTONIC at the start: every `_ns` column is CLOCK_MONOTONIC plus this.
         clock_offset_ns: i64,
@@ -73,7 +73,7 @@ crate::tables! {
         device_id: i32,
         /// The GPU's name.
         name: String,
-        /// The GPU's UUID, such as GPU-6f0f…; null where the driver did not say.
+        /// The GPU's UUID, such as GPU-6f0f…. Null where the driver did not report it.
         uuid: Option<String>,
         /// Compute capability, major.
         compute_major: i32,

@@ -16,9 +16,9 @@ crate::tables! {
         pc: Pc,
         /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard. Unknown ones verbatim.
         stall_reason: String,
-        /// Samples that found a warp so.
+        /// Samples of a warp in this state.
         samples: u64,
-        /// Those among cycles in which the scheduler issued nothing (CUPTI's `_not_issued`); never added to `samples`.
+        /// Samples of cycles in which the scheduler issued nothing (CUPTI's `_not_issued`). Not added to `samples`.
         samples_not_issued: u64,
     }
 }

@@ -51,10 +51,10 @@ fn segment_in_child() {
         value: format!("{:x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
     });
     let batch = RunFact::batch(rows).unwrap();
-    let mut kept = 0;
+    let mut stored = 0;
     let error = loop {
         match writer.append_batch("run_fact", &batch) {
-            Ok(()) => kept += 1,
+            Ok(()) => stored += 1,
             Err(error) => break error,
         }
     };
@@ -65,7 +65,7 @@ fn segment_in_child() {
     // What still fits is written behind the last complete frame.
     writer.append_batch("run_fact", &batch.slice(0, 1)).unwrap();
     let reader = SegmentReader::open(&folder.join("rows.seg")).unwrap();
-    assert_eq!((reader.frames().len(), reader.damages().len()), (kept + 1, 0));
+    assert_eq!((reader.frames().len(), reader.damages().len()), (stored + 1, 0));
 }
 
 #[test]

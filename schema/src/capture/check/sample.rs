@@ -16,7 +16,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
         let Some((taken, lost)) = counted else {
             if samples > 0 {
                 found.add(Rule::SampleConservation, || {
-                    format!("run {run} launch {kernel}: {samples} samples, and none counted")
+                    format!("run {run} launch {kernel}: {samples} samples, but the run counts none")
                 });
             }
             continue;

@@ -33,11 +33,11 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
             order.check(table, &batch, found);
         }
     }
-    let said = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
-    if said != Some(rows) {
-        let said = said.unwrap_or(0);
+    let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
+    if stated != Some(rows) {
+        let stated = stated.unwrap_or(0);
         found.add(Rule::Schema, || {
-            format!("table `{}` has {rows} rows, and the manifest says {said}", table.name)
+            format!("table `{}` has {rows} rows, but the manifest states {stated}", table.name)
         });
     }
 }

@@ -20,10 +20,10 @@ use crate::hash;
 
 /// The level at which compression keeps up with a recording.
 const ZSTD_LEVEL: i32 = 1;
-/// Requests are cut into frames of about this size, so that finishing decodes them in parallel and in little memory.
+/// Size of a frame of requests. Finalizing decodes frames of about this size in parallel and in little memory.
 const REQUEST_FRAME_BYTES: usize = 4 << 20;
 
-/// Where a segment's bytes go: positioned writes, so that a failed one is simply written over by the next.
+/// The target of a segment's bytes. Writes are positioned, so the next write simply replaces a failed one.
 pub trait Sink {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
@@ -53,7 +53,7 @@ impl Sink for File {
 pub struct SegmentWriter<S = File> {
     sink: S,
     path: PathBuf,
-    /// Where the next frame goes: the end of the last complete one.
+    /// Offset of the next frame: the end of the last complete one.
     end: u64,
     encoder: FrameEncoder,
     raw: Vec<u8>,
@@ -159,7 +159,7 @@ impl<S: Sink> SegmentWriter<S> {
 /// A whole frame, ready to be appended.
 pub struct EncodedFrame(Vec<u8>);
 
-/// Makes frames away from the file, so that several threads can compress at once.
+/// Encodes frames away from the file, for compression by several threads at once.
 pub struct FrameEncoder {
     compressor: Compressor<'static>,
     /// The segment that errors name.
@@ -173,12 +173,12 @@ impl FrameEncoder {
         Ok(Self { compressor, path: path.to_owned() })
     }
 
-    /// A frame of whole records of one launch, at most [`MAX_RAW_BYTES`].
+    /// A frame of complete records of one launch, up to [`MAX_RAW_BYTES`].
     pub fn requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<EncodedFrame, CaptureError> {
         self.encode(Kind::Requests, launch_ordinal, records)
     }
 
-    /// A frame of whole pages, whose content_ids count on from the first one's. At most [`MAX_RAW_BYTES`].
+    /// A frame of complete pages, whose content_ids count on from the first one's. Up to [`MAX_RAW_BYTES`].
     pub fn pages(&mut self, first_content_id: u64, bytes: &[u8]) -> Result<EncodedFrame, CaptureError> {
         self.encode(Kind::Pages, first_content_id, bytes)
     }
