@@ -20,7 +20,7 @@ pub struct Control {
     pub read_barrier: Option<u8>,
     /// Bit n: the instruction issues only when barrier n is zero.
     pub wait_mask: u8,
-    /// Bits of operands kept in the register cache. Some memory instructions use them as cache hints.
+    /// Bits of operands in the register cache. Some memory instructions use them as cache hints.
     pub reuse: u8,
 }
 

@@ -1,7 +1,8 @@
-//! Copies that run beside the warp: which mbarrier they arrive on, and which tensor map they read.
+//! Asynchronous copies: the mbarrier that each one signals, and the tensor map that it reads.
 //!
-//! Whoever waits for an mbarrier waits for the copies that arrive on it. A copy and a waiter meet where their mbarriers'
-//! addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
+//! A warp that waits for an mbarrier waits for the copies that signal it. A copy and a waiter meet where their
+//! mbarriers' addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule,
+//! not a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +71,7 @@ impl Copies {
     }
 }
 
-/// Where an mbarrier begins: a constant, alone or added to something that is not known.
+/// Start of an mbarrier: a constant, alone or added to an unknown value.
 type Place = (bool, i64);
 
 fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
@@ -78,7 +79,7 @@ fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
     values.into_iter().map(place).collect()
 }
 
-/// Whether an instruction tests an mbarrier's phase: it is the SYNCS that answers with a predicate.
+/// True if an instruction tests an mbarrier's phase: it is the SYNCS with a predicate as its result.
 fn tests_mbarrier(instruction: &Instruction) -> bool {
     instruction.mnemonic == Some("SYNCS")
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
@@ -108,9 +109,9 @@ fn tensor_map(instruction: &Instruction) -> Option<Register> {
 
 /// The parameter that a tensor map is.
 ///
-/// Its address is added to what the driver left in constant bank 0, before the parameters: the address of the bank, or
-/// of the parameters in it. Tensor maps lie on 64 bytes in the bank, which tells the two apart where the parameters do
-/// not. Else the parameter does that has room for one.
+/// Its address is added to the value that the driver left in constant bank 0, before the parameters: the address of
+/// the bank, or of the parameters in it. Tensor maps lie on 64 bytes in the bank, which separates the two unless the
+/// parameters do too. Otherwise the parameter that has room for a map decides.
 fn parameter_offset(value: Value, section: &Section) -> Option<u32> {
     let parameters = i64::from(section.parameters_offset?);
     let Base::Bank { bank: 0, offset } = value.base else { return None };

@@ -6,8 +6,8 @@
 //!   └── fields ────────┴──► registers written and read, memory, flow
 //! ```
 //!
-//! The tables hold what is regular: where an operand is, how wide it is, when it is there. The few instructions whose
-//! widths or registers need a calculation have it beside their table. Guard and control word are at the same place in
+//! The tables hold the regular parts of an operand: position, width, condition. The few instructions with computed
+//! widths or registers have the calculation next to their table. Guard and control word are at the same place in
 //! every instruction, known or not.
 
 mod alu;

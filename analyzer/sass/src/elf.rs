@@ -1,7 +1,7 @@
-//! ELF files, read part by part: a part that is damaged does not take the others.
+//! ELF files, read part by part: a damaged part does not affect the rest.
 //!
-//! goblin reads the records. What bounds them is here: sections lie in the file, and together they are not much larger
-//! than it, so that reading all of them is linear in the file's size.
+//! goblin reads the records. The bounds are here: sections lie in the file, and together they are not much larger
+//! than it. Reading all of them is therefore linear in the file's size.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub(crate) struct Relocation {
     pub(crate) kind: u32,
     /// The index of the symbol by which it does so.
     pub(crate) symbol: usize,
-    /// What is added; `None` where the place holds it.
+    /// The addend. `None` where the relocated place holds it.
     pub(crate) addend: Option<i64>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Elf<'a> {
         &self.headers
     }
 
-    /// Where a section's bytes are in the file.
+    /// Range of a section's bytes in the file.
     pub(crate) fn range(&self, section: usize) -> Option<Range<usize>> {
         self.ranges.get(section)?.clone()
     }
@@ -143,7 +143,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Where a section is in the file, if it has bytes there.
+/// Range of a section in the file, if it has bytes there.
 fn place(
     header: &SectionHeader,
     file_bytes: usize,

@@ -4,7 +4,7 @@ use crate::decode;
 use crate::instruction::{Class, Instruction, Space};
 use crate::word::{Sm, Word};
 
-/// How an instruction accesses memory.
+/// The memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     /// Device memory, where a patch point fires. Asynchronous copies to shared memory too.
@@ -30,15 +30,15 @@ enum Access {
 pub struct MemoryInstructions {
     /// All of them.
     pub all: u32,
-    /// Those with a patch point for device memory. Asynchronous copies to shared memory too.
+    /// Instructions with a patch point for device memory, including asynchronous copies to shared memory.
     pub global: u32,
-    /// Those with the patch point for shared memory.
+    /// Instructions with the patch point for shared memory.
     pub shared: u32,
-    /// Those with the patch point for local memory.
+    /// Instructions with the patch point for local memory.
     pub local: u32,
     /// Loads and stores of matrices in shared memory, which have patch points of their own.
     pub matrix: u32,
-    /// Those by tensor maps, which no patch point covers.
+    /// Accesses by tensor maps, which no patch point covers.
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
     pub texture: u32,
@@ -49,12 +49,12 @@ pub struct MemoryInstructions {
 }
 
 impl MemoryInstructions {
-    /// Those that no patch point covers.
+    /// Instructions that no patch point covers.
     pub fn uncovered(self) -> u32 {
         self.tensor_map + self.texture + self.remote_shared + self.other_uncovered
     }
 
-    /// Those of two functions.
+    /// The sum of two functions' counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

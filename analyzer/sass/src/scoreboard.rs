@@ -1,9 +1,9 @@
-//! What a warp may still wait for at each instruction: the barriers of the scoreboard, followed along the control flow.
+//! Possible waits of a warp at each instruction: the barriers of the scoreboard, followed along the control flow.
 //!
-//! A barrier is a counter: instructions that set it add one until their result is written (or their sources are read),
-//! and an instruction that names it in its wait mask issues when it is zero. So whoever set it since it was last waited
-//! for, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n` waits for all
-//! but the newest n.
+//! A barrier is a counter. Instructions that set it add one until their result is written (or their sources are read),
+//! and an instruction that names it in its wait mask issues when it is zero. Every instruction that set it since the
+//! last wait for it, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n`
+//! waits for all but the newest n.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::graph::FlowGraph;
 use crate::instruction::{Access, BarrierWait, Class, Flow, Instruction, Space};
 use crate::register::Registers;
 
-/// Stores kept as pending: a warp that drains waits for the last of them.
+/// Maximum number of pending stores: a warp that drains waits for the last of them.
 const MOST_STORES: usize = 32;
-/// Loads without a barrier of their own kept as pending.
+/// Maximum number of pending loads without a barrier of their own.
 const MOST_UNMARKED: usize = 32;
 /// Visits of blocks, as a multiple of their count, after which the search for more paths ends. Real code needs few.
 const MOST_VISITS: usize = 64;
@@ -71,7 +71,7 @@ pub(crate) fn waiting(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Wai
     found
 }
 
-/// What is pending at a point. Times are of issue cycles, since an arbitrary start.
+/// Pending results at a point. Times are issue cycles since an arbitrary start.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pending {
     now: i64,
@@ -147,7 +147,7 @@ struct Board<'a> {
 }
 
 impl Board<'_> {
-    /// What is pending where each block begins.
+    /// Pending results at the start of each block.
     fn entries(&mut self, flow: &FlowGraph) -> BTreeMap<NodeIndex, Pending> {
         let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
         // In the order of the code, which is nearly that of execution.
@@ -171,7 +171,7 @@ impl Board<'_> {
         entries
     }
 
-    /// Executes an instruction. Tells `found` what it waits for.
+    /// Executes an instruction. Adds its waits to `found`.
     fn step(&mut self, pending: &mut Pending, index: usize, found: Option<&mut Vec<Waiting>>) {
         let instruction = &self.instructions[index];
         let mut candidates = Vec::new();
@@ -315,7 +315,7 @@ impl Board<'_> {
     }
 }
 
-/// Whether samples find the warp at the next instruction: a DEPBAR has issued when it waits.
+/// True if samples find the warp at the next instruction: a DEPBAR has issued when it waits.
 fn is_found_behind(instruction: &Instruction) -> bool {
     matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))
 }
@@ -373,7 +373,7 @@ fn touches(instruction: &Instruction, registers: &Registers) -> bool {
     instruction.reads.intersects(registers) || instruction.writes.intersects(registers)
 }
 
-/// Whether the memory that an instruction writes is the device's.
+/// True if the memory that an instruction writes is the device's.
 fn is_store(instruction: &Instruction) -> bool {
     instruction.memory.is_some_and(|memory| {
         let is_device = matches!(memory.space, Space::Global | Space::Generic);

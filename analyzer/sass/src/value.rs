@@ -1,8 +1,8 @@
-//! What a register holds, as far as it is a constant plus something: addresses of mbarriers and tensor maps are.
+//! Values of registers that are a constant plus something, such as addresses of mbarriers and tensor maps.
 //!
 //! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
-//! Every path counts, so a value is a set. Around a loop an addition is taken at most once. Asked for its start, a
-//! value leaves out what the loop adds.
+//! Every path counts, so a value is a set. Around a loop an addition is taken no more than once. The start of a value
+//! leaves out what the loop adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -30,16 +30,16 @@ pub(crate) struct Value {
     pub(crate) constant: i64,
 }
 
-/// What a constant is added to.
+/// The base to which a constant is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
     /// Nothing: the value is the constant.
     Zero,
-    /// What a constant bank holds.
+    /// The content of a constant bank.
     Bank {
-        /// Which bank.
+        /// Index of the bank.
         bank: u8,
-        /// Where in it, bytes.
+        /// Offset in it, bytes.
         offset: u32,
     },
     /// Something that is not known.
@@ -86,7 +86,7 @@ pub(crate) struct Question<'a> {
     starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
-    /// Whether to leave out what circular definitions add.
+    /// True to leave out what circular definitions add.
     without_loops: bool,
     definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
 }
@@ -108,7 +108,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Every value that a register can have before an instruction, loops taken at most once.
+    /// Every value that a register can have before an instruction, loops taken no more than once.
     pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         self.ask(index, register, false)
     }
@@ -176,7 +176,8 @@ impl<'a> Question<'a> {
         found
     }
 
-    /// The last definitions of a register among instructions in order. Returns whether one of them replaces all before.
+    /// The last definitions of a register among instructions in order. The flag is true if one of them replaces all
+    /// before.
     fn last_definitions(
         &self,
         range: Range<usize>,
@@ -195,7 +196,7 @@ impl<'a> Question<'a> {
         false
     }
 
-    /// What an instruction puts into a register.
+    /// The value that an instruction puts into a register.
     fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         let key = (index, register);
         if let Some(known) = self.known().get(&key) {

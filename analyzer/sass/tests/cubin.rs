@@ -1,4 +1,4 @@
-//! Cubins: what is in those of our own kernels, and what becomes of damaged ones.
+//! Cubins: contents of stallmap's kernels, and treatment of damaged ones.
 
 #![expect(clippy::unwrap_used, reason = "what is committed can be read")]
 

@@ -1,4 +1,4 @@
-//! Who waits for whom in small programs: every rule of slicing by an example, and what must hold for any bytes.
+//! Producers in small programs: every rule of slicing by an example, with properties that hold for any bytes.
 #![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
 
 use std::collections::BTreeMap;

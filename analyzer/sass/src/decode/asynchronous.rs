@@ -1,4 +1,4 @@
-//! Copies that run beside the warp: LDGSTS, tensor-map copies, bulk copies, stores to other blocks.
+//! Asynchronous copies: LDGSTS, tensor-map copies, bulk copies, stores to other blocks.
 
 use crate::instruction::{Access, Class, Space};
 use crate::word::Word;
@@ -86,7 +86,7 @@ fn dimensions(word: Word) -> u16 {
     u16::from(word.byte(79) & 7) + 1
 }
 
-/// Bulk copies: an address in shared memory is one register, with its mbarrier two; one in device memory is two.
+/// Bulk copies: an address in shared memory is one register, or two with its mbarrier. One in device memory is two.
 const fn bulk(
     code: u16,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Where an operand is in an instruction's bits, how many registers it takes, and when it is there.
+//! Operands: position in an instruction's bits, number of registers, condition.
 
 use crate::register::{File, Register};
 use crate::word::{Sm, Word};
@@ -35,7 +35,7 @@ pub(super) enum Place {
     UniformSole,
 }
 
-/// What the instruction does with it.
+/// The use of the operand by the instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Write,
@@ -46,7 +46,7 @@ pub(super) enum Role {
     Base,
 }
 
-/// How many consecutive registers.
+/// Number of consecutive registers.
 #[derive(Clone, Copy)]
 pub(super) enum Width {
     Fixed(u16),
@@ -61,7 +61,7 @@ pub(super) enum Width {
     Rule(fn(Word) -> u16),
 }
 
-/// Whether the operand is there.
+/// The condition under which the operand exists.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Always,

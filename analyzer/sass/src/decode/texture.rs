@@ -40,7 +40,7 @@ const fn surface(code: u16, name: &'static str, operands: &'static [Operand], ki
     family(code, name, Class::Texture, operands).memory(rule)
 }
 
-/// Up to two components of the result, the others behind them elsewhere.
+/// Up to two components of the result. The rest follows in other registers.
 const LOW: Operand = D.width(Width::Rule(low_components));
 const HIGH: Operand = write(64).width(Width::Rule(high_components));
 /// The texture, where a uniform register holds its handle.
@@ -72,7 +72,7 @@ fn high_components(word: Word) -> u16 {
     components(word).saturating_sub(2)
 }
 
-/// What a lookup takes: coordinates, then the rest.
+/// Operands of a lookup: coordinates, then the rest.
 struct Parts {
     coordinates: u16,
     rest: u16,

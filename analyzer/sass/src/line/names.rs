@@ -1,4 +1,4 @@
-//! Names of files and functions, each kept once.
+//! Names of files and functions, each stored once.
 
 use std::collections::BTreeMap;
 
