@@ -1,4 +1,4 @@
-//! What `--replay` asks for: which launches are recorded with their memory.
+//! The option `--replay`: the launches that are recorded with their memory.
 
 use std::fmt;
 use std::str::FromStr;

@@ -33,25 +33,25 @@ struct State {
     program: Option<Pid>,
     /// The last signal that asked for the end.
     ending: Option<i32>,
-    /// Set when nothing but our own work is left: then a signal ends us.
+    /// Set when only stallmap's work is left. A signal then ends `stallmap-record`.
     parting: Option<Parting>,
 }
 
-/// What a signal that ends us leads to.
+/// The reaction to a signal that ends `stallmap-record`.
 #[derive(Debug)]
 struct Parting {
-    /// Says what to do.
+    /// The message to print, with an action.
     words: String,
-    /// Files and folders of ours that nobody needs.
+    /// Temporary files and folders to remove.
     leftovers: Vec<PathBuf>,
 }
 
-/// How a run of the program ended.
+/// The end of one run of the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Its process.
     pub process_id: u32,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
 }
 
@@ -107,7 +107,7 @@ impl Signals {
     /// Waits for the end of the program that was started.
     pub(crate) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let pid = process(child);
-        // Not reaped yet, so that no signal goes to a process that took its number.
+        // Not reaped yet: the signal must not go to another process that got its number.
         while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(nix::Error::EINTR) {}
         self.lock().program = None;
         child.wait()

@@ -88,7 +88,7 @@ fn as_json(checks: &[Check]) -> String {
     format!("{:#}\n", json!({ "checks": rows, "records": sides }))
 }
 
-/// A reader that has seen enough is no failure.
+/// A closed pipe is not an error.
 fn write_to_stdout(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     match std::io::stdout().lock().write_all(text.as_bytes()) {

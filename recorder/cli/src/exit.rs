@@ -5,7 +5,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use crate::message;
 
-/// The program ran, but the capture could not be written. Its rows are kept.
+/// The program ran, but the capture could not be written. Its rows remain in the recording's folder.
 pub(crate) const NOT_WRITTEN: u8 = 124;
 /// The program was not run: wrong options, an output that exists or cannot be written.
 pub(crate) const NOT_STARTED: u8 = 125;
@@ -76,7 +76,7 @@ impl Failure {
 
 /// Prints help, the version, or what is wrong with the command line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no failure of ours.
+    // A closed pipe is not an error.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(NOT_STARTED) } else { ExitCode::SUCCESS }
 }

@@ -1,4 +1,4 @@
-//! `merge`: makes one capture of the recordings of several hosts or ranks; their folders stay.
+//! `merge`: makes one capture of the recordings of several hosts or ranks. Their folders remain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
     let folders: Vec<&Path> = options.folders.iter().map(PathBuf::as_path).collect();
     let messages = Messages(options.voice);
     finishing::merge(&folders, &options.output, options.force, messages)?;
-    messages.result("the folders are kept");
+    messages.result("the folders remain");
     Ok(ExitCode::SUCCESS)
 }
 

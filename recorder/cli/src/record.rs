@@ -33,7 +33,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::create(output, options.method.force)?;
     if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
-        message::warning(format_args!("only {} MB are free beside the output", free >> 20));
+        message::warning(format_args!("only {} MB are free in the output's folder", free >> 20));
     }
     let passes = Passes { options, folder: &folder, signals: &signals, messages };
     let mut recording = describe(options);
@@ -54,7 +54,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     }
     let recover = format!("stallmap-record recover {}", folder.path().display());
     signals.only_us_left(
-        format!("interrupted before the capture was written; run `{recover}`"),
+        format!("interrupted before the capture was written: run `{recover}`"),
         finishing::leftovers(output),
     );
     match finishing::finish(folder.path(), output, options.method.force, messages) {
@@ -68,7 +68,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
             let code = if program_code == 0 { exit::NOT_WRITTEN } else { program_code };
             Err(failure
                 .with_code(code)
-                .hint(format_args!("what was recorded is kept: run `{recover} -o NAME.stallmap`")))
+                .hint(format_args!("to use what was recorded, run `{recover} -o NAME.stallmap`")))
         }
     }
 }
@@ -108,7 +108,7 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
     Ok(ends)
 }
 
-/// The folder proved that we can write. Nothing is in it that anybody needs.
+/// The folder proved that the output can be written. It holds no rows.
 fn remove_unless_it_holds_rows(folder: &Folder) {
     if [Instrument::Accesses, Instrument::PcSamples]
         .iter()

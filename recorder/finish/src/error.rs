@@ -47,7 +47,7 @@ impl FinishError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoRecording { .. } => Some(
-                "name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that \
+                "name the folder that the recording left next to its output, `NAME.stallmap.partial`, or that \
                  replays left, `NAME.stallmap.replays`"
                     .to_owned(),
             ),

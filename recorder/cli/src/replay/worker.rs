@@ -14,7 +14,7 @@ use super::options::Worker;
 
 /// Replays what the plan says.
 pub(crate) fn work(options: &Worker) -> ExitCode {
-    // Without a parent nobody needs the results. A system that does not know this keeps the worker until it is done.
+    // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
     let result = read(&options.plan).and_then(|plan| worker::work(&plan, &mut say));
     match result.map_err(|error| error.to_string()) {

@@ -1,4 +1,4 @@
-//! Runs `stallmap-record` in a folder of its own and shows what it said.
+//! Runs `stallmap-record` in a folder of its own and shows its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
