@@ -23,7 +23,7 @@ pub struct RunName {
     pub origin: Option<Origin>,
 }
 
-/// Where and when a session began.
+/// Host and time at which a session began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The host's name, as [`host_word`] writes it.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// The variable that carries a [`Config`] as JSON into the program and its children.
 pub const VARIABLE: &str = "STALLMAP_CONFIG";
 
-/// What one process is to record, and where.
+/// Configuration of the recording of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
@@ -28,7 +28,7 @@ pub struct Config {
     pub blocks: Option<u64>,
     /// The address spaces whose accesses are recorded.
     pub spaces: Vec<Space>,
-    /// What happens when the buffer is full.
+    /// Action when the buffer is full.
     pub when_full: WhenFull,
     /// Bytes of the buffer that the GPU writes and the host reads.
     pub buffer_bytes: u64,
@@ -36,11 +36,11 @@ pub struct Config {
     pub sampling_period_exponent: Option<u32>,
     /// Bytes of CUPTI's hardware sample buffer.
     pub sampling_buffer_bytes: u64,
-    /// Whether Python stacks, ops and tensors are recorded.
+    /// True to record Python stacks, ops and tensors.
     pub python: bool,
     /// Which launches are recorded as bundles, for replay. None where null.
     pub bundles: Option<Bundles>,
-    /// Whether the process replays launches of a capture: only those that it announces are recorded, as runs of them.
+    /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
 
@@ -83,13 +83,13 @@ pub enum Instrument {
     PcSamples,
     /// Hardware counters, by CUPTI's range profiler. Only in replays.
     Counters,
-    /// Nothing: launches as they are; only in replays.
+    /// None: launches as they are, only in replays.
     Native,
 }
 
-/// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, and PyTorch's on
-/// symmetric memory. An instrument slows one GPU of several down, and the others wait for it, so that what such a kernel
-/// would show is the instrument.
+/// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, PyTorch's
+/// symmetric memory. An instrument slows one of several GPUs down while the rest wait for it. Measurements of such a
+/// kernel would show the instrument.
 pub const COLLECTIVES: &str =
     r"^nccl(Dev)?Kernel|ncclSymk|nvshmem|(one|two)_shot_all_reduce|multimem_(one_shot_)?all_|symm_mem";
 
@@ -127,7 +127,7 @@ pub enum Space {
     Local,
 }
 
-/// What happens when the buffer is full.
+/// Action when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {

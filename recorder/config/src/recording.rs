@@ -1,7 +1,7 @@
-//! What `stallmap-record` knows about a recording and its processes do not: `recording.json` in the recording's folder.
+//! Facts about a recording that only `stallmap-record` knows: `recording.json` in the recording's folder.
 //!
-//! It is written before the first pass and again after each, so that a recording that is cut off still says what it
-//! was. A reader takes absent fields as their defaults and ignores those that it does not know.
+//! It is written before the first pass and again after each: an interrupted recording still describes itself. A reader
+//! takes absent fields as their defaults and ignores unknown ones.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! A capture and the replays of its launches, written as one capture.
 //!
-//! Tables to which nothing comes are copied byte for byte, and so are the cubins. Into the others the new rows are
-//! merged batch by batch, so that what is in memory does not grow with the old capture.
+//! Tables without new rows are copied byte for byte, and so are the cubins. New rows are merged into the rest batch by
+//! batch, so memory does not grow with the old capture.
 
 mod before;
 mod merge;

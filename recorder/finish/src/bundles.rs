@@ -20,11 +20,11 @@ use crate::summary::BundleSummary;
 
 const NOT_WHOLE: &str = "its memory is not whole on the disk";
 
-/// Where a run's bundles are.
+/// Location of a run's bundles.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) segment: &'a SegmentReader,
-    /// Told how many bytes of contents are done.
+    /// Called with the number of bytes of contents that are done.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
@@ -87,7 +87,7 @@ impl Bundles {
         self.rows.values().filter(|row| row.refusal.is_none()).map(|row| row.kernel_id).collect()
     }
 
-    /// The contents, by the run's own identifiers, of all bundles that are whole. The others become refusals.
+    /// The contents, by the run's own identifiers, of all complete bundles. Incomplete ones become refusals.
     fn use_contents(
         &mut self,
         frames: &PageFrames,
@@ -100,8 +100,8 @@ impl Bundles {
             let pages = reader.read(rows::ordinal(kernel_id));
             let ids: Vec<u64> =
                 pages.iter().flat_map(rows::contents_of).chain(self.symbol_contents(kernel_id)).collect();
-            let said = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
-            if pages.len() as u64 == said && ids.iter().all(|id| contents.holds(*id)) {
+            let stated = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
+            if pages.len() as u64 == stated && ids.iter().all(|id| contents.holds(*id)) {
                 used.extend(ids);
             } else {
                 self.refuse(kernel_id, pages.len());

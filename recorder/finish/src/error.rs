@@ -1,4 +1,4 @@
-//! What can go wrong while a recording is finished.
+//! Errors of finalizing a recording.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum FinishError {
     /// The folder holds no recording.
     #[error("no recording found: {cause}: `{}`", path.display())]
     NoRecording {
-        /// What shows it.
+        /// The evidence.
         cause: String,
         /// The folder.
         path: PathBuf,
@@ -20,11 +20,11 @@ pub enum FinishError {
     /// The operating system refused.
     #[error("{action}: {source}: `{}`", path.display())]
     Io {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A segment could not be read, or the capture not be written.
@@ -36,14 +36,14 @@ pub enum FinishError {
     /// Rows did not fit their table: a fault of stallmap.
     #[error("make rows: {source}")]
     Rows {
-        /// What does not fit.
+        /// The mismatch.
         #[from]
         source: ArrowError,
     },
 }
 
 impl FinishError {
-    /// What to do about it, where that is known.
+    /// An action that may help, where one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoRecording { .. } => Some(
@@ -52,7 +52,7 @@ impl FinishError {
                     .to_owned(),
             ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some("free some space and run `stallmap-record recover` again; nothing is lost".to_owned())
+                Some("free some space and run `stallmap-record recover` again: nothing is lost".to_owned())
             }
             Self::Capture(error) => error.hint(),
             Self::Io { .. } | Self::Rows { .. } | Self::Stopped => None,

@@ -33,7 +33,7 @@ pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     run.rows.launch_runs = seen.into_values().collect();
 }
 
-/// Rows of `launch_run` by ordinal, each with everything that was said of it.
+/// Rows of `launch_run` by ordinal, each with all that was recorded about it.
 pub(crate) fn last_states(rows: Vec<LaunchRun>) -> Vec<LaunchRun> {
     let mut seen: BTreeMap<u64, LaunchRun> = BTreeMap::new();
     for row in rows {

@@ -94,7 +94,7 @@ life! { Storage storage_id DeviceAllocation allocation_id }
 
 struct Lives<T> {
     rows: BTreeMap<u64, T>,
-    /// Who lies where now: (device, first address) to the identifier.
+    /// Live things: (device, first address) to the identifier.
     live: BTreeMap<(i32, u64), u64>,
     frees_of_unknown: u64,
     frees_not_seen: u64,
@@ -131,7 +131,7 @@ impl<T: Life> Lives<T> {
     }
 
     fn overlapping(&self, device: i32, first: u64, end: u64) -> Vec<(i32, u64)> {
-        // Live things do not overlap each other, so at most one begins before the range and reaches into it.
+        // Live things do not overlap: no more than one begins before the range and reaches into it.
         let before = self.live.range((device, 0)..(device, first)).next_back().filter(|(_, id)| {
             self.rows.get(id).is_some_and(|row| row.address().0.saturating_add(row.size_bytes()) > first)
         });

@@ -140,8 +140,8 @@ fn count(launches: &[Described], vague: &BTreeSet<(FunctionId, [u32; 6])>) -> Ve
     counted
 }
 
-/// The reference's thread for each thread of a run: one that launches the same things, with the same number if there are
-/// several; else, where it launches other things in the two runs, the one with the same number.
+/// The reference's thread for each thread of a run: one that launches the same things, with the same number if there
+/// are several. A thread that launches other things in the two runs gets the one with the same number.
 fn match_threads(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
     let (references, roles) = (roles(reference), roles(run));
     let mut free: BTreeSet<u32> = references.keys().copied().collect();
@@ -172,7 +172,7 @@ fn match_threads(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
     threads
 }
 
-/// What a thread launches.
+/// The set of things that a thread launches.
 type Role<'a> = BTreeSet<&'a Likeness>;
 
 fn roles(launches: &[Counted]) -> BTreeMap<u32, Role<'_>> {

@@ -1,4 +1,4 @@
-//! Python frames and stacks: the same in every run, so each is kept once.
+//! Python frames and stacks: the same in every run, so each is stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -25,11 +25,11 @@ pub(crate) struct Folder {
     pub(crate) runs: Vec<RunFolder>,
 }
 
-/// What one `stallmap-record` wrote.
+/// The folder of one `stallmap-record`.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
-    /// What `stallmap-record` knew. Its default where the file is missing or damaged.
+    /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
     recording: Recording,
 }
 
@@ -75,7 +75,7 @@ impl Folder {
         Ok(Self { parts, runs })
     }
 
-    /// What `stallmap-record` knew of the recording that a run is part of.
+    /// The facts from `stallmap-record` about the recording that a run is part of.
     pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
         static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();
         let part = self.parts.get(run.part);
@@ -136,7 +136,7 @@ impl RunFolder {
         self.name.instrument == Instrument::PcSamples
     }
 
-    /// What runs of one kind are ordered by: rank (those without one come last), start, process.
+    /// Sort key of runs of one kind: rank (those without one come last), start, process.
     fn order(&self) -> (u32, i64, u32) {
         let rank = self.row.as_ref().and_then(|row| row.rank).unwrap_or(u32::MAX);
         (rank, self.start_ns(), self.name.process_id)
@@ -147,7 +147,7 @@ impl RunFolder {
         self.row.as_ref().map(|row| row.started_ns).or_else(named).unwrap_or(0)
     }
 
-    /// Whether it is of the process that a pass started. A process of another host may have the same id.
+    /// True if it belongs to the process that a pass started. A process of another host may have the same id.
     fn is_of(&self, pass: &Pass, recording: &Recording) -> bool {
         let is_host = |origin: &stallmap_config::folder::Origin| {
             recording.host.is_empty() || origin.host == host_word(&recording.host)

@@ -16,7 +16,7 @@ use stallmap_schema::word::{AccessKind, Space};
 
 use super::record::Record;
 
-/// Where a request belongs in its launch: the table's order behind `kernel_id`.
+/// Position of a request in its launch: the table's order behind `kernel_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) function_id: FunctionId,

@@ -78,7 +78,7 @@ fn merge(
     Ok(())
 }
 
-/// A sorted run in a file that has no name, so that nothing is left behind whatever happens.
+/// A sorted run in a file without a name, which the system removes in every case.
 struct Run {
     file: BufReader<File>,
     left: usize,

@@ -140,7 +140,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Where lanes lie.
+/// Range of the lanes' addresses.
 struct Extent {
     first: u64,
     last: u64,
@@ -158,7 +158,7 @@ impl Extent {
     }
 }
 
-/// Whether the distances of lanes from the first of them fit their column.
+/// True if the distances of lanes from the first of them fit their column.
 fn fits(lanes: &[(u64, u32)]) -> bool {
     let Extent { first, last, shift } = Extent::of(lanes);
     u32::try_from((last - first) >> shift).is_ok()

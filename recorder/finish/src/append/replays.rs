@@ -73,7 +73,7 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
         *all &= verified;
     }
     let counters = std::mem::take(&mut run.rows.counters);
-    let kept = counters.into_iter().filter(|counter: &Counter| {
+    let valid = counters.into_iter().filter(|counter: &Counter| {
         let reason = match verdicts.get(&counter.kernel_id) {
             _ if !before.bundles.contains_key(&counter.kernel_id) => NO_BUNDLE,
             Some(true) => return true,
@@ -84,7 +84,8 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
         losses.add_at(run_id, LossKind::Replay, reason, 1, known);
         false
     });
-    run.rows.counters = once(kept.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
+    run.rows.counters =
+        once(valid.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
 }
 
 /// Rows sorted by their key. Of rows with one key the last.

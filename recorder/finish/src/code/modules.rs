@@ -30,7 +30,7 @@ struct Known {
     cubin: Result<Cubin, String>,
 }
 
-/// Where a cubin is. Its bytes are read again when they are needed, because all of them together are many.
+/// Location of a cubin. Its bytes are read again when they are needed, because all of them together are many.
 #[derive(Debug)]
 enum Source {
     /// Nowhere, or not as it should be.
@@ -101,7 +101,7 @@ impl Modules {
         self.modules.entry(module_id).or_insert_with(|| Known::read(bare_module(module_id, ""), None));
     }
 
-    /// Whether anything is known of a function.
+    /// True if anything is known of a function.
     pub(crate) fn knows(&self, function_id: FunctionId) -> bool {
         self.functions.contains_key(&function_id)
     }
@@ -116,7 +116,7 @@ impl Modules {
         self.modules.values().filter_map(|known| Some((&known.row, known.damage()?)))
     }
 
-    /// The functions that stand in a kernel's section beside it: (first pc, pc behind the last, function).
+    /// The other functions in a kernel's section: (first pc, pc behind the last, function).
     pub(crate) fn inner_functions(&self, module_id: ModuleId, kernel: &str) -> Vec<(u32, u32, FunctionId)> {
         let known = self.modules.get(&module_id);
         let Some((section, outer)) = known.and_then(|known| known.function(kernel)) else {
@@ -209,7 +209,7 @@ impl Known {
         Self { row, source: Source::Capture(reader), cubin }
     }
 
-    /// What is wrong with its cubin, if anything is.
+    /// The damage of its cubin, if any.
     fn damage(&self) -> Option<&str> {
         match &self.cubin {
             Ok(cubin) => cubin.damage.first().map(String::as_str),

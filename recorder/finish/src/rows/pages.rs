@@ -1,4 +1,4 @@
-//! Pages of bundles and their contents: too many to keep, so only where they are is kept.
+//! Locations of bundles' pages and contents, which are too many to hold in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use stallmap_schema::tables::replay::{BundlePage, PAGE_BYTES};
 
 use super::global::{Local, global};
 
-/// Where a run's pages and their contents are.
+/// Locations of a run's pages and their contents.
 #[derive(Debug, Default)]
 pub(crate) struct PageFrames {
     /// Frames of rows of `bundle_page`, by the launches' ordinals.

@@ -77,7 +77,7 @@ fn processes_find_themselves_in_the_other_pass() {
         recording::add_child(partial, Instrument::Accesses, 8, "helper");
         recording::add_child(partial, Instrument::Accesses, 31, "worker");
         recording::add_child(partial, Instrument::PcSamples, 19, "worker");
-        recording::add_child(partial, Instrument::PcSamples, 33, "stranger");
+        recording::add_child(partial, Instrument::PcSamples, 33, "unrelated");
     });
     let runs = capture.rows::<Run>();
     let reference =

@@ -25,12 +25,12 @@ use stallmap_schema::word::{Direction, Instrument, Match, OpKind, Phase, Storage
 pub(crate) const CUBIN: &[u8] = include_bytes!("../memory.cubin");
 /// CUPTI's name of it.
 const CRC: u64 = 0xc0de;
-/// Where its kernel lies in the access run.
+/// Address of its kernel in the access run.
 pub(crate) const CODE: u64 = 0x7fff_0000_1000;
 pub(crate) const KERNEL: &str = "every_kind";
 /// A function that the kernel calls, behind the kernel's own code.
 pub(crate) const CALLEE: &str = "$every_kind$scale";
-/// Where the callee begins in the kernel's section.
+/// Offset of the callee in the kernel's section.
 pub(crate) const CALLEE_OFFSET: u64 = 0x870;
 
 /// Records of one launch.
@@ -267,7 +267,7 @@ pub(crate) fn launches(segment: &mut SegmentWriter, count: u64) {
     put(segment, (0..count).map(launch_run));
 }
 
-/// What is known of a launch before it runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
+/// Rows written before a launch runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
 /// 2, and storage 3 takes its address.
 fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
     op(segment, ordinal);

@@ -20,8 +20,8 @@ pub(crate) const STORED_CRC: u64 = 0xbeef;
 pub(crate) struct Replays(SegmentWriter);
 
 /// The folder of replays of a capture.
-pub(crate) fn folder(beside: &Path) -> PathBuf {
-    let folder = beside.join("program.stallmap.replay.partial");
+pub(crate) fn folder(parent: &Path) -> PathBuf {
+    let folder = parent.join("program.stallmap.replay.partial");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("recording.json"), r#"{"program": "stallmap-record", "arguments": ["replay"]}"#)
         .unwrap();
