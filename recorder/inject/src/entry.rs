@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use stallmap_instruments::guard::guard;
 use stallmap_instruments::{gpu, session};
 
-/// Called by the driver at `cuInit`, before the first context. 1 tells it that all is well.
+/// Called by the driver at `cuInit`, before the first context. 1 means success.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guard((), || {

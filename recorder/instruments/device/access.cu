@@ -8,7 +8,7 @@
 // A record is complete when the last word of its header is not 0; it is written last. The host reads complete records in
 // the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has read. A writer
 // waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that reads nothing
-// declares the ring abandoned: from then on nobody waits and nothing is read.
+// declares the ring abandoned: from then on writers do not wait and nothing is read.
 //
 // Compiled at run time for the GPU at hand, so it includes no header.
 
@@ -18,7 +18,7 @@ typedef unsigned long long u64;
 
 struct Ring {
     u64 head;                // slots reserved
-    u64 tail_seen;           // a lower bound of *tail; ABANDONED and more: nobody waits
+    u64 tail_seen;           // a lower bound of *tail. From ABANDONED on writers do not wait
     u64 slot_count;          // slots in the ring
     u64 patience_ns;         // how long a writer waits for a host that reads nothing
     uint4 *slots;            // host memory: two uint4 a slot

@@ -33,7 +33,7 @@ static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has started CUDA. Safe in a forked child.
+/// True if the program has started CUDA. Safe in a forked child.
 pub fn has_begun() -> bool {
     BEGUN.load(Ordering::Acquire)
 }
@@ -61,7 +61,7 @@ pub fn attach() -> bool {
     attached.is_some()
 }
 
-/// Ends the instrument, with everything delivered.
+/// Ends the instrument after all records are collected.
 pub fn shut_down() {
     if ENDED.swap(true, Ordering::AcqRel) {
         return;

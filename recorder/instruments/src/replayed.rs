@@ -1,6 +1,6 @@
-//! Which launch of a capture is being replayed: the replayer says it, and the instruments record accordingly.
+//! Replay of a captured launch: the replayer announces it, and the instruments record accordingly.
 //!
-//! In a session with [`stallmap_config::Config::replays`], launches that nobody announced are the replayer's own and
+//! In a session with [`stallmap_config::Config::replays`], launches without an announcement are the replayer's own and
 //! leave no trace. An announced one becomes a row of `launch_run` with the announced `kernel_id`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,12 +25,12 @@ pub fn current() -> Option<KernelId> {
     (current != NONE).then_some(KernelId(current))
 }
 
-/// Whether this process replays launches.
+/// True if this process replays launches.
 pub fn is_session() -> bool {
     session::config().is_some_and(|config| config.replays)
 }
 
-/// Whether what the program does now is the replayer's own and is not recorded.
+/// True if the current work is the replayer's own and is not recorded.
 pub fn is_silent() -> bool {
     is_session() && current().is_none()
 }

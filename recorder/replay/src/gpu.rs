@@ -80,7 +80,7 @@ impl Gpu {
     /// Reserves addresses, at `wished` if the driver will. Says where they are.
     pub fn reserve(&self, wished: u64, bytes: u64) -> Result<u64, GpuError> {
         let mut address = 0;
-        // SAFETY: `address` outlives the call; a reservation touches nothing that exists.
+        // SAFETY: `address` outlives the call. A reservation touches nothing that exists.
         let code = unsafe { (self.driver.reserve)(&raw mut address, size(bytes), 0, wished, 0) };
         self.check(code, "reserve addresses")?;
         Ok(address)
@@ -155,14 +155,14 @@ impl Gpu {
 
     /// Copies to device memory, and waits.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), GpuError> {
-        // SAFETY: the source has that many bytes; a bad address is the driver's error.
+        // SAFETY: the source has that many bytes. A bad address is the driver's error.
         let code = unsafe { (self.driver.copy_to_device)(address, bytes.as_ptr().cast(), bytes.len()) };
         self.check(code, "write memory")
     }
 
     /// Copies from device memory, and waits.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
-        // SAFETY: the target has that many bytes; a bad address is the driver's error.
+        // SAFETY: the target has that many bytes. A bad address is the driver's error.
         let code = unsafe { (self.driver.copy_to_host)(bytes.as_mut_ptr().cast(), address, bytes.len()) };
         self.check(code, "read memory")
     }
@@ -218,7 +218,7 @@ impl Gpu {
     pub fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
         let c_name = c_name(name)?;
         let mut function = Handle::NULL;
-        // SAFETY: the module is loaded; the name outlives the call.
+        // SAFETY: the module is loaded. The name outlives the call.
         let code = unsafe { (self.driver.function)(&raw mut function, module.0, c_name.as_ptr()) };
         self.check(code, "find the kernel in its cubin")?;
         Ok(Kernel(function))
@@ -228,7 +228,7 @@ impl Gpu {
     pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
         let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: the module is loaded; the name outlives the call.
+        // SAFETY: the module is loaded. The name outlives the call.
         let code =
             unsafe { (self.driver.variable)(&raw mut address, &raw mut bytes, module.0, c_name.as_ptr()) };
         self.check(code, "find a variable of the cubin")?;
@@ -260,7 +260,7 @@ impl Gpu {
             null_mut(),
         ];
         let extra = if parameters.is_empty() { null_mut() } else { extra.as_mut_ptr() };
-        // SAFETY: everything outlives the call, which copies the parameters; what the kernel does to memory is what
+        // SAFETY: everything outlives the call, which copies the parameters. What the kernel does to memory is what
         // the recorded launch did.
         let code = unsafe { (self.driver.launch)(&raw const configuration, kernel.0, null_mut(), extra) };
         self.check(code, "launch the kernel")

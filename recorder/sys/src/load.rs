@@ -53,7 +53,7 @@ pub fn open_first(
 
 fn open(path: &Path) -> Result<Library, String> {
     let name: &OsStr = path.as_os_str();
-    // SAFETY: opening runs the library's initializers; the candidates are NVIDIA's libraries, made to be opened so.
+    // SAFETY: opening runs the library's initializers. The candidates are NVIDIA's libraries, made to be opened so.
     let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
     // The loader's own words are the source. The error itself says only that it failed.
     opened.map_err(|error| std::error::Error::source(&error).unwrap_or(&error).to_string())

@@ -121,7 +121,7 @@ pub fn nvrtc(path: &Path) -> Result<(i32, i32), ProbeError> {
 /// A file is looked up as given. A plain name is left to the system's search.
 #[expect(unsafe_code, reason = "libraries of NVIDIA are opened at run time")]
 fn open(path: &Path) -> Result<Library, ProbeError> {
-    // SAFETY: loading runs the library's initializers; callers name libraries that are made to be loaded so.
+    // SAFETY: loading runs the library's initializers. Callers name libraries that are made to be loaded so.
     unsafe { Library::open(Some(path), libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL) }
         .map_err(|error| ProbeError::Load { cause: cause(&error, path), path: path.to_owned() })
 }

@@ -1,4 +1,4 @@
-//! Bundles: launches recorded with the memory that they read and write, so that they can be replayed.
+//! Bundles: launches recorded with the memory that they read and write, for replay.
 //!
 //! ```text
 //! launch begins   selection → candidates (what may be written) → saved to pinned host memory

@@ -30,7 +30,7 @@ pub struct Code {
     pub functions: Vec<String>,
     /// Mangled names of its variables, and their bytes.
     pub variables: Vec<(String, u64)>,
-    /// Where its cubin is stored.
+    /// Path of its stored cubin.
     pub path: Option<PathBuf>,
 }
 

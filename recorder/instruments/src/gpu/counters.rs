@@ -78,7 +78,7 @@ impl Profiler {
         Ok(profiler)
     }
 
-    /// How often one measurement runs the work.
+    /// Number of times that one measurement runs the work.
     pub fn passes(&self) -> usize {
         self.configured.as_ref().map_or(0, |configured| configured.passes)
     }
@@ -177,7 +177,7 @@ impl Profiler {
         call(&self.api, self.api.initialize_data, &mut initialize, "empty the counter data")
     }
 
-    /// Begins a measurement anew. CUPTI itself goes from pass to pass until it has submitted them all.
+    /// Starts a new measurement. CUPTI itself goes from pass to pass until it has submitted them all.
     fn set_config(&mut self) -> Result<(), String> {
         let Some(configured) = &mut self.configured else { return Err("no metric is configured".to_owned()) };
         let mut config = CUpti_RangeProfiler_SetConfig_Params::new();

@@ -22,7 +22,7 @@ impl Kernels {
         Ok(Self { expression, known: Mutex::default() })
     }
 
-    /// Whether a kernel, by its mangled name, is one of them.
+    /// True if a kernel, by its mangled name, is one of them.
     pub fn hold(&self, name: &str) -> bool {
         let Some(expression) = &self.expression else { return true };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,7 +45,7 @@ fn compile_with(nvrtc: &Nvrtc, options: &[String]) -> Result<Vec<u8>, String> {
         options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
-    // SAFETY: source and name are C strings that outlive the call; there are no headers.
+    // SAFETY: source and name are C strings that outlive the call. There are no headers.
     let created = unsafe {
         (nvrtc.create)(&raw mut program, source.as_ptr(), c"access.cu".as_ptr(), 0, null(), null())
     };

@@ -1,4 +1,4 @@
-//! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
+//! The stall instrument: CUPTI PC sampling. Kernels are serialized, which gives each sample its launch.
 //!
 //! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
@@ -55,10 +55,10 @@ struct Instrument {
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// In rows, those of `_not_issued` reasons not counted again.
-    pub delivered: u64,
+    pub collected: u64,
     /// Dropped by the hardware.
     pub dropped: u64,
-    /// The delivered ones of each instruction, by its function's mangled name and its pc.
+    /// The collected samples of each instruction, by its function's mangled name and its pc.
     pub by_pc: BTreeMap<(String, Pc), u64>,
 }
 
@@ -70,7 +70,7 @@ thread_local! {
 }
 
 /// The samples of the launch that ended last. Only where launches are replayed.
-static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
+static LAST: Mutex<Taken> = Mutex::new(Taken { collected: 0, dropped: 0, by_pc: BTreeMap::new() });
 
 /// The samples of the launch that ended last, in a session that replays.
 pub fn samples_of_last_launch() -> Taken {

@@ -1,4 +1,4 @@
-//! Threads that compress records and pages, so that the disk's pace and not one core's bounds a recording.
+//! Threads that compress records and pages: the disk's pace bounds a recording, not that of one core.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,7 +15,7 @@ const QUEUE: usize = 16;
 /// Most threads: beyond, memory is the bound.
 const MOST: usize = 8;
 
-/// What becomes a frame.
+/// Content of a frame.
 pub(super) enum Raw {
     /// Records of one launch.
     Requests {

@@ -1,4 +1,4 @@
-//! What the session asks the operating system.
+//! Queries of the session to the operating system.
 #![expect(
     unsafe_code,
     reason = "clock_gettime, uname, atexit and pthread_atfork have no safe counterpart here"

@@ -17,10 +17,10 @@ use super::reserve::Reserve;
 use super::tables::{Batch, Tables};
 use crate::guard::say;
 
-/// How often rows and losses reach the disk at the latest.
+/// Longest time until rows and losses reach the disk.
 const FLUSH: Duration = Duration::from_millis(100);
 
-/// What the writer thread is told.
+/// Messages to the writer thread.
 pub(super) enum Message {
     /// Rows of one table.
     Rows(Batch),
@@ -30,7 +30,7 @@ pub(super) enum Message {
     End(Vec<RunFact>, SyncSender<()>),
 }
 
-/// What the writer shares with the threads that record.
+/// State that the writer shares with the threads that record.
 #[derive(Default)]
 pub(super) struct Shared {
     tables: Mutex<Tables>,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether rows cannot be written any more.
+    /// True if rows cannot be written any more.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
@@ -106,7 +106,7 @@ impl Writer {
         match message {
             Message::Rows(batch) => self.write_batch(&batch),
             Message::Frame(frame) => {
-                // A compressing thread that is gone has said why.
+                // A compressing thread that is gone has reported why.
                 let Ok(frame) = frame.recv() else { return };
                 self.write(|file| file.append_frame(&frame?));
                 if self.shared.has_failed() {
@@ -175,11 +175,11 @@ impl Writer {
         self.shared.has_failed.store(true, Ordering::Release);
         let detail = Some(error.to_string());
         self.shared.lose(LossKind::Segment, "recording stopped: rows could not be written", 1, detail);
-        say(&format!("recording stopped, what was written is kept: {error}"));
+        say(&format!("recording stopped, earlier rows remain on disk: {error}"));
         self.write_to_reserve(Vec::new());
     }
 
-    /// Writes every loss, and facts but that of a clean end, into the room that was kept for them.
+    /// Writes every loss, and facts but that of a clean end, into the reserved room.
     fn write_to_reserve(&mut self, mut facts: Vec<RunFact>) {
         let Some(reserve) = &mut self.reserve else { return };
         facts.retain(|fact| fact.name != super::CLEAN_END);

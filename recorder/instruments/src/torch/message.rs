@@ -1,4 +1,4 @@
-//! What Python sends as arrays of words: read with every bound checked, because a wrong count must not read past the end.
+//! Messages from Python as arrays of words, read with every bound checked: a wrong count must not read past the end.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -12,10 +12,10 @@ const MOST_DIMENSIONS: usize = 64;
 
 /// The beginning of an op or region: kind (0 torch, 1 triton, 2 region), name, phase (0 forward, 1 backward,
 /// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
-/// 1 where the stack is known, its hash; then tensor records.
+/// 1 where the stack is known, its hash. Tensor records follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// What kind of call it is.
+    /// The kind of call.
     pub kind: OpKind,
     /// Its name.
     pub name: &'static str,
@@ -37,7 +37,7 @@ pub struct Begin {
     pub tensors: Vec<Seen>,
 }
 
-/// The end of an op or region: its op_id; then tensor records of its results.
+/// The end of an op or region: its op_id. Tensor records of its results follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The op.
@@ -46,7 +46,7 @@ pub struct End {
     pub tensors: Vec<Seen>,
 }
 
-/// What a tensor is to the model: its name or 0, its role; then its tensor record.
+/// The role of a tensor in the model: its name or 0, its role. Its tensor record follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// Dotted name.
@@ -82,7 +82,7 @@ pub struct Seen {
     pub dtype: &'static str,
     /// Bytes of an element.
     pub element_bytes: u32,
-    /// Whether it is an nn.Parameter.
+    /// True if it is an nn.Parameter.
     pub is_parameter: bool,
     /// Elements in each dimension.
     pub sizes: Vec<i64>,
@@ -112,7 +112,7 @@ impl Begin {
         })
     }
 
-    /// What the arguments' tensors look like, wherever they lie: a hash that holds in this process; 0 for regions.
+    /// Hash of the shapes of the arguments' tensors, whatever their addresses. It holds in this process. 0 for regions.
     pub fn shapes_hash(&self) -> u64 {
         if self.kind == OpKind::Region {
             return 0;

@@ -42,7 +42,7 @@ pub enum Recorded {
     Tensor(Tensor),
     /// It became known what a tensor is to the model.
     TensorName(TensorName),
-    /// A storage was born or died.
+    /// A storage was allocated or freed.
     Storage(StorageEvent),
     /// A frame was seen for the first time.
     Frame(PythonFrame),

@@ -18,7 +18,7 @@ pub struct Storages {
     live: BTreeMap<u64, Live>,
     last_storage: u64,
     last_tensor: u64,
-    /// Whether the allocator reports its events: lives are then exact.
+    /// True if the allocator reports its events: lifetimes are then exact.
     is_reported: bool,
 }
 
@@ -30,7 +30,7 @@ struct Live {
     tensors: HashMap<View, Known>,
 }
 
-/// What makes two tensors of one storage the same.
+/// Key of tensors of one storage: equal keys are one tensor.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct View {
     address: Address,
@@ -47,7 +47,7 @@ struct Known {
 
 type Label = (Option<&'static str>, &'static str);
 
-/// How a tensor came into sight.
+/// The way in which a tensor was seen.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight {
     /// As an argument, or by name.
@@ -56,7 +56,7 @@ pub enum Sight {
     Result {
         /// The op's beginning.
         begin: Moment,
-        /// Whether the op made the storage.
+        /// True if the op made the storage.
         is_fresh: bool,
     },
 }
@@ -144,7 +144,7 @@ impl Storages {
         }))
     }
 
-    /// Where the live storage that holds a tensor starts.
+    /// Start of the live storage that holds a tensor.
     fn storage_of(&self, seen: &Seen, sight: Sight) -> Option<u64> {
         let (address, bytes) = (seen.storage_address.0, seen.storage_bytes);
         let (&start, live) = self.live.range(..=address).next_back()?;
@@ -153,7 +153,7 @@ impl Storages {
         let is_same = match live.origin {
             StorageOrigin::Allocator => is_inside,
             StorageOrigin::Tensor if self.is_reported => is_inside && is_whole,
-            // Nobody reports frees: another extent at the address is another storage, and so is one that an op made.
+            // Frees are not reported: another extent at the address is another storage, and so is one that an op made.
             StorageOrigin::Tensor => {
                 let is_fresh = matches!(sight, Sight::Result { is_fresh: true, .. });
                 !is_fresh && start == address && live.size_bytes == extent(seen)
@@ -164,15 +164,15 @@ impl Storages {
 
     /// Makes a storage of what a tensor says about it.
     fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
-        let birth = match sight {
+        let start = match sight {
             Sight::Result { begin, .. } if !self.is_reported => begin,
             _ => now,
         };
-        let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), birth, rows);
+        let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), start, rows);
         let is_old = !is_reuse && (self.is_reported || matches!(sight, Sight::Argument));
-        let birth = if is_old { Moment { ordinal: 0, op_id: None, ..birth } } else { birth };
+        let start = if is_old { Moment { ordinal: 0, op_id: None, ..start } } else { start };
         let place = (seen.storage_address, extent(seen));
-        self.begin(StorageOrigin::Tensor, seen.device_id, place, birth, rows);
+        self.begin(StorageOrigin::Tensor, seen.device_id, place, start, rows);
         seen.storage_address.0
     }
 
@@ -221,7 +221,7 @@ impl Storages {
     }
 }
 
-/// Bytes of a tensor's storage. At least as far as the tensor reaches.
+/// Bytes of a tensor's storage, and no less than the tensor's extent.
 fn extent(seen: &Seen) -> u64 {
     let reach = seen.address.0.saturating_sub(seen.storage_address.0).saturating_add(span_bytes(seen));
     seen.storage_bytes.max(reach)
@@ -290,7 +290,7 @@ fn span_bytes(seen: &Seen) -> u64 {
     last.saturating_add(1).saturating_mul(seen.element_bytes.into()).max(0).cast_unsigned()
 }
 
-/// Whether neighbours in the last dimension are neighbours in memory, and so on outwards. Dimensions of one element
+/// True if neighbours in the last dimension are neighbours in memory, and so on outwards. Dimensions of one element
 /// do not count.
 fn is_contiguous(seen: &Seen) -> bool {
     let mut expected = 1_i64;

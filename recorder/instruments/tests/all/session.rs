@@ -1,4 +1,4 @@
-//! What of a session is on the disk when its process ends, however it ends.
+//! Contents of the disk when a session's process ends, in every way of ending.
 #![expect(unsafe_code, reason = "fork, _exit and signals have no safe counterpart")]
 
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn in_child(act: impl FnOnce()) {
             unsafe { libc::_exit(0) };
         }
         child => {
-            // SAFETY: the child is this process's; its status is not asked for.
+            // SAFETY: the child is this process's. Its status is not asked for.
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         }
     }
@@ -250,9 +250,9 @@ fn a_panic_is_a_counted_loss_and_no_clean_end() {
 fn a_full_disk_ends_recording_and_the_losses_are_kept() {
     let recording = record("full", Some(400));
     let run = recording.only_run();
-    let said = String::from_utf8_lossy(&recording.output.stderr);
-    assert_eq!(said.matches("recording stopped, what was written is kept").count(), 1, "{said}");
-    assert!(recording.output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&recording.output.stderr);
+    assert_eq!(stderr.matches("recording stopped, earlier rows remain on disk").count(), 1, "{stderr}");
+    assert!(recording.output.status.success(), "{stderr}");
     let reserve = run.join(RESERVE_FILE_NAME);
     assert_eq!(total(&reserve, "recording stopped: rows could not be written"), Some(1));
     let totals = rows::<LossTotal>(&reserve);

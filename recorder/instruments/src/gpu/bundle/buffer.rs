@@ -1,4 +1,4 @@
-//! Pinned host memory that device memory is copied to: chunks that are kept and filled again for each launch.
+//! Pinned host memory that device memory is copied to: chunks that are reused for each launch.
 #![expect(unsafe_code, reason = "memory that the sanitizer API allocates")]
 
 use std::ffi::c_void;
@@ -26,10 +26,10 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Makes room for so many pages; `allocate` gives zeroed or unwritten host memory of so many bytes, for good.
+    /// Makes room for so many pages. `allocate` gives zeroed or unwritten host memory of so many bytes, for good.
     ///
     /// # Safety
-    /// What `allocate` gives is writable, nobody else's, and lives as long as the buffer.
+    /// Memory from `allocate` is writable, has no other owner, and lives as long as the buffer.
     pub unsafe fn reserve(
         &mut self,
         pages: usize,
@@ -37,7 +37,7 @@ impl Buffer {
     ) -> Result<(), String> {
         while self.chunks.len() * CHUNK_PAGES < pages {
             let chunk = allocate(CHUNK_PAGES * size_of::<Page>())?.cast::<Page>();
-            // SAFETY: by this function's contract; bytes of any value are pages, but they must have one.
+            // SAFETY: by this function's contract. Bytes of any value are pages, but they must have one.
             unsafe { chunk.write_bytes(0, CHUNK_PAGES) };
             self.chunks.push(chunk);
         }
@@ -51,7 +51,7 @@ impl Buffer {
         Some(unsafe { &*chunk.add(number % CHUNK_PAGES) })
     }
 
-    /// Pages in a row, up to the end of their chunk at most.
+    /// Pages in a row, up to the end of their chunk.
     pub fn pages(&mut self, first: usize, count: usize) -> &mut [Page] {
         let offset = first % CHUNK_PAGES;
         let Some(chunk) = self.chunks.get(first / CHUNK_PAGES) else { return &mut [] };

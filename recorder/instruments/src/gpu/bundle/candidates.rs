@@ -10,7 +10,7 @@ use super::ranges::Ranges;
 /// Up to so many bytes of device memory are saved whole, whatever the parameters say.
 const ALL_BYTES: u64 = 256 << 20;
 
-/// What is known of a launch's memory before it runs.
+/// Known facts about a launch's memory before it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     /// Pages that parameters point into: whole blocks of the framework's allocator where known, else whole allocations.
@@ -19,7 +19,7 @@ pub struct Candidates {
     pub saved: Ranges,
     /// Pages that tensor maps in the parameters cover.
     pub mapped: Ranges,
-    /// How many tensor maps there are.
+    /// Number of tensor maps.
     pub map_count: usize,
 }
 

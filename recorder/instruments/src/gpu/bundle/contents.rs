@@ -24,7 +24,7 @@ pub struct Contents {
 pub struct Stored {
     /// Its content_id, from 1.
     pub content_id: u64,
-    /// Whether nothing before had it.
+    /// True if no earlier page had it.
     pub is_new: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Stored {
 pub struct Spent;
 
 impl Contents {
-    /// None yet. At most so many bytes, before compression.
+    /// None yet. The limit is so many bytes, before compression.
     pub fn new(budget_bytes: u64) -> Self {
         let budget_pages = budget_bytes / PAGE_BYTES_U64;
         Self { known: HashMap::new(), budget_pages, frame: Vec::new(), frame_first: 1 }
@@ -67,7 +67,7 @@ impl Contents {
         }
     }
 
-    /// Whether no new content is taken any more.
+    /// True if no new content is taken any more.
     pub fn is_spent(&self) -> bool {
         self.known.len() as u64 >= self.budget_pages
     }

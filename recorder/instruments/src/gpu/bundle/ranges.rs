@@ -39,12 +39,12 @@ impl Ranges {
         self.0.iter().map(|(&start, &end)| start..end)
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     pub fn count(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Whether a page is in one of them.
+    /// True if a page is in one of them.
     pub fn holds(&self, page: u64) -> bool {
         self.0.range(..=page).next_back().is_some_and(|(_, &end)| page < end)
     }

@@ -1,4 +1,4 @@
-//! What a launch did to memory: from the pages that it touched to contents before and hashes after.
+//! Effect of a launch on memory: from the pages that it touched to contents before and hashes after.
 
 use std::collections::BTreeMap;
 
@@ -40,12 +40,12 @@ pub fn touched(
 ) -> Result<Touched, Refusal> {
     let keep = |pages: &[u64], is_written| {
         let placed = pages.iter().map(|&page| (page, place(page, is_written, memory, variables, device)));
-        let kept = placed.filter_map(|(page, place)| match place {
+        let recorded = placed.filter_map(|(page, place)| match place {
             Ok(Place::Page) => Some(Ok(page)),
             Ok(Place::Elsewhere) => None,
             Err(refusal) => Some(Err(refusal)),
         });
-        kept.collect::<Result<Ranges, Refusal>>()
+        recorded.collect::<Result<Ranges, Refusal>>()
     };
     let mut touched = Touched {
         all: keep(&pages.read, false)?,
@@ -73,18 +73,18 @@ pub fn touched(
     Ok(touched)
 }
 
-/// What was saved before a launch.
+/// Contents saved before a launch.
 pub struct Saved<'a> {
-    /// Where each page is in the buffer.
+    /// Index of each page in the buffer.
     pub numbered: &'a Numbered,
     /// The pages.
     pub buffer: &'a Buffer,
 }
 
-/// What a launch made of a page.
+/// The change of a page by a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Hash of what it holds now.
+    /// Hash of its content now.
     pub hash: u64,
     /// That content, where atomics wrote it.
     pub content_id: Option<u64>,

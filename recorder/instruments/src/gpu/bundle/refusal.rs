@@ -1,4 +1,4 @@
-//! Why a launch is no bundle.
+//! Reason why a launch is not a bundle.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Refusal {
     /// The reason, the same for all launches that share it.
     pub reason: &'static str,
-    /// What exactly. Empty where the reason says all.
+    /// Details. Empty where the reason is complete.
     pub detail: String,
 }
 

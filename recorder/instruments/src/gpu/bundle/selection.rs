@@ -6,7 +6,7 @@ use stallmap_config::{Bundles, KernelShape};
 
 use crate::gpu::kernels::Kernels;
 
-/// What makes launches so alike that one bundle stands for all.
+/// Key of launches that are so alike that one bundle stands for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaunchKind {
     /// The kernel and its shape.
@@ -32,7 +32,7 @@ pub struct Selection {
     per_kind: Option<u64>,
     kernels: Kernels,
     only: Option<BTreeSet<KernelShape>>,
-    /// What came of the launches of each kind.
+    /// Results of the launches of each kind.
     tried: BTreeMap<LaunchKind, Tried>,
 }
 
@@ -47,7 +47,7 @@ impl Selection {
         })
     }
 
-    /// Whether a launch is to become a bundle, and if not, why.
+    /// Decides if a launch is to become a bundle. The error is the reason against it.
     pub fn decide(&self, kind: &LaunchKind) -> Result<(), &'static str> {
         if !self.kernels.hold(&kind.kernel.name)
             || self.only.as_ref().is_some_and(|only| !only.contains(&kind.kernel))

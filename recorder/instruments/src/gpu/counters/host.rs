@@ -36,13 +36,13 @@ pub(super) struct Metric {
 /// Metrics with the configuration that measures them.
 pub(super) struct Configured {
     host: Host,
-    /// What is measured.
+    /// The metrics to measure.
     pub(super) metrics: Vec<Metric>,
-    /// What was asked for and is not to be had.
+    /// Requested metrics that are not available.
     pub(super) unknown: Vec<String>,
-    /// How to measure it.
+    /// The configuration of the measurement.
     pub(super) config: Image,
-    /// How often the work must run.
+    /// Number of times that the work must run.
     pub(super) passes: usize,
 }
 
@@ -104,7 +104,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         let mut end = CUpti_Profiler_Host_Deinitialize_Params::new();
         end.pHostObject = self.object;
-        // There is nobody to tell.
+        // There is no caller to notify.
         call(&self.api, self.api.host_deinitialize, &mut end, "let a host object go").ok();
     }
 }

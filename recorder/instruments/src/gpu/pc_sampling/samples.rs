@@ -92,8 +92,8 @@ impl Sums {
     }
 
     /// Samples in the total of all that are in no part, of so many in records.
-    pub(super) fn missing(&self, delivered: u64) -> u64 {
-        self.all.saturating_sub(delivered).saturating_sub(self.dropped).saturating_sub(self.outside)
+    pub(super) fn missing(&self, collected: u64) -> u64 {
+        self.all.saturating_sub(collected).saturating_sub(self.dropped).saturating_sub(self.outside)
     }
 }
 

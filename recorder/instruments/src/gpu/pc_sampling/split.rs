@@ -17,7 +17,7 @@ use super::buffer::Record;
 pub(super) struct Target<'a> {
     /// The kernel's mangled name.
     pub(super) name: &'a str,
-    /// Its part of samples that cannot be told apart.
+    /// Its part of samples that cannot be separated.
     pub(super) weight: u64,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Target<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) records: Vec<Record>,
-    /// Whether they are a part of samples that several nodes took.
+    /// True if they are a part of samples that several nodes took.
     pub(super) is_split: bool,
 }
 
@@ -97,7 +97,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a record can be of the same kernel. A function that is no kernel's own is called by one of its cubin.
+    /// True if a record can be of the same kernel. A function that is not a kernel itself is called by one of its
+    /// cubin.
     fn takes(&self, record: &Record, is_kernel: bool) -> bool {
         let same_kernel = !is_kernel || self.kernel.as_ref().is_none_or(|kernel| *kernel == record.function);
         let place = (Arc::clone(&record.function), record.pc);
@@ -159,7 +160,7 @@ fn add(reasons: &mut Vec<(u32, u64)>, more: &[(u32, u64)]) {
 pub(super) struct Parts {
     /// The weights up to and with each, never 0 in all.
     ends: Vec<u128>,
-    /// Where the next single one goes.
+    /// Position of the next single one.
     cursor: u128,
 }
 
@@ -302,8 +303,8 @@ mod tests {
             let nodes: Vec<_> = nodes.iter().map(|&(name, weight)| (names[usize::from(name)], weight)).collect();
             let all = samples(&records);
             let shares = assign(records, &targets(&nodes));
-            let kept: u64 = given(&shares).iter().map(|(samples, _)| samples).sum();
-            prop_assert_eq!(kept + samples(&shares.others), all);
+            let taken: u64 = given(&shares).iter().map(|(samples, _)| samples).sum();
+            prop_assert_eq!(taken + samples(&shares.others), all);
             prop_assert_eq!(shares.nodes.len(), nodes.len());
             for (share, (name, _)) in shares.nodes.iter().zip(&nodes) {
                 let is_nodes = |function: &str| nodes.iter().any(|(other, _)| *other == function);

@@ -2,7 +2,7 @@
 
 use super::record::{TAGS, Tag};
 
-/// The tags of a ring, given out in a circle, so that a tag rests as long as can be before it is used again.
+/// The tags of a ring, given out in a circle: a tag rests as long as possible before it is used again.
 pub(super) struct Tags {
     used: Vec<bool>,
     next: u32,

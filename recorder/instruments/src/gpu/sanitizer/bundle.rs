@@ -45,11 +45,11 @@ const MOST_VARIABLE_BYTES: usize = 16 << 20;
 /// A launch that is beginning.
 #[derive(Clone, Copy)]
 pub(super) struct Beginning<'a> {
-    /// What the API says of it.
+    /// The API's data about the launch.
     pub(super) data: &'a LaunchData,
     /// Its kernel's module.
     pub(super) code: Option<&'a Code>,
-    /// What the launch call was given.
+    /// Arguments of the launch call.
     pub(super) given: Option<&'a Given>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Prepared {
     candidates: Candidates,
     numbered: Numbered,
     symbols: Arc<Vec<Symbol>>,
-    /// What the variables held.
+    /// Contents of the variables.
     variables: Vec<Vec<u8>>,
     refusal: Option<Refusal>,
     attributes: Vec<u8>,
@@ -71,7 +71,7 @@ pub(super) struct Prepared {
     record_ns: i64,
 }
 
-/// What was found of a launch's memory.
+/// Findings about a launch's memory.
 struct Rows {
     pages: Vec<BundlePage>,
     symbols: Vec<BundleSymbol>,
@@ -79,7 +79,7 @@ struct Rows {
 }
 
 impl Prepared {
-    /// Whether the pages of its accesses are needed.
+    /// True if the pages of its accesses are needed.
     pub(super) fn gathers(&self) -> bool {
         self.refusal.is_none()
     }
@@ -302,7 +302,7 @@ fn kind_of(Beginning { data, given, .. }: Beginning, name: &str) -> LaunchKind {
     }
 }
 
-/// Whether every access to device memory is recorded.
+/// True if every access to device memory is recorded.
 fn is_whole(config: &Config) -> bool {
     config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
 }

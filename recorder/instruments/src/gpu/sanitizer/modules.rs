@@ -22,7 +22,7 @@ use crate::gpu::code::{self, Code};
 use crate::gpu::{device, graphs};
 use crate::session;
 
-/// How often modules are unpatched: a program whose selection opens and closes all the time keeps them patched.
+/// Limit of unpatching. A program whose selection opens and closes all the time keeps its modules patched.
 const MOST_UNPATCHES: u32 = 3;
 
 /// A module that is loaded.
@@ -30,7 +30,7 @@ pub(super) struct Loaded {
     pub(super) code: Arc<Code>,
     handle: Key,
     context: Key,
-    /// Whether the selection takes launches of any of its kernels.
+    /// True if the selection takes launches of any of its kernels.
     is_wanted: bool,
     pub(super) is_patched: bool,
     /// Kernels whose place in memory is recorded.
@@ -98,7 +98,7 @@ impl Instrument {
         }
     }
 
-    /// The kernels of an executable graph keep the code that they have when it is made, so that all that may ever be
+    /// The kernels of an executable graph keep the code that they have when it is made: all that may ever be
     /// recorded is patched now.
     pub(super) fn graph_is_made(&self, data: &GraphExecData) {
         let state = &mut *self.lock();
@@ -160,7 +160,7 @@ impl Instrument {
             graphs::relaxed(|| {
                 let mut failed = 0;
                 for (kind, name) in kinds {
-                    // SAFETY: the module is loaded; the patches are in its context.
+                    // SAFETY: the module is loaded. The patches are in its context.
                     failed |= unsafe { (self.api.patch_instructions)(kind, module, name.as_ptr()) };
                 }
                 // SAFETY: as above.

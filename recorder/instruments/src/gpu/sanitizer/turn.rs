@@ -7,7 +7,7 @@ use stallmap_schema::word::LossKind;
 
 use crate::session;
 
-/// How long a launch waits for another thread's before it goes on beside it.
+/// Time that a launch waits for another thread's before it runs concurrently.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Whose turn it is to launch.

@@ -117,9 +117,9 @@ proptest! {
             Candidates { saved: ranges(saved.iter().copied()), map_count: 1, ..Candidates::default() };
         let numbered = Numbered::new(&candidates.saved);
         let mut buffers = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let (kept, window) = &mut *buffers;
-        kept.load(&candidates.saved, &mut reader(&before)).unwrap();
-        let saved = Saved { numbered: &numbered, buffer: kept };
+        let (buffer, window) = &mut *buffers;
+        buffer.load(&candidates.saved, &mut reader(&before)).unwrap();
+        let saved = Saved { numbered: &numbered, buffer };
 
         let reads: Vec<u64> = reads.into_iter().collect();
         let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };

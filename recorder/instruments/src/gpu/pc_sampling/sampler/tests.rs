@@ -23,7 +23,7 @@ struct Context {
     /// Correlation ids and samples of what was not read yet.
     records: Vec<(u32, u32)>,
     is_full: bool,
-    /// Whether sampling cannot be enabled.
+    /// True if sampling cannot be enabled.
     is_broken: bool,
 }
 
