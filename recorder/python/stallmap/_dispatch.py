@@ -30,7 +30,7 @@ class DispatchMode(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls):
-        """Compiled code stays compiled; the mode sees the ops that it calls."""
+        """Compiled code stays compiled. The mode sees the ops that it calls."""
         return True
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -72,7 +72,7 @@ class DispatchMode(TorchDispatchMode):
             self._library.op_end([op[0]])
 
     def _subclass(self, func, types, args, kwargs):
-        """Tensors that are made of others: the class takes them apart, and its ops on the parts come back here.
+        """Tensors composed of other tensors: the class takes them apart, and its ops on the parts come back here.
 
         Under another mode (a compiler's, tracing with tensors that have no memory) the op goes on to that one.
         """

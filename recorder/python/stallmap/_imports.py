@@ -48,7 +48,7 @@ def watch():
 
 
 class _Watcher:
-    """A finder that finds what the others find, and acts when it has been executed."""
+    """A finder that finds what the other finders find, and acts when it has been executed."""
 
     def __init__(self):
         self._finding = set()

@@ -31,7 +31,7 @@ class Session:
         self.forgetters = []
 
     def open(self):
-        """Loads the library, at the first call; whether there is one."""
+        """Loads the library, at the first call. Returns whether there is one."""
         if not self._is_settled:
             self._is_settled = True
             self.library = _library.load()
@@ -121,6 +121,6 @@ def start():
 
 
 def stop():
-    """Records nothing from here on; what is left out is counted."""
+    """Records nothing from here on. Omitted launches are counted."""
     if os.environ.get("STALLMAP_CONFIG"):
         SESSION.pause(True)

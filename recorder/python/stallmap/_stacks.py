@@ -72,5 +72,5 @@ class Stacks:
 
 
 def caller(depth):
-    """The frame `depth` calls outside of the caller; None on a thread that is not Python's, where there is none."""
+    """The frame `depth` calls outside of the caller. None on a thread that is not Python's, where there is none."""
     return sys._getframe(depth).f_back

@@ -25,7 +25,7 @@ pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result
     fs::create_dir(&path).map_err(io("create folder", &path))?;
     let written = write_files(&path, bundle, &cubin, &contents);
     if written.is_err() {
-        // The reason is told. What is left over of a half is not worth a second one.
+        // The reason is reported already. A failure to clean up adds nothing.
         drop(fs::remove_dir_all(&path));
     }
     written.map(|()| path)
@@ -113,7 +113,7 @@ fn list(bytes: impl Iterator<Item = u8>) -> String {
     })
 }
 
-/// A name inside a C string: names are a stranger's, so everything but plain symbols is escaped.
+/// A name inside a C string. Names are untrusted, so everything but plain symbols is escaped.
 fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"_$.".contains(&byte) {

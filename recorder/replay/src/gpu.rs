@@ -23,7 +23,7 @@ pub struct Gpu {
     pub device: i32,
 }
 
-/// What a launch is given besides its parameters.
+/// Arguments of a launch other than its parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// Blocks in x, y, z.
@@ -186,7 +186,7 @@ impl Gpu {
         // SAFETY: `pointer` outlives the call.
         let code = unsafe { (self.driver.alloc_host)(&raw mut pointer, bytes, replayer::HOST_PORTABLE) };
         self.check(code, "allocate host memory")?;
-        // SAFETY: the driver gave that many bytes, which nobody else knows and which are never freed.
+        // SAFETY: the driver gave that many bytes, which are not shared and which are never freed.
         unsafe {
             pointer.cast::<u8>().write_bytes(0, bytes);
             Ok(std::slice::from_raw_parts_mut(pointer.cast(), bytes))
@@ -195,7 +195,7 @@ impl Gpu {
 
     // Code.
 
-    /// Loads a cubin. The driver is not told where it ends and believes what its headers say.
+    /// Loads a cubin. The driver gets no length and trusts the cubin's headers.
     pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
         elf::check_whole(cubin).map_err(|cause| GpuError::own("load a cubin", cause))?;
         let mut module = Handle::NULL;
@@ -224,7 +224,7 @@ impl Gpu {
         Ok(Kernel(function))
     }
 
-    /// Where a module's variable lies, and its bytes.
+    /// Address and bytes of a module's variable.
     pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
         let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
@@ -293,7 +293,7 @@ impl Gpu {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a positive time of seconds at most"
+            reason = "a positive time of a few seconds"
         )]
         Ok((f64::from(milliseconds) * 1e6).round() as u64)
     }

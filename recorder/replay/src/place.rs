@@ -13,7 +13,7 @@ use crate::error::{GpuError, ReplayError};
 use crate::gpu::{GRANULE_BYTES, Gpu};
 use crate::plan::Translation;
 
-/// What a wished address must be a multiple of.
+/// Alignment of a wished address.
 const ALIGNMENT_BYTES: u64 = 32 << 20;
 /// The least reservation for which the driver honours the address.
 const SPAN_BYTES: u64 = 1 << 30;
@@ -101,13 +101,13 @@ impl Place {
         })
     }
 
-    /// Where a recorded address lies in this process; `None` where nothing is reserved for it.
+    /// The address in this process of a recorded address. `None` if nothing is reserved for it.
     pub fn translate(&self, address: u64) -> Option<u64> {
         let (_, (span, actual)) = self.spans.range(..=address).next_back()?;
         (address - span.recorded < span.bytes).then(|| actual + (address - span.recorded))
     }
 
-    /// Whether any of a bundle's pages lies elsewhere than recorded.
+    /// True if any of a bundle's pages lies elsewhere than recorded.
     pub fn is_translated(&self, bundle: &Bundle) -> bool {
         bundle.pages.iter().any(|page| self.translate(page.address) != Some(page.address))
     }

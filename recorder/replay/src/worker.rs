@@ -1,8 +1,8 @@
 //! A worker: one process that replays launches under one instrument.
 //!
-//! It is the injected library's own session that records it: the instrument is attached before CUDA starts, and its
-//! rows (samples, accesses) come as those of any program. What is added here says which launch ran, and whether it did
-//! what was recorded.
+//! The injected library's own session records it: the instrument is attached before CUDA starts, and its rows (samples,
+//! accesses) come as those of any program. The worker adds which launch ran, and whether it did the same as in the
+//! recording.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::place::Place;
 use crate::plan::{Event, Outcome, Plan};
 use crate::precision::Shares;
 
-/// Replays a plan's launches; `say` hears of each.
+/// Replays a plan's launches. `say` receives each report.
 pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError> {
     if !session::start() {
         return Err(ReplayError::NoSession);
@@ -71,7 +71,7 @@ struct Worker<'a> {
     contents: &'a Contents,
     staging: Staging,
     modules: BTreeMap<ModuleId, Module>,
-    /// Where caches are to be cold.
+    /// Flushes caches, for replays that need them cold.
     flush: Option<Flush>,
     events: [Handle; 2],
     profiler: Option<Profiler>,
@@ -291,7 +291,7 @@ impl<'a> Worker<'a> {
         self.flush.as_ref().map_or(Ok(()), |flush| flush.flush(self.gpu))
     }
 
-    /// Whether the samples of a launch are as precise as wished.
+    /// True if the samples of a launch are as precise as wished.
     fn is_enough(&self, shares: &mut Shares<(String, Pc)>, outcome: &mut Outcome) -> bool {
         let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
             return false;

@@ -183,7 +183,7 @@ pub struct LaunchConfig {
     pub stream: Handle,
     /// Attributes, or null.
     pub attributes: *const [u8; LAUNCH_ATTRIBUTE_BYTES],
-    /// How many there are.
+    /// Number of attributes.
     pub attribute_count: c_uint,
 }
 

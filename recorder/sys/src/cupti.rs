@@ -101,7 +101,7 @@ pub struct ResourceData {
     pub context: Handle,
     /// A stream, for streams.
     pub handle: Handle,
-    /// What the id says.
+    /// Data of the given type.
     pub descriptor: *const c_void,
 }
 

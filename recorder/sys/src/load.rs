@@ -14,7 +14,7 @@ pub enum LoadError {
     NotFound {
         /// The library.
         library: &'static str,
-        /// Each path that was tried, with what the loader said.
+        /// Each path that was tried, with the loader's error.
         causes: Vec<(PathBuf, String)>,
     },
     /// The library lacks a function.

@@ -21,7 +21,7 @@ pub enum ProbeError {
     /// The system's loader refused.
     #[error("{cause}")]
     Load {
-        /// What the loader said.
+        /// The loader's error.
         cause: String,
         /// The library.
         path: PathBuf,
@@ -40,12 +40,12 @@ pub enum ProbeError {
     Call {
         /// The function's name.
         function: &'static str,
-        /// What it returned.
+        /// Its return code.
         code: c_int,
     },
 }
 
-/// What the driver says about itself and the machine.
+/// The driver's facts about itself and the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// The CUDA version that it supports, such as 13000.
@@ -63,7 +63,7 @@ pub struct Device {
     pub compute: (i32, i32),
 }
 
-/// Whether the library can be loaded.
+/// Checks that the library can be loaded.
 pub fn load(path: &Path) -> Result<(), ProbeError> {
     open(path).map(drop)
 }
@@ -79,7 +79,7 @@ pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
     Ok(Driver { cuda_version, devices })
 }
 
-/// Whether the sanitizer API has what recording calls. It has no function that says its version.
+/// Checks that the sanitizer API has the functions that recording calls. It has no function for its version.
 pub fn sanitizer(path: &Path) -> Result<(), ProbeError> {
     open(path)?;
     Ok(Sanitizer::load(&[path.to_owned()]).map(drop)?)
@@ -97,7 +97,7 @@ pub fn cupti(path: &Path) -> Result<u32, ProbeError> {
     Ok(version)
 }
 
-/// Whether CUPTI and the library beside it measure hardware counters, as those since CUDA 12.6 do.
+/// Checks that CUPTI and the library next to it measure hardware counters, as those since CUDA 12.6 do.
 pub fn profiler(path: &Path) -> Result<(), ProbeError> {
     open(path)?;
     let (_, found) = Profiler::load(&[path.to_owned()])?;
@@ -190,7 +190,7 @@ fn compile_for_tools(nvrtc: &Nvrtc) -> Result<(), ProbeError> {
     status("nvrtcCompileProgram", unsafe { (nvrtc.compile)(program, 2, options.as_ptr()) })
 }
 
-/// What the driver's most frequent codes mean.
+/// The meaning of the driver's most frequent codes.
 fn explained(code: c_int) -> &'static str {
     match code {
         3 => " (not initialized)",

@@ -48,7 +48,7 @@ crate::functions! {
             cuptiProfilerHostGetConfigImageSize(*mut types::CUpti_Profiler_Host_GetConfigImageSize_Params) -> Code;
         /// The configuration.
         config: cuptiProfilerHostGetConfigImage(*mut types::CUpti_Profiler_Host_GetConfigImage_Params) -> Code;
-        /// How often the work must run to measure it all.
+        /// Number of times that the work must run to measure it all.
         pass_count:
             cuptiProfilerHostGetNumOfPasses(*mut types::CUpti_Profiler_Host_GetNumOfPasses_Params) -> Code;
         /// Values of metrics, from counter data.
@@ -59,7 +59,7 @@ crate::functions! {
         enable: cuptiRangeProfilerEnable(*mut types::CUpti_RangeProfiler_Enable_Params) -> Code;
         /// Its end.
         disable: cuptiRangeProfilerDisable(*mut types::CUpti_RangeProfiler_Disable_Params) -> Code;
-        /// What is measured, how, and where the counter data goes.
+        /// Sets the metrics, the ranges and the target of the counter data.
         set_config: cuptiRangeProfilerSetConfig(*mut types::CUpti_RangeProfiler_SetConfig_Params) -> Code;
         /// The beginning of a pass.
         start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> Code;
@@ -81,27 +81,27 @@ crate::functions! {
 }
 
 impl Profiler {
-    /// Opens this machine's CUPTI, and the library beside it that knows the chips' counters.
+    /// Opens this machine's CUPTI, and the library next to it that knows the chips' counters.
     pub fn open() -> Result<(Self, PathBuf), LoadError> {
         let (table, path) = Self::load(&locate::cupti())?;
-        // A failure is CUPTI's to tell.
+        // CUPTI reports a failure itself.
         open_host_library(&path).ok();
         Ok((table, path))
     }
 }
 
-/// Opens the library of metrics that belongs to a CUPTI. CUPTI opens it by plain name, which the system finds only
-/// where it is loaded already.
+/// Opens the library of metrics that belongs to a CUPTI. CUPTI opens it by plain name, which the system finds only if
+/// it is loaded already.
 pub fn open_host_library(cupti: &Path) -> Result<(), LoadError> {
-    let candidates: Vec<PathBuf> = beside(cupti).into_iter().chain([HOST_LIBRARY.into()]).collect();
+    let candidates: Vec<PathBuf> = next_to(cupti).into_iter().chain([HOST_LIBRARY.into()]).collect();
     load::open_first(HOST_LIBRARY, &candidates).map(drop)
 }
 
 /// The library of metrics and how chips count them.
 const HOST_LIBRARY: &str = "libnvperf_host.so";
 
-/// Where the library of metrics that belongs to a CUPTI may lie.
-fn beside(cupti: &Path) -> Vec<PathBuf> {
+/// Possible locations of the library of metrics that belongs to a CUPTI.
+fn next_to(cupti: &Path) -> Vec<PathBuf> {
     // Of a CUPTI that was opened by plain name, the list of loaded libraries knows the folder.
     let loaded = locate::cupti().into_iter().next();
     let files =
@@ -179,7 +179,7 @@ pub struct MetricProperties {
     pub pHostObject: *mut types::CUpti_Profiler_Host_Object,
     /// The metric's name.
     pub pMetricName: *const c_char,
-    /// What it says; CUPTI's memory, as the next two.
+    /// Its description, in CUPTI's memory, as the next two.
     pub pDescription: *const c_char,
     /// The part of the chip that counts it.
     pub pHwUnit: *const c_char,
@@ -193,7 +193,7 @@ pub struct MetricProperties {
 mod tests {
     use super::*;
 
-    /// What the `*_STRUCT_SIZE` macros of the headers of CUDA 13.0 come to.
+    /// Values of the `*_STRUCT_SIZE` macros of the headers of CUDA 13.0.
     #[test]
     fn sizes_are_those_of_the_headers() {
         use types::*;

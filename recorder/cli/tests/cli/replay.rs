@@ -238,7 +238,7 @@ fn workers_answer_in_json() {
     assert_snapshot!(run(&["plan.json"]), @r#"
     exit code 1
     --- stdout
-    {"event":"failed","detail":"there is no session: STALLMAP_CONFIG is missing or wrong"}
+    {"event":"failed","detail":"the recording's session is missing: STALLMAP_CONFIG is unset or invalid"}
     --- stderr
     "#);
 }
