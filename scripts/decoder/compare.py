@@ -1,4 +1,4 @@
-"""The decoder against nvdisasm: names, guards, registers, branch targets; control words by their use."""
+"""The decoder against nvdisasm: names, guards, registers, branch targets, and control words by their use."""
 
 import collections
 import re
@@ -69,17 +69,17 @@ def one_row(totals, sm, row, ours):
     if ignored:
         totals.left_out[f"registers of {name} that the table omits or marks twice"] += 1
     totals.compared += 1
-    kept = lambda registers: {one for one in registers if is_compared(sm, one) and one not in ignored}
+    compared = lambda registers: {one for one in registers if is_compared(sm, one) and one not in ignored}
     totals.partly += any(one[0] == "UR" and not is_compared(sm, one) for one in writes | reads)
     wrong = []
     if ours[NAME] != name:
         wrong.append(f"name {ours[NAME]}")
     if ours[GUARD] != oracle.guard(row.text):
         wrong.append(f"guard {ours[GUARD]}")
-    if kept(writes) != kept(row.writes):
-        wrong.append(f"writes {shown(kept(writes))}, not {shown(kept(row.writes))}")
-    if kept(reads) != kept(row.reads):
-        wrong.append(f"reads {shown(kept(reads))}, not {shown(kept(row.reads))}")
+    if compared(writes) != compared(row.writes):
+        wrong.append(f"writes {shown(compared(writes))}, not {shown(compared(row.writes))}")
+    if compared(reads) != compared(row.reads):
+        wrong.append(f"reads {shown(compared(reads))}, not {shown(compared(row.reads))}")
     if wrong:
         totals.disagreements[name].append((row, "; ".join(wrong)))
     else:
@@ -156,7 +156,7 @@ def cover(totals, row, ours, pending, waited):
 
 
 def report(totals):
-    """Prints what was found; the exit code is 1 below 99.95 %."""
+    """Prints the result. The exit code is 1 below 99.95 %."""
     print("\narch\tcompared\texact\tshare\tbranches\tleft out\tpartly")
     all_compared = all_exact = 0
     for sm, found in totals.items():

@@ -26,7 +26,7 @@ LARGE = [
 
 
 def fetch(folder, wheel):
-    """The files of a wheel whose path holds the part; fetched and unpacked once."""
+    """The files of a wheel whose path holds the part. They are fetched and unpacked once."""
     name, version, part = wheel
     unpacked = folder / name
     if not unpacked.exists():

@@ -87,7 +87,7 @@ def kernel_names(archive):
 
 
 def rows_of(archive, table, *columns):
-    """Rows of a table, as tuples of these columns; none where the table has no file."""
+    """Rows of a table, as tuples of these columns. None where the table has no file."""
     from pyarrow import parquet
 
     try:

@@ -107,7 +107,7 @@ def facts(result):
 
 
 def of_end(ended, is_good):
-    """A run's end; what it printed only where something went wrong."""
+    """A run's end. Its output only where something went wrong."""
     if ended is None:
         return None
     found = {"code": ended.code, "seconds": round(ended.seconds, 3), "hang": ended.hung, "left": ended.left}

@@ -113,7 +113,7 @@ def faults_of_end(ended, code, which):
 
 
 def faults_of_count(native, side, is_least):
-    """Whether rows and counted losses are what ran; at least so many where CUPTI does not see all."""
+    """Faults of rows and counted losses, against the kernels that ran (at least so many where CUPTI misses some)."""
     accounted = side.recorded + side.lost_launches
     if accounted < native:
         return [f"{native - accounted} of {native} launches neither recorded nor counted"]

@@ -77,7 +77,7 @@ def driver_folders():
 
 
 def build_counter():
-    """Builds the library that counts kernels; gives its path and CUPTI's."""
+    """Builds the library that counts kernels. Returns its path and CUPTI's."""
     cupti = find_cupti()
     file = HERE / "count_kernels.c"
     includes = [f"-I{folder}" for folder in cupti["includes"]]
@@ -88,7 +88,7 @@ def build_counter():
 
 
 def build(sources):
-    """Builds the counter and these programs at once; gives what failed, by name (`counter` for the counter)."""
+    """Builds the counter and these programs at once. Returns what failed, by name (`counter` for the counter)."""
     failed = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 4) as pool:
         works = {source: pool.submit(build_program, source) for source in sources}
@@ -102,7 +102,7 @@ def build(sources):
 
 
 def find_cupti():
-    """Where CUPTI's header and library are; searched once."""
+    """Finds CUPTI's header and library, once."""
     if FOUND.exists():
         found = json.loads(FOUND.read_text())
         if all(pathlib.Path(path).exists() for path in [found["library"], *found["includes"]]):
@@ -162,7 +162,7 @@ def library_files(root):
 
 
 def everywhere(name):
-    """Files of this name on the machine; slow."""
+    """Files of this name on the machine. Slow."""
     command = ["find", "/", "-name", name, "-not", "-path", "/proc/*"]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return [pathlib.Path(line) for line in sorted(done.stdout.splitlines())]

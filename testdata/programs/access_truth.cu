@@ -1,7 +1,7 @@
-// Kernels whose access patterns are known before they are recorded: what each warp request touches, which banks it
-// meets, what is loaded twice, what blocks share, how far apart uses of a line lie.
+// Kernels whose access patterns are known before they are recorded: memory of each warp request, banks that it
+// meets, repeated loads, sharing between blocks, distance between uses of a line.
 //
-// Every access is one `volatile` PTX instruction, so that none is merged, removed or moved. Unless said otherwise a
+// Every access is one `volatile` PTX instruction: none is merged, removed or moved. By default a
 // kernel is one block of one warp, that reads `in` by one instruction and writes a word a lane to `out` by another.
 //
 //   global_*          one read request of `in`: unit, offset (unit, 4 bytes past a sector's begin), stride2 and
@@ -209,7 +209,7 @@ struct Fact {
     std::vector<const Buffer *> buffers;
     std::function<void()> launch;
     const Buffer *result;
-    std::function<uint32_t(uint32_t word)> value; // of the result's words, as far as threads write them
+    std::function<uint32_t(uint32_t word)> value; // of the result's words that threads write
 };
 
 static bool run(const Fact &fact) {

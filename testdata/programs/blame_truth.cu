@@ -4,7 +4,7 @@
 // memory, in some 1000 cycles. `hot` has 4 such rows: all but the first touch of a row come from L1 in some 40 cycles
 // (copies past L1 from L2, in some 300). A warp is a block, its 32 lanes access the 32 elements of one row, and all
 // elements of a row hold the same number, so a warp follows one path. Every launch takes STEPS steps from rows of its own,
-// so that it finds none of them in a cache.
+// which are in no cache.
 //
 //   one_use       a row of A and one of B, then one instruction that needs both: half of the stalls each, by symmetry
 //   one_use_hot   a row of A and one of `hot`, then one instruction that needs both: the code cannot say which of the two
@@ -141,7 +141,7 @@ extern "C" __global__ void halves(const uint32_t *A, const uint32_t *hot, uint32
     out[thread()] = row;
 }
 
-// Copies four bytes beside the warp, as a group of its own.
+// Copies four bytes asynchronously, as a group of its own.
 __device__ inline void copy_async(uint32_t *to, const uint32_t *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
