@@ -1,7 +1,7 @@
-//! Layout on disk: the finished container, and the segments of a recording in progress.
+//! Layout on disk: the container of a capture, and the segments of a recording in progress.
 //!
-//! A finished capture is a ZIP file or the same tree as a folder; [`writer`] makes it, [`reader`] opens it,
-//! [`manifest`] says what is in it, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
+//! A capture is a ZIP file or the same tree as a folder. [`writer`] makes it, [`reader`] opens it,
+//! [`manifest`] lists its content, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
 //! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
 //! records, [`request`].
 //!

@@ -1,4 +1,4 @@
-//! Secrecy of each column: what it may give away about who recorded what and where.
+//! Secrecy of each column: the facts that it may give away about the user, the machine, the program.
 //!
 //! `stallmap redact` uses it. A test fails for a column of text or bytes that is not listed here, so no new column is
 //! forgotten.
@@ -10,7 +10,7 @@ use crate::table::{ColumnDef, TableDef};
 /// The secret that a column may give away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Secrecy {
-    /// Nothing: numbers of the run, words of a vocabulary, texts of the recorder and of public software. Texts are
+    /// Nothing: numbers of the run, enum values, texts of the recorder and of public software. Texts are
     /// searched for paths and known secrets all the same.
     Open,
     /// A path: its folders name users, machines, projects.

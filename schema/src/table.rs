@@ -54,7 +54,7 @@ pub struct TableDef {
     pub doc: &'static str,
     /// Columns that identify a row. Empty where rows have no identity.
     pub key: &'static [&'static str],
-    /// The order of the rows in a finished capture.
+    /// The order of the rows in a capture.
     pub sort: &'static [&'static str],
     /// The columns in their order.
     pub columns: &'static [ColumnDef],

@@ -13,12 +13,12 @@ macro_rules! words {
             /// Every value, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The word as it stands in a capture.
+            /// The text in a capture.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The value that a word stands for.
+            /// The value of a text.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
@@ -153,7 +153,7 @@ words! {
         Bundle = "bundle",
         /// Replays that gave no result.
         Replay = "replay",
-        /// A whole instrument or event source that was not available.
+        /// An instrument or event source that was not available.
         Source = "source",
     }
     /// The method that found the memory of a bundled launch.

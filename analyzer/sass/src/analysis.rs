@@ -92,7 +92,7 @@ pub enum Link {
     Barrier,
     /// It waits for a group of asynchronous copies of which the producer is one.
     Group,
-    /// It waits for an mbarrier on which the producer arrives.
+    /// It waits for an mbarrier that the producer signals.
     Mbarrier,
     /// It waits until stores are done.
     Store,
@@ -150,7 +150,7 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
-/// Analyzes a section's code. Bytes behind the last whole instruction are left out.
+/// Analyzes a section's code. Bytes behind the last complete instruction are left out.
 pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Analysis {
     let words = code.as_chunks::<16>().0.iter();
     let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();

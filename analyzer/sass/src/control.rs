@@ -1,4 +1,4 @@
-//! The control word: how an instruction is scheduled, and which barriers of the scoreboard it sets and waits for.
+//! The control word: an instruction's scheduling with the scoreboard barriers that it sets or waits for.
 
 use crate::word::Word;
 

@@ -66,11 +66,11 @@ pub struct Parameter {
     pub bytes: u32,
 }
 
-/// Why bytes are no cubin.
+/// The reason why bytes are not a cubin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CubinError {
     /// Not an ELF file, or none whose sections can be found.
-    #[error("it is no readable ELF file: {cause}")]
+    #[error("it is not a readable ELF file: {cause}")]
     Elf {
         /// The cause.
         cause: String,
@@ -81,7 +81,7 @@ pub enum CubinError {
         /// The machine's number in ELF.
         machine: u16,
     },
-    /// So wrong that the reader gave up.
+    /// The reader gave up on damaged headers.
     #[error("it is malformed")]
     Malformed,
 }

@@ -108,7 +108,7 @@ impl<'a> Elf<'a> {
         tables.flat_map(|table| self.relocation_table(table).into_iter().flatten())
     }
 
-    /// The section that a table of relocations is for. None where it is no such table.
+    /// The section that a table of relocations is for. None for other tables.
     pub(crate) fn relocated(&self, table: usize) -> Option<usize> {
         let header = self.headers.get(table)?;
         matches!(header.sh_type, SHT_REL | SHT_RELA).then_some(header.sh_info as usize)

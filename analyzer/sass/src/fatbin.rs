@@ -1,4 +1,4 @@
-//! Fatbins: how a program carries its cubins and PTX, one for each architecture, compressed or not.
+//! Fatbins: containers of a program's cubins and PTX, one per architecture, compressed or not.
 //!
 //! A region is a header and entries. A section of a host file holds many regions one after the other. A damaged region
 //! is an error in its place, and the walk goes on with the next one.
@@ -65,7 +65,7 @@ enum Compression {
     Zstd,
 }
 
-/// Why fatbins, or one of their entries, cannot be read.
+/// Errors of reading fatbins, or one of their entries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatbinError {
     /// Neither a fatbin nor an ELF file with fatbins.

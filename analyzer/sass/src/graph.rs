@@ -1,4 +1,4 @@
-//! Control flow of a section: blocks, and how a warp gets from one to the next.
+//! Control flow of a section: blocks with the edges between them.
 //!
 //! A section is one graph: calls of functions in it lead into them, and their returns lead behind every call of them.
 //! Calls of functions elsewhere go on behind the call. Convergence barriers (BSSY, BSYNC, WARPSYNC) change no path.

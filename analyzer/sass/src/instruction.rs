@@ -12,9 +12,9 @@ pub struct Instruction {
     /// Its bits.
     pub word: Word,
     /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
-    /// no register that we know of.
+    /// no known register.
     pub mnemonic: Option<&'static str>,
-    /// Which unit executes it.
+    /// The unit that executes it.
     pub class: Class,
     /// The predicate that lets it execute; `None` where it always does.
     pub guard: Option<Guard>,
@@ -120,7 +120,7 @@ impl fmt::Display for Guard {
     }
 }
 
-/// Which unit executes an instruction: a function of its operation's family.
+/// The unit that executes an instruction: a function of its operation's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Integers, logic, comparisons, moves.
@@ -208,7 +208,7 @@ pub struct Memory {
     pub offset: i32,
 }
 
-/// Which memory an instruction accesses.
+/// The memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// Device memory.

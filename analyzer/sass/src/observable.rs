@@ -1,4 +1,4 @@
-//! Which machine instructions access memory, and which of those NVIDIA's sanitizer API lets a tool observe.
+//! Memory instructions, and those of them that NVIDIA's sanitizer API lets a tool observe.
 
 use crate::decode;
 use crate::instruction::{Class, Instruction, Space};
@@ -94,7 +94,7 @@ pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     counts
 }
 
-/// Constants, tensor memory, and the mbarriers of waits are no memory that is counted here.
+/// Constants, tensor memory, and the mbarriers of waits are not counted here.
 fn access(instruction: &Instruction) -> Option<Access> {
     let space = instruction.memory?.space;
     match (instruction.class, instruction.mnemonic?) {

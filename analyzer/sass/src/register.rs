@@ -20,9 +20,9 @@ pub enum File {
 /// One register of 32 bits, or one bit of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register {
-    /// Which kind.
+    /// The kind.
     pub file: File,
-    /// Which of them.
+    /// Its number.
     pub index: u8,
 }
 

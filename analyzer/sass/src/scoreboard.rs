@@ -27,7 +27,7 @@ const MOST_VISITS: usize = 64;
 pub(crate) struct Candidate {
     /// The instruction that it may wait for.
     pub(crate) producer: usize,
-    /// Why it may wait for it.
+    /// The reason for the possible wait.
     pub(crate) through: Through,
     /// Fewest cycles of issue between them; `None` for groups.
     pub(crate) cycles: Option<u32>,
@@ -383,7 +383,7 @@ fn is_store(instruction: &Instruction) -> bool {
     })
 }
 
-/// Which groups an asynchronous copy belongs to.
+/// Groups that an asynchronous copy belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     /// LDGSTS, closed by LDGDEPBAR.

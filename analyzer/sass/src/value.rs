@@ -18,7 +18,7 @@ mod expression;
 
 use expression::{Expression, Operand, Term};
 
-/// Steps of one question, after which the answer is that nothing is known.
+/// Maximum steps of one query. After them the result is unknown.
 const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;

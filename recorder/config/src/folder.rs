@@ -66,7 +66,7 @@ impl FromStr for RunName {
 
 impl RunName {
     fn parse(name: &str) -> Option<Self> {
-        // No instrument's word has a dash. A host's name may.
+        // No instrument's text has a dash. A host's name may.
         let (word, rest) = name.strip_prefix("run-")?.split_once('-')?;
         let instrument = Instrument::ALL.into_iter().find(|known| known.word() == word)?;
         if let Ok(process_id) = rest.parse() {

@@ -22,7 +22,7 @@ pub struct Config {
     pub directory: PathBuf,
     /// The instrument of this pass.
     pub instrument: Instrument,
-    /// Which launches to record.
+    /// Selection of launches to record.
     pub selection: Selection,
     /// Record this many blocks of each launch, spread evenly. All where null.
     pub blocks: Option<u64>,
@@ -38,17 +38,17 @@ pub struct Config {
     pub sampling_buffer_bytes: u64,
     /// True to record Python stacks, ops and tensors.
     pub python: bool,
-    /// Which launches are recorded as bundles, for replay. None where null.
+    /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<Bundles>,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
 
-/// Which launches of an access pass become bundles, among those that the selection lets through.
+/// Selection of bundles among the selected launches of an access pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundles {
-    /// So many launches of each distinct (function, grid, block, shared memory, shapes of the op); all where null.
+    /// Number of launches of each distinct (function, grid, block, shared memory, shapes of the op). All if null.
     pub per_kind: Option<u64>,
     /// Only kernels whose name, mangled or not, this regular expression finds.
     pub kernels: Option<String>,
@@ -93,7 +93,7 @@ pub enum Instrument {
 pub const COLLECTIVES: &str =
     r"^nccl(Dev)?Kernel|ncclSymk|nvshmem|(one|two)_shot_all_reduce|multimem_(one_shot_)?all_|symm_mem";
 
-/// Which launches are recorded. Every other launch is counted, with the reason.
+/// Selection of recorded launches. Every other launch is counted, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {

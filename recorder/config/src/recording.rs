@@ -16,7 +16,7 @@ pub const RECORDING_FILE: &str = "recording.json";
 pub struct Recording {
     /// The release of `stallmap-record`.
     pub recorder_version: String,
-    /// When the recording began, nanoseconds since the Unix epoch.
+    /// Start of the recording, nanoseconds since the Unix epoch.
     pub created_ns: i64,
     /// The program as given.
     pub program: String,
@@ -49,9 +49,9 @@ pub struct Pass {
     pub instrument: Instrument,
     /// The process that was started. Processes that it started have folders of their own.
     pub process_id: u32,
-    /// When it was started, nanoseconds since the Unix epoch.
+    /// Its start, nanoseconds since the Unix epoch.
     pub started_ns: i64,
-    /// When it ended. Null while it runs, and where `stallmap-record` did not see the end.
+    /// Its end. Null while it runs, and if `stallmap-record` did not see the end.
     #[serde(default)]
     pub ended_ns: Option<i64>,
     /// Its exit code, where it exited.
@@ -66,7 +66,7 @@ impl Instrument {
     /// Every instrument.
     pub const ALL: [Self; 4] = [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native];
 
-    /// The instrument's word in captures and in folders' names.
+    /// The instrument's text in captures and in folders' names.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Accesses => "accesses",

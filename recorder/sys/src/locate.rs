@@ -154,7 +154,7 @@ pub fn cuda_major(path: &Path) -> Option<u32> {
     };
     let of_suffix = |name: &str| name.split_once(".so.")?.1.split('.').next()?.parse().ok();
     let names = || real.iter().rev().chain(path.iter().rev()).filter_map(|name| name.to_str());
-    // CUPTI's own files are versioned by year (libcupti.so.2025.3.1): that is no CUDA version.
+    // CUPTI's own files are versioned by year (libcupti.so.2025.3.1): that is not a CUDA version.
     names()
         .find_map(|name| of_folder(name).or_else(|| of_suffix(name)).filter(|major| (9..100).contains(major)))
 }

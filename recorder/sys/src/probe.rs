@@ -1,4 +1,4 @@
-//! A first look at one of NVIDIA's libraries: can it be loaded, which version is it, does it do what we need.
+//! Probe of one of NVIDIA's libraries: it can be loaded, its version, the functions that recording needs.
 //!
 //! A library that does not fit the machine may crash on loading, so callers look from a process of its own.
 
@@ -15,7 +15,7 @@ use crate::profiler::{self, Profiler};
 use crate::sanitizer::Sanitizer;
 use crate::{locate, nvrtc};
 
-/// Why a library is of no use.
+/// The reason why a library is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The system's loader refused.
@@ -36,7 +36,7 @@ pub enum ProbeError {
     #[error(transparent)]
     Unfit(#[from] LoadError),
     /// A call failed.
-    #[error("{function} answers {code}{}", explained(*.code))]
+    #[error("{function} returned {code}{}", explained(*.code))]
     Call {
         /// The function's name.
         function: &'static str,
@@ -68,7 +68,7 @@ pub fn load(path: &Path) -> Result<(), ProbeError> {
     open(path).map(drop)
 }
 
-/// Initializes the driver and asks for its devices.
+/// Initializes the driver and lists its devices.
 pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
     let library = open(path)?;
     call1(&library, "cuInit", 0u32)?;
@@ -126,7 +126,7 @@ fn open(path: &Path) -> Result<Library, ProbeError> {
         .map_err(|error| ProbeError::Load { cause: cause(&error, path), path: path.to_owned() })
 }
 
-/// The loader's own words, which the error holds as its source, without the path that they begin with.
+/// The loader's message, which the error holds as its source, without the path that it begins with.
 fn cause(error: &libloading::Error, path: &Path) -> String {
     let words = std::error::Error::source(error).unwrap_or(error).to_string();
     words.strip_prefix(&format!("{}: ", path.display())).map(str::to_owned).unwrap_or(words)

@@ -12,7 +12,7 @@ use crate::cupti::{Code, types};
 use crate::load::{self, LoadError};
 use crate::locate;
 
-/// cuptiProfilerHostGetMetricProperties: the name is no metric of the chip (CUPTI_ERROR_INVALID_METRIC_NAME).
+/// cuptiProfilerHostGetMetricProperties: the chip has no metric of the name (CUPTI_ERROR_INVALID_METRIC_NAME).
 pub const INVALID_METRIC_NAME: Code = 17;
 /// The driver lets only administrators read counters (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES).
 pub const INSUFFICIENT_PRIVILEGES: Code = 35;
@@ -30,7 +30,7 @@ crate::functions! {
         deinitialize: cuptiProfilerDeInitialize(*mut types::CUpti_Profiler_DeInitialize_Params) -> Code;
         /// The name under which the host functions know a device.
         chip_name: cuptiDeviceGetChipName(*mut types::CUpti_Device_GetChipName_Params) -> Code;
-        /// Which counters the driver gives out.
+        /// The counters that the driver gives out.
         availability:
             cuptiProfilerGetCounterAvailability(*mut types::CUpti_Profiler_GetCounterAvailability_Params) -> Code;
         /// A host object of a chip, which needs no device.

@@ -1,4 +1,4 @@
-//! NVIDIA's sanitizer API: callbacks on what the driver does, and patches in front of instructions.
+//! NVIDIA's sanitizer API: callbacks on the driver's actions, and patches in front of instructions.
 //!
 //! Layouts of CUDA 12.4 to 13: a field that a later version appends is not read.
 #![expect(unsafe_code, reason = "tables of C functions")]

@@ -49,7 +49,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel that uses some of the tensors that live, the newest more often.
+    /// A kernel that uses some of the live tensors, the newest more often.
     pub(crate) fn new(
         id: KernelId,
         function: FunctionId,

@@ -1,4 +1,4 @@
-//! Names of entries: what a capture calls its files, and which names are refused.
+//! Names of a capture's entries, with the rule that refuses unsafe ones.
 
 /// The manifest's entry.
 pub const MANIFEST: &str = "manifest.json";

@@ -16,7 +16,7 @@ pub enum CaptureError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// A server did not give what was asked for.
+    /// A server did not return the requested data.
     #[error("{action}: {cause}: `{}`", path.display())]
     Remote {
         /// The action that failed, such as "open capture".
@@ -90,7 +90,7 @@ pub enum CaptureError {
     Refused {
         /// The thing that was to be written.
         thing: String,
-        /// Why it cannot be.
+        /// The reason.
         cause: String,
         /// The capture or segment.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! The manifest: what a capture consists of, and which release can read it.
+//! The manifest: the content of a capture, and the release that can read it.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub struct Manifest {
     pub writer: String,
     /// The rules of the hashes in the tables: [`crate::hash::ALGORITHM`].
     pub hash_algorithm: String,
-    /// When the capture was finished, nanoseconds since the Unix epoch.
+    /// Time at which the capture was finalized, nanoseconds since the Unix epoch.
     pub created_ns: i64,
     /// BLAKE3 over the sorted (path, BLAKE3) of all tables and files: equal content, equal capture.
     pub capture_id: String,

@@ -1,4 +1,4 @@
-//! Turns a folder into a file and back. Packing what was unpacked gives the same bytes.
+//! Conversion between folder and file. Packing an unpacked capture gives the same bytes.
 
 use std::fs;
 use std::io;

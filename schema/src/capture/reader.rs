@@ -255,7 +255,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Runs a reader of foreign bytes: its panic becomes an error.
+/// Runs a reader of untrusted bytes: its panic becomes an error.
 fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(result) => result.map_err(|cause| cause.to_string()),

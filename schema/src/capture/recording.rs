@@ -35,7 +35,7 @@ crate::tables! {
     OpEnd "op_end" key [] sort [] {
         /// The op.
         op_id: OpId,
-        /// When it ended, nanoseconds since the Unix epoch.
+        /// Its end, nanoseconds since the Unix epoch.
         end_ns: i64,
     }
     /// An allocation or a free by the framework's allocator.
@@ -50,7 +50,7 @@ crate::tables! {
         address: Address,
         /// Bytes.
         size_bytes: u64,
-        /// When it happened, nanoseconds since the Unix epoch.
+        /// Time of the event, nanoseconds since the Unix epoch.
         time_ns: i64,
         /// Ordinal of the next launch.
         ordinal: u64,
@@ -80,7 +80,7 @@ crate::tables! {
         address: Address,
         /// Bytes.
         size_bytes: u64,
-        /// When it happened, nanoseconds since the Unix epoch.
+        /// Time of the event, nanoseconds since the Unix epoch.
         time_ns: i64,
         /// Ordinal of the next launch.
         ordinal: u64,
@@ -114,7 +114,7 @@ crate::tables! {
         function_name: String,
         /// The instruction.
         pc: Pc,
-        /// CUPTI's name of the reason, whole.
+        /// CUPTI's full name of the reason.
         stall_reason: String,
         /// Samples.
         samples: u64,

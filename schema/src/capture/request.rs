@@ -101,7 +101,7 @@ impl Request {
         slot
     }
 
-    /// Slots of the whole record, header and distances.
+    /// Slots of the record, header and distances.
     pub fn slots(&self) -> usize {
         let lanes = self.lane_mask.count_ones() as usize;
         let distances = match self.encoding {

@@ -1,7 +1,7 @@
 //! Sources of an entry's bytes: memory, or a source that is read by ranges.
 //!
 //! A local capture is mapped, and its entries are slices of the map. A capture elsewhere is a [`RangeSource`]: an
-//! entry of it knows where it lies, and fetches what is asked for. Parquet's reader takes both.
+//! entry of it knows where it lies, and fetches requested ranges. Parquet's reader takes both.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::container::{Place, Slot};
 use super::error::CaptureError;
 
-/// Bytes that are fetched at once where a whole entry is read piece by piece.
+/// Bytes per fetch when a complete entry is read piece by piece.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Most bytes that are fetched before they are asked for.
+/// Maximum bytes that are fetched ahead of requests.
 const PREFETCH_BYTES: u64 = 64 << 20;
 /// Bytes that a reader of a stream takes at once.
 const STREAM_BYTES: u64 = 16 << 10;
@@ -31,7 +31,7 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
     /// The location, as errors name it.
     fn location(&self) -> &Path;
 
-    /// The bytes of ranges within the object, each whole.
+    /// The bytes of ranges within the object, each complete.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError>;
 }
 

@@ -1,4 +1,4 @@
-//! Writes a capture: tables as streams of batches, cubins, and at the end the manifest.
+//! Writer of captures: tables as streams of batches, cubins, and at the end the manifest.
 //!
 //! Everything goes to a folder next to the output, whose name begins with a dot. [`CaptureWriter::finish`] renames the
 //! result into place, so a capture is complete or absent. The folder is removed in every case except a kill.
@@ -133,7 +133,7 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Says in the manifest what was done to the capture after it was recorded.
+    /// Notes in the manifest a change to the capture after it was recorded.
     pub fn note(&mut self, notes: impl IntoIterator<Item = String>) {
         self.notes.extend(notes);
     }

@@ -1,4 +1,4 @@
-//! Launches: their shape, runs, parameters.
+//! Launches, with their shapes, runs and parameters.
 
 use crate::cell::Blob;
 use crate::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId};

@@ -1,4 +1,4 @@
-//! Kernel replay: bundles of launches, what their replays gave, and counters.
+//! Kernel replay: bundles of launches, results of their replays, counters.
 //!
 //! A bundle is all that one launch needs to run again in another process: its code (`module`), its parameters
 //! (`launch_parameter`), its shape (`launch`), and the memory that it reads and writes, in pages of 4096 bytes.

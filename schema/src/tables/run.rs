@@ -1,4 +1,4 @@
-//! Runs: which program ran where, under which instrument, with which options.
+//! Runs of programs, each with its machine, instrument and options.
 
 use crate::id::RunId;
 use crate::word::Instrument;

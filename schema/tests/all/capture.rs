@@ -1,4 +1,4 @@
-//! The container: what is written can be opened as file and as folder, and what is damaged says so.
+//! The container: captures open as file and as folder, and damage is reported.
 
 use std::fs;
 use std::io::{Cursor, Write as _};

@@ -1,4 +1,4 @@
-//! DuckDB, polars and pyarrow read the tables of an unpacked capture as they are.
+//! Reading an unpacked capture with DuckDB, polars and pyarrow.
 //!
 //! The Python that has them is `STALLMAP_TEST_PYTHON`, or else `python3`; without them the test says so and passes.
 

@@ -206,7 +206,7 @@ impl Sink for &mut SmallDisk {
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        // As on a file system that is in trouble: the torn frame stays.
+        // As on a failing file system: the truncated frame stays.
         Err(io::Error::other(format!("cannot cut to {length}")))
     }
 

@@ -12,7 +12,7 @@ pub(super) struct Operand {
     pub(super) when: When,
 }
 
-/// Which register: a file, and the bit that its number begins at.
+/// The position of a register: its file, and the bit at which its number begins.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     General(u32),
@@ -206,7 +206,7 @@ const fn predicate(file: File, index: u8) -> Register {
     Register { file, index }
 }
 
-/// The index of a file's register that is no register: RZ, URZ, PT, UPT.
+/// The index of a file's constant register: RZ, URZ, PT, UPT.
 pub(super) const fn zero_index(file: File, sm: Sm) -> u8 {
     match file {
         // The field of uniform registers grew from six to eight bits.

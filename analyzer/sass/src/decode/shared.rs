@@ -82,7 +82,7 @@ static COMBINE_EARLY: [Operand; 4] = combine(EARLY);
 static COMBINE_LATE: [Operand; 4] = combine(LATE);
 static SWAP_EARLY: [Operand; 4] = swap(D.width(EARLY), EARLY);
 static SWAP_LATE: [Operand; 4] = swap(D.width(LATE), LATE);
-/// Says whether it swapped.
+/// True if it swapped.
 static TRY_SWAP: [Operand; 4] = swap(P, LATE);
 
 /// Registers of LDTM and STTM: a power of two.

@@ -82,7 +82,7 @@ const fn group_registers(result: fn(Word) -> u16) -> [Operand; 6] {
 
 /// Predicate that adds to the accumulator.
 const ACCUMULATE: Operand = flipped_uniform_read(87);
-/// Which elements of a sparse matrix are stored.
+/// Selector of the stored elements of a sparse matrix.
 const CHOSEN: Operand = read(40).when(When::Set(matrix::SPARSE_HALF));
 
 static GROUP_SHARED: [Operand; 5] = group_shared(matrix::group_result);

@@ -1,4 +1,4 @@
-//! Textures and surfaces. Coordinates and what else a lookup takes are packed into two vectors of registers.
+//! Textures and surfaces. Coordinates and other operands of a lookup are packed into two vectors of registers.
 
 use crate::instruction::{Access, Class, Space};
 use crate::word::Word;

@@ -1,4 +1,4 @@
-//! Blocks of LZ4, decompressed: literals, and matches in what was already written.
+//! Decompression of LZ4 blocks: literals, and matches in earlier output.
 
 /// The shortest match.
 const LEAST_MATCH: usize = 4;

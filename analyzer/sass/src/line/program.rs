@@ -1,4 +1,4 @@
-//! Line programs, executed: rows, and where each begins to hold.
+//! Execution of line programs: rows, each with its first offset.
 
 use gimli::{
     DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LineInstruction, LineRow, LittleEndian,

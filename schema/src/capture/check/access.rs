@@ -1,4 +1,4 @@
-//! Accesses are those that their launches count, and every row can be taken apart into lanes.
+//! Check of accesses: they are those that their launches count, and every row splits into lanes.
 
 use std::collections::BTreeMap;
 

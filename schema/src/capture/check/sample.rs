@@ -1,4 +1,4 @@
-//! Samples are conserved: nothing that was taken is missing, and nothing is there that was not taken.
+//! Conservation of samples: every sample that was taken is stored or counted as lost, and no other.
 
 use std::collections::BTreeMap;
 

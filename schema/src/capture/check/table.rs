@@ -1,4 +1,4 @@
-//! One table by itself: schema, rows, order, keys, lives.
+//! Checks of one table: schema, rows, order, keys, lifetimes.
 
 use std::collections::BTreeSet;
 

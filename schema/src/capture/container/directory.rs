@@ -1,4 +1,4 @@
-//! The directory at the end of a ZIP file: which entries there are, and where their headers lie.
+//! The directory at the end of a ZIP file: its entries with the offsets of their headers.
 //!
 //! Read from any [`RangeSource`], with one read where the directory is small. Nothing in it is believed: every place
 //! must lie within the file, and every entry must be one that a capture has.

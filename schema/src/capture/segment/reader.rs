@@ -1,4 +1,4 @@
-//! Reads a segment: the complete frames, and what is lost.
+//! Reader of segments: the complete frames, and the lost bytes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -246,7 +246,7 @@ fn magics(window: &[u8]) -> impl Iterator<Item = usize> {
         .map(|(at, _)| at)
 }
 
-/// Rows of a payload. The checksum speaks against accidents only, so the bytes are still treated as foreign:
+/// Rows of a payload. The checksum only detects accidents, so the bytes are still untrusted:
 /// arrow-ipc has panicked on malformed ones.
 fn decode(raw: Vec<u8>) -> Result<Frame, String> {
     let decoded = catch_unwind(AssertUnwindSafe(|| {

@@ -100,7 +100,7 @@ impl<S: Sink> SegmentWriter<S> {
         if length > MAX_RAW_BYTES { self.append_halves(table, batch) } else { Ok(()) }
     }
 
-    /// Appends the records of a launch's requests, whole records only: one frame, or more where they are many.
+    /// Appends the records of a launch's requests, complete records only: one frame, or more if they are many.
     pub fn append_requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<(), CaptureError> {
         let mut rest = records;
         while !rest.is_empty() {
@@ -147,7 +147,7 @@ impl<S: Sink> SegmentWriter<S> {
 
     fn write_frame(&mut self, frame: &[u8]) -> Result<(), CaptureError> {
         if let Err(source) = self.sink.write_all_at(frame, self.end) {
-            // Best effort: where even this fails, the reader cuts the torn frame by its checksum.
+            // Best effort: if even this fails, the reader drops the truncated frame by its checksum.
             drop(self.sink.cut(self.end));
             return Err(CaptureError::Io { action: "append to segment", path: self.path.clone(), source });
         }
@@ -156,7 +156,7 @@ impl<S: Sink> SegmentWriter<S> {
     }
 }
 
-/// A whole frame, ready to be appended.
+/// A complete frame, ready to be appended.
 pub struct EncodedFrame(Vec<u8>);
 
 /// Encodes frames away from the file, for compression by several threads at once.

@@ -15,7 +15,7 @@ use crate::tables::replay::Bundle;
 use crate::tables::run::Run;
 use crate::word::LossKind;
 
-/// The reason of losses that are not the recorder's: someone chose to pass on less.
+/// The reason of losses that are not the recorder's: the user shared only a part.
 pub const REASON: &str = "left out by pack";
 
 /// Counts by run and kind, with what they are.
