@@ -56,7 +56,7 @@ class Session:
                 sys.exit(f"{why}: {pattern!r} is not in:\n{self.text()}")
 
     def ask(self, line, pattern, why):
-        """Types a line, waits for its answer and for the next prompt."""
+        """Types a line, waits for its result and for the next prompt."""
         self.type(line + "\r")
         self.expect(pattern, why)
         self.prompt(pattern)

@@ -111,7 +111,7 @@ def targets(totals, section, fields):
 
 
 def barriers(totals, section, fields):
-    """No tool prints control words, so they are held to what a compiler must do with them."""
+    """Checks control words by a compiler's obligations, because no tool prints them."""
     set_here, starts = set(), set(section.labels.values())
     for _, write, read, _ in (ours[CONTROL].split() for ours in fields):
         set_here.update({write, read} - {"-"})

@@ -19,7 +19,7 @@ Section = collections.namedtuple("Section", "name rows labels")
 
 
 def sections(folder, cubin):
-    """The sections of code, each once it is whole."""
+    """The sections of code, each once it is complete."""
     command = [tools.nvdisasm(folder, cubin), "-c", "-hex", "-plr", "-lrm", "narrow", cubin]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"

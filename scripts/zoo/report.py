@@ -61,7 +61,7 @@ def recorded(record, name):
 
 
 def losses(result, passes):
-    """Counted losses of launches and whole sources, and how many kinds of others there are."""
+    """Counted losses of launches and sources, and the number of other kinds."""
     texts = []
     for name in passes:
         record = result.passes.get(name)

@@ -50,7 +50,7 @@ class Result:
         return "; ".join(self.faults()) or "ok"
 
     def faults(self):
-        """Everything that went wrong, in words."""
+        """All faults, as text."""
         if self.failed:
             return [self.failed]
         faults = faults_of_end(self.native, self.program.exit, "native") + self.faults_of_count()

@@ -73,7 +73,7 @@ class Zoo:
         if not self.can_read:
             say("this Python has no pyarrow: launches in captures are not looked at")
         self.lock = threading.Lock()
-        # PC sampling is the device's: whether several processes may use it at once is not ours to say.
+        # PC sampling is the device's: several processes may not be able to use it at once.
         jobs = options.samples_jobs
         self.sampling = threading.Semaphore(jobs) if jobs > 0 else contextlib.nullcontext()
 

@@ -19,7 +19,7 @@ FOUND = ROOT / "target/zoo/cupti.json"
 
 
 class Missing(Exception):
-    """Something that cannot be built or found, in words."""
+    """Something that cannot be built or found, as text."""
 
 
 def python_modules(names):

@@ -12,9 +12,9 @@ use crate::exit::Failure;
 /// The selection of `--replay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// So many launches of each kind. All where null.
+    /// Number of launches of each kind. All if null.
     pub per_kind: Option<u64>,
-    /// Only kernels that together have so many percent of the samples. Any where null.
+    /// Percent of the samples that the selected kernels have together. Any kernel if null.
     pub share_percent: Option<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine can and cannot record, and how to fix it. It needs no GPU and changes nothing.
+//! `doctor`: report of what this machine can record, with fixes. It needs no GPU and changes nothing.
 
 mod check;
 mod nvidia;

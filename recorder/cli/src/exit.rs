@@ -1,4 +1,4 @@
-//! Exit codes, and how a failure is reported.
+//! Exit codes, with the report of failures.
 
 use std::fmt::Display;
 use std::process::{ExitCode, ExitStatus};

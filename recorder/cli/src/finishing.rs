@@ -1,4 +1,4 @@
-//! From the recording's folder to the capture, with progress for who watches and a summary for who reads.
+//! Finalizing of the recording's folder into the capture, with progress, then a summary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::folder;
 use crate::message::{self, Messages};
 
-/// So many losses are named. The capture's table has them all.
+/// Maximum number of losses in messages. The capture's table has all of them.
 const NAMED_LOSSES: usize = 5;
 
 /// Writes the capture and says what is in it, and what is not.
@@ -77,7 +77,7 @@ pub(crate) fn leftovers(output: &Path) -> Vec<PathBuf> {
     vec![CaptureWriter::staging(output), CaptureWriter::staging(&place), place]
 }
 
-/// Puts a capture that is whole in the place of the old one, which is there until then.
+/// Replaces the old capture with a complete new one.
 fn replace(place: &Path, output: &Path) -> Result<(), Failure> {
     let renamed = fs::rename(place, output).with_context(|| format!("replace `{}`", output.display()));
     renamed.map_err(|error| {

@@ -1,4 +1,4 @@
-//! The library to inject: where it is, and whether a process can load it.
+//! The library to inject: its location, with a check that a process can load it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

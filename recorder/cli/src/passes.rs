@@ -93,7 +93,7 @@ impl Passes<'_> {
         false
     }
 
-    /// Has the accesses pass record the kernels that the sampling pass found hot, where that is asked for.
+    /// Limits the accesses pass to the kernels that the sampling pass found hot, if requested.
     fn select(&self, injection: &mut Injection) {
         let replay = self.options.volume.replay;
         let Some(percent) = replay.and_then(|selection| selection.share_percent) else { return };
@@ -182,7 +182,7 @@ impl Input {
     fn again(&self, command: &mut Command) {
         let rewound = match self {
             Self::Same => return,
-            // The run shares our position in the file.
+            // The run shares this process's position in the file.
             Self::File(file, position) => {
                 let mut file = file;
                 file.seek(SeekFrom::Start(*position)).context("rewind standard input")

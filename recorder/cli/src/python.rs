@@ -1,4 +1,4 @@
-//! The Python package, carried in this executable and unpacked into the recording's folder.
+//! The embedded Python package, which is unpacked into the recording's folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The recording: prepare, run the program, finish the capture, end as the program ended.
+//! The recording: prepare, run the program, finalize the capture, end as the program ended.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `replay`: runs the bundled launches of a capture again, under other instruments, and adds what they gave to it.
+//! `replay`: runs the bundled launches of a capture again under other instruments. Adds the results to the capture.
 
 mod options;
 mod worker;
@@ -114,7 +114,7 @@ fn describe(options: &Replay) -> Recording {
     }
 }
 
-/// Reads the bundles that were asked for.
+/// Reads the selected bundles.
 fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
     let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
     let mut bundles = Bundles::read(&capture).map_err(unreadable)?;

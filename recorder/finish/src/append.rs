@@ -1,4 +1,4 @@
-//! A capture and the replays of its launches, written as one capture.
+//! Merge of a capture with the replays of its launches into one capture.
 //!
 //! Tables without new rows are copied byte for byte, and so are the cubins. New rows are merged into the rest batch by
 //! batch, so memory does not grow with the old capture.
@@ -125,7 +125,7 @@ impl<'a> Appending<'a> {
         Ok(())
     }
 
-    /// Which launch of which run the accesses of each launch come from. Those of all others are dropped and counted.
+    /// The launch of a run that the accesses of each launch come from. Other accesses are dropped and counted.
     fn choose_accesses(&mut self) -> BTreeMap<KernelId, (usize, usize)> {
         let mut chosen = BTreeMap::new();
         for (index, run) in self.runs.iter_mut().enumerate() {

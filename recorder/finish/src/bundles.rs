@@ -1,4 +1,4 @@
-//! Bundles: launches that can be replayed. A bundle is whole, or it is a refusal that says why.
+//! Bundles: launches that can be replayed. A bundle is complete, or it is a refusal with a reason.
 
 mod contents;
 
@@ -60,7 +60,7 @@ pub(crate) fn write(
 struct Bundles {
     rows: BTreeMap<KernelId, Bundle>,
     symbols: BTreeMap<KernelId, Vec<BundleSymbol>>,
-    /// Launches whose bundle is not whole, with the number of their pages that are.
+    /// Launches whose bundle is incomplete, with the number of their complete pages.
     dropped: BTreeMap<KernelId, usize>,
 }
 
@@ -110,7 +110,7 @@ impl Bundles {
         used
     }
 
-    /// Refuses bundles whose contents turned out to be unreadable: their frames are whole, and hold something else.
+    /// Refuses bundles whose contents turned out to be unreadable: their frames are complete, but hold something else.
     fn refuse_unreadable(&mut self, frames: &PageFrames, segment: &SegmentReader, unreadable: &HashSet<u64>) {
         let mut reader = frames.reader(segment);
         for kernel_id in self.whole().into_iter().filter(|_| !unreadable.is_empty()) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow::error::ArrowError;
 use stallmap_schema::capture::error::CaptureError;
 
-/// Why a recording could not be finished. The recording itself is never changed.
+/// Errors of finalizing a recording. The recording itself is never changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
     /// The folder holds no recording.

@@ -1,4 +1,4 @@
-//! Launches: every launch gets both of its rows, and its identifier in the capture.
+//! Launches: each one gets its two rows with its identifier in the capture.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@
 //!   → append    the same steps for the new runs, merged into the old tables. Launches are those of the capture
 //! ```
 //!
-//! The recording is only read. [`recover`] is [`finish`] of a recording that was cut off: whatever is complete in the
+//! The recording is only read. [`recover`] is [`finish`] of an interrupted recording: whatever is complete in the
 //! segments becomes rows, and every thing that is not is counted in the table `loss`, so the two are one function.
 
 mod access_table;

@@ -1,4 +1,4 @@
-//! Allocations and frees become lives: half-open, and never two at one address at once.
+//! Lifetimes from allocations and frees: half-open, and never two at one address at once.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ macro_rules! life {
             fn size_bytes(&self) -> u64 { self.size_bytes }
             fn begin(&self) -> (i64, u64) { (self.alloc_ns, self.alloc_ordinal) }
             fn end(&mut self, time_ns: i64, ordinal: u64) {
-                // Clocks of two threads may disagree by a little. A life never ends before it begins.
+                // Clocks of two threads may disagree by a little. A lifetime never ends before it begins.
                 self.free_ns = Some(time_ns.max(self.alloc_ns));
                 self.free_ordinal = Some(ordinal.max(self.alloc_ordinal));
             }

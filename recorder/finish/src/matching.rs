@@ -1,4 +1,4 @@
-//! Which launch of the reference run a launch of another run is.
+//! Matching of a run's launches with those of the reference run.
 //!
 //! Two launches match if they are equal in Python state, op name, function, grid, block, device, dynamic shared memory
 //! and node of a graph, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
@@ -117,7 +117,7 @@ pub(crate) fn match_launches(
     matches
 }
 
-/// Functions and shapes of which a launch does not know its dynamic shared memory: there it is no likeness.
+/// Functions and shapes with a launch of unknown dynamic shared memory, which is then not part of the likeness.
 fn without_shared_bytes<'a>(
     launches: impl Iterator<Item = &'a Described>,
 ) -> BTreeSet<(FunctionId, [u32; 6])> {

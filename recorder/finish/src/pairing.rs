@@ -1,4 +1,4 @@
-//! Which process of one pass is which process of the other: by rank, else by role, and never by process id.
+//! Pairing of the processes of two passes: by rank, else by role, but never by process id.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 pub(crate) struct Process<'a> {
     /// Its rank in a distributed program.
     pub(crate) rank: Option<u32>,
-    /// Which of the merged recordings it is in. Ranks may move between them from pass to pass, other processes do not.
+    /// Index of its recording among the merged ones. Only ranks may move between them from pass to pass.
     pub(crate) part: usize,
     /// Program and arguments.
     pub(crate) role: (&'a str, &'a str),
-    /// When it started.
+    /// Its start.
     pub(crate) started_ns: i64,
     /// True if it launched anything.
     pub(crate) has_launches: bool,

@@ -20,7 +20,7 @@ pub(crate) fn merge(runs: &mut [RunState], losses: &mut Losses) -> (Vec<PythonFr
             states.entry((state.pystates_hash, state.depth)).or_insert(state);
         }
     }
-    // A stack of which a frame is missing would show as another stack: it is left out whole.
+    // A stack without one of its frames would look like another stack, so all of it is left out.
     let broken: BTreeSet<_> = states
         .values()
         .filter(|state: &&PythonState| !frames.contains_key(&state.frame_id))

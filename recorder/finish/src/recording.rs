@@ -37,7 +37,7 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     pub(crate) name: RunName,
-    /// Which of the recording's folders holds it.
+    /// Index of the recording's folder that holds it.
     pub(crate) part: usize,
     /// Its rows. The error's text where they cannot be read at all.
     pub(crate) segment: Result<SegmentReader, String>,

@@ -110,7 +110,7 @@ impl RunRows {
     /// used.
     pub(crate) fn read_reserve(&mut self, reserve: &SegmentReader) {
         for frame in reserve.frames() {
-            // A row that is not whole has an earlier one of the same losses.
+            // An incomplete row has an earlier one of the same losses.
             self.add_frame(reserve, frame).unwrap_or_default();
         }
     }

@@ -1,4 +1,4 @@
-//! Raw samples become rows: by launch, function, pc and reason, with both counters side by side.
+//! Rows of raw samples: by launch, function, pc and reason, with both counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -290,7 +290,7 @@ pub(crate) fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, Functi
 }
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
-/// belong to another. What the run says it took in all and what arrived is compared over the whole run.
+/// belong to another. The run's own total of samples is compared with those that arrived.
 fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64, losses: &mut Losses) {
     let run_id = run.run_id();
     let nothing = Totals::default();

@@ -53,7 +53,7 @@ pub struct BundleSummary {
     pub refusals: BTreeMap<String, u64>,
 }
 
-/// One run of a finished recording.
+/// One run of a finalized recording.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     /// Its row.

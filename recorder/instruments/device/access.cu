@@ -5,10 +5,10 @@
 // launch's tag in bits that it leaves free: launches of all streams share the ring.
 //
 // Protocol. `head` counts slots reserved since the start. A record's slots are head % slot_count and the following ones.
-// A record is complete when the last word of its header is not 0; it is written last. The host reads complete records in
-// the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has read. A writer
-// waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that reads nothing
-// declares the ring abandoned: from then on writers do not wait and nothing is read.
+// A record is complete when the last word of its header is not 0. That word is written last. The host reads complete
+// records in the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has
+// read. A writer waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that
+// reads nothing declares the ring abandoned: from then on writers do not wait and nothing is read.
 //
 // Compiled at run time for the GPU at hand, so it includes no header.
 

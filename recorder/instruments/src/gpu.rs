@@ -38,7 +38,7 @@ pub fn has_begun() -> bool {
     BEGUN.load(Ordering::Acquire)
 }
 
-/// Attaches the instrument that the session asks for, once. Says whether it is attached.
+/// Attaches the session's instrument, once. Returns whether it is attached.
 pub fn attach() -> bool {
     BEGUN.store(true, Ordering::Release);
     let attached = ATTACHED.get_or_init(|| {

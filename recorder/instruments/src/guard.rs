@@ -1,4 +1,4 @@
-//! The wall between this library's mistakes and the host program.
+//! Guard between this library's errors and the host program.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

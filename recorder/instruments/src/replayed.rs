@@ -14,7 +14,7 @@ static CURRENT: AtomicU64 = AtomicU64::new(NONE);
 /// No kernel_id: they count from 0.
 const NONE: u64 = u64::MAX;
 
-/// Says which launch is being replayed from now on.
+/// Sets the launch that is being replayed from now on.
 pub fn set(kernel_id: Option<KernelId>) {
     CURRENT.store(kernel_id.map_or(NONE, |kernel_id| kernel_id.0), Ordering::Release);
 }

@@ -1,4 +1,4 @@
-//! One recording of one process: its folder, its rows on their way to the disk, its clocks and counters.
+//! One recording of one process: its folder, queued rows, clocks, counters.
 //!
 //! A process has one session at a time, and a forked child has one of its own: it shares the parent's memory and file and
 //! has none of its threads, so the parent's session ends in it at the fork. A child of a process that had started CUDA
@@ -74,7 +74,7 @@ pub fn start() -> bool {
     slot.is_some_and(|slot| slot.get_or_init(open).is_some()) && session().is_some()
 }
 
-/// Which fork of the process that first had the library this is: what belongs to a session is not valid in another.
+/// Number of forks since the process that first had the library. A session's data is not valid in another fork.
 pub fn generation() -> usize {
     GENERATION.load(Ordering::Acquire)
 }

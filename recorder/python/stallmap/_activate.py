@@ -25,7 +25,7 @@ def torch_imported():
 
 
 def compiler_imported():
-    """Says so where this version of PyTorch does not compile under a dispatch mode, ours included."""
+    """Reports a version of PyTorch that does not compile under a dispatch mode, stallmap's included."""
     if _active is None:
         return
     from torch.utils import _python_dispatch

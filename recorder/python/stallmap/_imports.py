@@ -54,7 +54,7 @@ class _Watcher:
         self._finding = set()
 
     def find_spec(self, name, path=None, target=None):
-        """The other finders' answer."""
+        """The other finders' result."""
         if name not in _AFTER or name in self._finding:
             return None
         self._finding.add(name)

@@ -98,7 +98,7 @@ class Library:
         self._lost(_TENSOR, reason, error)
 
     def lose_source(self, reason, error=None):
-        """Says that a whole kind of event is not recorded."""
+        """Reports that a kind of event is not recorded."""
         self._lost(_SOURCE, reason, error)
 
     def _lost(self, kind, reason, error):

@@ -1,4 +1,4 @@
-"""What is being recorded in this process: the injected library, and what it asks for.
+"""State of the recording in this process: the injected library, and its requests.
 
 The library's session begins when CUDA does (the driver injects the library then). Until then nothing is recorded and
 every hook returns at once: a process that never uses the GPU leaves no trace. A child that is forked before that has
@@ -23,7 +23,7 @@ class Session:
         self.library = None
         self.active = False
         self.tensors = False
-        # What the program has asked for by `start` and `stop`; before that, the options say.
+        # The program's request by `start` or `stop`. Before the first one, the options decide.
         self._paused = None
         self._is_settled = False
         self._started = False

@@ -1,4 +1,4 @@
-//! The replays of one launch: what each did to memory, and the rows that say so.
+//! Replays of one launch: the effect of each on memory, turned into rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const VARIABLE: u64 = 1 << 63;
 pub struct Attempt {
     /// The launch's ordinal in this process.
     pub ordinal: u64,
-    /// When it began.
+    /// Its start.
     pub begin_ns: i64,
     /// The n-th of its launch.
     pub repeat: u32,

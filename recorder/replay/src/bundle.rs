@@ -1,4 +1,4 @@
-//! Bundles as a capture holds them: launches with their code, parameters and memory.
+//! Bundles in a capture: launches with their code, parameters, memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,14 +80,14 @@ pub struct Symbol {
 pub struct Bundles {
     /// By launch.
     pub bundles: BTreeMap<KernelId, Bundle>,
-    /// Selected launches that are no bundles, with the reason.
+    /// Selected launches that are not bundles, with the reason.
     pub refusals: BTreeMap<KernelId, String>,
     /// The runs that recorded them.
     pub runs: BTreeSet<RunId>,
 }
 
 impl Bundle {
-    /// Says so where contents of its memory are missing.
+    /// Returns an error if contents of its memory are missing.
     pub fn check_whole(&self, contents: &Contents) -> Result<(), GpuError> {
         let pages = self.pages.iter().map(|page| page.content_id);
         let ids = pages.chain(self.symbols.iter().map(|symbol| symbol.content_id));
@@ -210,7 +210,7 @@ pub fn contents<'a>(
     Ok(contents)
 }
 
-/// Which cubin each function is in.
+/// The cubin of each function.
 struct Code {
     functions: BTreeMap<FunctionId, Function>,
     modules: BTreeMap<ModuleId, Module>,

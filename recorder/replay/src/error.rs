@@ -29,7 +29,7 @@ impl GpuError {
     }
 }
 
-/// Why bundles cannot be read or replayed at all.
+/// Errors that keep all bundles from being read or replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The capture cannot be read.
@@ -45,7 +45,7 @@ pub enum ReplayError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The plan of a worker cannot be read.
@@ -53,7 +53,7 @@ pub enum ReplayError {
     Plan {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         cause: String,
     },
     /// Recorded addresses are not free in this process. In another one they may be.

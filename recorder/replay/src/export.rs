@@ -15,7 +15,7 @@ use crate::error::ReplayError;
 /// The program, the same for every bundle.
 const PROGRAM: &str = include_str!("export/replay.c");
 
-/// Writes a bundle into a new folder below `folder`, whole or not at all. Says which.
+/// Writes a bundle into a new folder below `folder`, completely or not at all. Returns that folder.
 pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
@@ -52,7 +52,7 @@ fn write_contents(path: &Path, contents: &Contents) -> Result<(), ReplayError> {
     file.flush().map_err(io("write", path))
 }
 
-/// Four words a page: address, number of its content, whether it is written, hash afterwards.
+/// Four words per page: address, number of its content, written flag, hash afterwards.
 fn pages(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
     let words = bundle.pages.iter().flat_map(|page| {
         let number = numbers.get(&page.content_id).copied().unwrap_or(0);

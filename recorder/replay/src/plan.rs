@@ -34,7 +34,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Translation {
-    /// It must not: taken addresses are for another process to try.
+    /// Forbidden: another process may find the addresses free.
     #[default]
     Never,
     /// Allowed if addresses are taken.
@@ -56,7 +56,7 @@ pub enum Event {
     End(Outcome),
     /// Addresses are taken in this process: another one may have them free.
     Taken {
-        /// Which.
+        /// The taken addresses.
         detail: String,
     },
     /// Everything that could be done is done.
@@ -65,7 +65,7 @@ pub enum Event {
     Lost,
     /// Nothing can be replayed at all.
     Failed {
-        /// Why.
+        /// The reason.
         detail: String,
     },
 }

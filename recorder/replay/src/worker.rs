@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
             let mut outcome = Outcome { kernel_id, ..Outcome::default() };
             let result = self.replay(bundle, &mut attempts, &mut outcome);
             attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
-            // A driver may have errors that we do not know: what is lost does not synchronize.
+            // A driver may have unknown errors: a lost context does not synchronize.
             let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
             let lost = result.as_ref().is_err_and(is_lost);
             if let Err(error) = result {

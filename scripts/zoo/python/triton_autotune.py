@@ -13,7 +13,7 @@ LAUNCHES = 4
 
 
 def measure(call, quantiles):
-    """The shortest of a few launches, for every quantile that is asked for."""
+    """The shortest of a few launches, for every requested quantile."""
     times = []
     for _ in range(LAUNCHES):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

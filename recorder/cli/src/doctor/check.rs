@@ -1,4 +1,4 @@
-//! One check of a machine: its result, and what cannot be recorded without it.
+//! One check of a machine: its result with the parts of a recording that need it.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub(crate) const PYTHON: &[Side] = &[Side::Python];
 /// A check's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// As it should be.
+    /// The check passed.
     Ok,
     /// Not there.
     Missing,
@@ -90,7 +90,7 @@ impl Check {
         Self { name, state: State::Ok, detail: detail.into(), hint: None, needed_by }
     }
 
-    /// It is not there.
+    /// The result for something missing.
     pub(crate) fn missing(
         name: &'static str,
         needed_by: &'static [Side],
@@ -100,7 +100,7 @@ impl Check {
         Self { state: State::Missing, hint: Some(hint.into()), ..Self::ok(name, needed_by, detail) }
     }
 
-    /// It is there, and of no use.
+    /// The result for something unusable.
     pub(crate) fn problem(
         name: &'static str,
         needed_by: &'static [Side],

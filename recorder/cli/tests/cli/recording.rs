@@ -18,7 +18,7 @@ use stallmap_schema::word::Match;
 
 use super::run::{Place, any_library};
 
-/// Says how the program ends. Without it the test below is no program.
+/// Variable that names the program's end. Without it the test below is not a program.
 const ENDING: &str = "STALLMAP_TEST_ENDING";
 
 /// The recorded program.
@@ -105,7 +105,7 @@ fn record(place: &Place, ending: &str, options: &[&str]) -> String {
     words.extend(["--", program.to_str().unwrap(), "--exact", "recording::program"]);
     let output = place.command(&words).env(ENDING, ending).output().unwrap();
     let shown = place.show(&output);
-    // What the test harness prints is not ours.
+    // The test harness prints too.
     let (code, rest) = shown.split_once('\n').unwrap();
     format!("{code}\n{}", rest.split_once("--- stderr\n").unwrap().1)
 }

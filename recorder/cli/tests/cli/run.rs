@@ -23,7 +23,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The command with these words, in the folder.
+    /// The command with these arguments, in the folder.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(EXECUTABLE);
         command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! From the GPU's records to rows and back: every lane's address, bit for bit, in memory and on disk.
+//! Round trip from the GPU's records to rows: every lane's address, bit for bit, in memory and on disk.
 
 use std::collections::BTreeMap;
 

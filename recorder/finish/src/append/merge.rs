@@ -1,4 +1,4 @@
-//! New rows go into an old table where its order wants them, and nothing is held but a batch of each.
+//! Merge of new rows into an old table, in its order, with one batch of each in memory.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::row::{Row, RowConverter, Rows, SortField};

@@ -1,4 +1,4 @@
-//! The rows of runs that replayed launches: which launch each row is of, and which replays' results count.
+//! Rows of runs that replayed launches: the launch of each row, the replays whose results count.
 
 use std::collections::{BTreeMap, BTreeSet};
 

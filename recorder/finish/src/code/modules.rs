@@ -1,4 +1,4 @@
-//! The modules of all runs: what is known of their functions, and their cubins on the way into the capture.
+//! The modules of all runs: facts about their functions, cubins for the capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,7 +111,7 @@ impl Modules {
         self.functions.get(&function_id).map_or("", |named| &named.name)
     }
 
-    /// Modules whose cubin is missing or damaged, whole or in part, each with what is wrong.
+    /// Modules whose cubin is missing or damaged, wholly or in part, each with its damage.
     pub(crate) fn damaged(&self) -> impl Iterator<Item = (&Module, &str)> {
         self.modules.values().filter_map(|known| Some((&known.row, known.damage()?)))
     }

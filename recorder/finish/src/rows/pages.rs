@@ -61,7 +61,7 @@ impl PageFrames {
     }
 }
 
-/// Reads the pages of launches. A frame that holds several launches' is read once where they are asked for in order.
+/// Reads the pages of launches. A frame that holds several launches' is read once if they are requested in order.
 pub(crate) struct PageReader<'a> {
     frames: &'a PageFrames,
     segment: &'a SegmentReader,
@@ -83,7 +83,7 @@ impl PageReader<'_> {
         pages.into_values().collect()
     }
 
-    /// Rows of a frame. What cannot be read is missing, and its bundle is then not whole.
+    /// Rows of a frame. Unreadable rows are missing, and their bundle is then incomplete.
     fn rows(&self, frame: &FrameRef) -> Vec<BundlePage> {
         match self.segment.read(frame) {
             Ok(Frame::Rows { batch, .. }) => BundlePage::read_all(&batch).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Replays come into the capture that their launches are from, and change nothing that was there.
+//! Tests of appending replays to their launches' capture, which changes no earlier row.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Bundles are whole, or they say why they are not.
+//! Tests of bundles: they are complete, or they have a reason for the refusal.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A whole recording becomes a capture that `check` finds nothing in, and that says what the program did.
+//! Finalizing a complete recording gives a capture without violations, with all that the program did.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use stallmap_schema::word::{AccessKind, Instrument, Match};
 
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 
-/// A finished recording.
+/// A finalized recording.
 pub(crate) struct Finished {
     pub(crate) summary: Summary,
     pub(crate) reader: CaptureReader,

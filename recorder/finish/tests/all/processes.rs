@@ -1,4 +1,4 @@
-//! Several processes: ranks, hosts, folders of several releases, and what a process left when the disk was full.
+//! Tests of several processes: ranks, hosts, folders of several releases, a full disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -260,7 +260,7 @@ fn python(segment: &mut SegmentWriter) {
     );
 }
 
-/// So many launches, all alike, with nothing around them.
+/// Equal launches with nothing around them.
 pub(crate) fn launches(segment: &mut SegmentWriter, count: u64) {
     let bare = |ordinal| Launch { op_id: None, pystates_hash: None, ..launch(ordinal) };
     put(segment, (0..count).map(bare));

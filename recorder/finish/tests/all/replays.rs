@@ -47,7 +47,7 @@ impl Replays {
         Self(segment)
     }
 
-    /// A replay of a launch. No result is one that the process did not live to give.
+    /// A replay of a launch. Without a result, the process died before it.
     pub(crate) fn replay(&mut self, ordinal: u64, kernel_id: KernelId, result: Option<ReplayResult>) {
         let launch = LaunchRun {
             kernel_id,

@@ -1,4 +1,4 @@
-//! Modules and the functions in them: cubins to the recording's folder, names and identities to rows.
+//! Modules with their functions: cubins to the recording's folder, names to rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Code {
     pub module_id: ModuleId,
     /// Mangled names of its kernels.
     pub kernels: BTreeSet<String>,
-    /// Mangled names of functions with code of their own that are no kernels.
+    /// Mangled names of functions with code of their own that are not kernels.
     pub functions: Vec<String>,
     /// Mangled names of its variables, and their bytes.
     pub variables: Vec<(String, u64)>,
@@ -99,7 +99,7 @@ pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
     code
 }
 
-/// Writes a cubin under its content's name, whole or not at all.
+/// Writes a cubin under its content's name, completely or not at all.
 fn store(folder: &Path, name: &str, cubin: &[u8]) -> std::io::Result<()> {
     let path = folder.join(name);
     if path.exists() {

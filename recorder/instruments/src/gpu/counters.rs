@@ -56,7 +56,7 @@ pub struct Profiler {
 
 impl Profiler {
     /// Prepares `metrics` for a context and its device. Metrics that the chip does not have are left out and can be
-    /// asked for. Having none at all is an error.
+    /// requested. Having none at all is an error.
     pub fn new(context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let (api, _path) = Api::open().map_err(|error| unfit(&error))?;
         Self::with(api, context, device, metrics)
@@ -69,7 +69,7 @@ impl Profiler {
         // From here on, dropping ends what has begun.
         let mut profiler = Self { api, ranges: null_mut(), configured: None, data: Image::default() };
         let chip = profiler.chip(device)?;
-        // To be asked before any session is active.
+        // To be called before any session is active.
         let availability = profiler.availability(context)?;
         let host = || Host::new(api, &chip, Some(&availability));
         profiler.configured = Some(Configured::new(host, metrics)?);
@@ -83,8 +83,8 @@ impl Profiler {
         self.configured.as_ref().map_or(0, |configured| configured.passes)
     }
 
-    /// The metrics that were asked for and that the chip does not have. Those that [`sets::hold`] are the spellings of
-    /// other chips. Others are worth a word to the user.
+    /// The requested metrics that the chip does not have. Those that [`sets::hold`] are the spellings of
+    /// other chips. The user should be told about the rest.
     pub fn unknown(&self) -> &[String] {
         self.configured.as_ref().map_or(&[], |configured| configured.unknown.as_slice())
     }
@@ -236,7 +236,7 @@ impl Drop for Profiler {
     }
 }
 
-/// Why a library is of no use for counters.
+/// The reason why a library is of no use for counters.
 fn unfit(error: &LoadError) -> String {
     match error {
         LoadError::MissingSymbol { .. } => {

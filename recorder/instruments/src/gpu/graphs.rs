@@ -1,4 +1,4 @@
-//! CUDA graphs: which kernels an executable graph launches, and where in the program each was captured or added.
+//! CUDA graphs: the kernels of an executable graph, each with its place of capture in the program.
 //!
 //! Both instruments feed it with the driver calls that make, change and launch graphs: [`CALLBACKS`] at their exit to
 //! [`Graphs::called`], and launches into a capturing stream to [`Graphs::captured`]. A graph is read when it is

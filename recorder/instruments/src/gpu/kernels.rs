@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use regex::Regex;
 use stallmap_sass::demangle;
 
-/// Kernels by name. All where there is no expression.
+/// Kernels by name. All without an expression.
 pub struct Kernels {
     expression: Option<Regex>,
-    /// Names that were asked for: demangling takes longer than a launch.
+    /// Results by name: demangling takes longer than a launch.
     known: Mutex<BTreeMap<String, bool>>,
 }
 

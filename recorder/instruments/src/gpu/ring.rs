@@ -111,7 +111,7 @@ pub struct Armed {
     shared: Arc<Shared>,
 }
 
-/// Why a launch has no records, or not all of them.
+/// The reason why a launch has no records, or not all of them.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The reason, as losses name it.
@@ -128,7 +128,7 @@ impl Armed {
         std::ptr::with_exposed_provenance(self.userdata as usize)
     }
 
-    /// The launch call has returned: a word behind the launch in its stream will say that it has ended.
+    /// The launch call has returned: a word behind the launch in its stream will mark its end.
     pub fn submitted(&self, place: Place) {
         let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
         // SAFETY: the word lives as long as the process. The stream is the launch's own.
@@ -198,7 +198,7 @@ struct Started {
 /// The end of a launch that the GPU cannot report.
 struct Settled {
     tag: Tag,
-    /// Why it has no records, or not all.
+    /// The reason why it has no records, or not all.
     failure: Option<Failure>,
     /// Requests that it lost.
     lost_requests: u64,
@@ -471,7 +471,7 @@ impl Shared {
             if work.progress != seen {
                 (seen, since) = (work.progress, Instant::now());
             } else if since.elapsed() > LAST_PATIENCE {
-                // Its kernel hangs, or failed without an error that reached us.
+                // Its kernel hangs, or failed without a reported error.
                 work.ends = true;
                 since = Instant::now();
             }

@@ -1,4 +1,4 @@
-//! Which launches are recorded. Every other one has a reason.
+//! Selection of recorded launches. Every other launch has a reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -58,10 +58,10 @@ impl Compressors {
         Ok(Self(sender))
     }
 
-    /// Hands over a frame's contents. The answer keeps their place among what the writer writes.
+    /// Hands over a frame's contents. The returned channel holds their place in the writer's queue.
     pub(super) fn compress(&self, raw: Raw) -> Receiver<Compressed> {
         let (answer, frame) = sync_channel(1);
-        // The threads live as long as the process. Were they gone, the answer's end would say so.
+        // The threads live as long as the process. If they were gone, the channel would be closed.
         self.0.send(Job { raw, answer }).unwrap_or_default();
         frame
     }

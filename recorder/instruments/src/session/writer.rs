@@ -26,7 +26,7 @@ pub(super) enum Message {
     Rows(Batch),
     /// Records of one launch, or contents of pages, which a compressing thread will deliver.
     Frame(Receiver<Compressed>),
-    /// Write everything and these facts, then answer.
+    /// Write everything and these facts, then reply.
     End(Vec<RunFact>, SyncSender<()>),
 }
 
@@ -94,7 +94,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            // Not only when nothing comes: a busy program's losses and rare rows must be on the disk too when it dies.
+            // Not only when idle: a busy program's losses and rare rows must be on the disk too when it dies.
             if Instant::now() >= due {
                 self.write_waiting();
                 due = Instant::now() + FLUSH;

@@ -68,13 +68,13 @@ pub struct Seen {
     pub element: u32,
     /// The argument's name.
     pub argument: Option<&'static str>,
-    /// Which tensor of this op it is a view of: the arguments count on into the results.
+    /// Index of the tensor of this op that it is a view of: the arguments count on into the results.
     pub base: Option<usize>,
     /// CUDA's device ordinal.
     pub device_id: i32,
     /// First address of its storage.
     pub storage_address: Address,
-    /// Bytes of its storage, as PyTorch asked for them.
+    /// Bytes of its storage, as PyTorch requested them.
     pub storage_bytes: u64,
     /// Address of its first element.
     pub address: Address,

@@ -7,7 +7,7 @@ use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
 
 use crate::session;
 
-/// When something happened, on both clocks, and inside which op.
+/// Time of an event on both clocks, with its op.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Nanoseconds since the Unix epoch.
@@ -40,7 +40,7 @@ pub enum Recorded {
     OpTensor(OpTensor),
     /// A tensor was seen for the first time.
     Tensor(Tensor),
-    /// It became known what a tensor is to the model.
+    /// A tensor's role in the model became known.
     TensorName(TensorName),
     /// A storage was allocated or freed.
     Storage(StorageEvent),

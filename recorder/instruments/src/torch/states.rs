@@ -1,4 +1,4 @@
-//! Python stacks: frames and states are recorded once, by their stable hashes.
+//! Python stacks: each frame or state is recorded once, by its stable hash.
 //!
 //! A stack arrives as UTF-8 text: for each frame, innermost first, five fields, each ended by a zero byte: normalized
 //! file, original file, qualified function, first line, current line.

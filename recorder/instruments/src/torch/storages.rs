@@ -1,4 +1,4 @@
-//! Storages and their tensors: which life of which allocator block a tensor lies in, and whether it was seen before.
+//! Storages and their tensors: the lifetime of the allocator block that holds a tensor, earlier views of it.
 //!
 //! Pure: events in, rows out. Addresses of all devices share one space, so the address alone finds the block.
 
@@ -12,7 +12,7 @@ use stallmap_schema::word::StorageOrigin;
 use super::message::{Name, Seen};
 use super::recorded::{Moment, Recorded};
 
-/// The storages that live, and their tensors.
+/// Live storages, and their tensors.
 #[derive(Debug, Default)]
 pub struct Storages {
     live: BTreeMap<u64, Live>,

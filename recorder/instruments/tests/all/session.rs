@@ -16,7 +16,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::LossKind;
 use tempfile::TempDir;
 
-/// Says which of the programs below a process is.
+/// Names the program below that a process runs.
 const PROGRAM: &str = "STALLMAP_TEST_PROGRAM";
 /// Longer than rows may wait.
 const A_FLUSH: Duration = Duration::from_millis(400);
@@ -263,7 +263,7 @@ fn a_full_disk_ends_recording_and_the_losses_are_kept() {
     assert_eq!((of(LossKind::Launch), of(LossKind::Access)), (Some(1000), Some(1)));
     assert!(rows::<RunFact>(&reserve).iter().any(|fact| fact.name == "ended_ns"));
     assert!(!has_clean_end(&reserve) && !has_clean_end(&run.join(FILE_NAME)));
-    // Nothing is torn: the segment ends with its last complete frame.
+    // Nothing is truncated: the segment ends with its last complete frame.
     assert_eq!(SegmentReader::open(&run.join(FILE_NAME)).unwrap().damages(), []);
 }
 

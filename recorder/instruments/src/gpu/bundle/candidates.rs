@@ -1,4 +1,4 @@
-//! Which memory a launch may write: what its parameters point into.
+//! Memory that a launch may write: everything that its parameters point into.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use stallmap_sass::tensor_map::{self, Found};
 use super::memory::{Kind, Map};
 use super::ranges::Ranges;
 
-/// Up to so many bytes of device memory are saved whole, whatever the parameters say.
+/// Device memory up to this size is saved completely, whatever the parameters are.
 const ALL_BYTES: u64 = 256 << 20;
 
 /// Known facts about a launch's memory before it runs.

@@ -1,4 +1,4 @@
-//! The driver's allocations that live, and what kind of memory each is.
+//! Live allocations of the driver, each with its kind of memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -69,7 +69,7 @@ impl Allocation {
     }
 }
 
-/// The allocations that live, by address.
+/// Live allocations, by address.
 #[derive(Clone, Debug, Default)]
 pub struct Map(BTreeMap<u64, Allocation>);
 

@@ -1,4 +1,4 @@
-//! Sets of pages as ranges, and where each page of such a set stands in the order of all.
+//! Sets of pages as ranges, with the index of each page in its set.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

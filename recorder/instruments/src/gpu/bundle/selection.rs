@@ -1,4 +1,4 @@
-//! Which launches become bundles.
+//! Selection of launches that become bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct LaunchKind {
     pub shapes_hash: u64,
 }
 
-/// So many launches of a kind that are refused one after the other, and no more is tried: saving memory takes time.
+/// Limit of refused launches of a kind in a row. Further ones are not tried, because saving memory takes time.
 const MOST_REFUSED: u32 = 4;
 
 #[derive(Clone, Copy, Default)]

@@ -1,4 +1,4 @@
-//! CUPTI's host object: which metrics a chip has, how they are configured, and their values from counter data.
+//! CUPTI's host object: a chip's metrics, their configuration, their values from counter data.
 //!
 //! It needs no GPU, only the chip's name.
 

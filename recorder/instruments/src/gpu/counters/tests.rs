@@ -1,4 +1,4 @@
-//! The order of calls and what becomes of the answers, with functions that stand in for CUPTI's: they check the
+//! Tests of the order of calls and the use of results, with functions that stand in for CUPTI's: they check the
 //! parameters as CUPTI does and write a log.
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The buffers that CUPTI writes samples into, and the records in them.
+//! Buffers that CUPTI writes samples into, with their records.
 #![expect(unsafe_code, reason = "memory that CUPTI writes")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Launches of CUDA graphs: one call, one read of samples, and the rows of every kernel node.
+//! Launches of CUDA graphs: one call, one read of samples, rows for every kernel node.
 
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, Launch};

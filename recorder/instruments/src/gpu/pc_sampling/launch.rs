@@ -1,4 +1,4 @@
-//! Launch calls: what is decided on entry, and recorded on exit.
+//! Launch calls: decisions on entry, records on exit.
 #![expect(unsafe_code, reason = "data of callbacks")]
 
 use std::cell::RefCell;
@@ -54,7 +54,7 @@ pub(super) struct Sampling {
     pub(super) machine: Machine,
     /// Two to this power cycles are the period.
     pub(super) exponent: u32,
-    /// When sampling had started.
+    /// Start of sampling.
     pub(super) begin_ns: i64,
 }
 
@@ -290,7 +290,7 @@ impl Instrument {
         crcs: &BTreeSet<u64>,
     ) -> Option<FunctionId> {
         let is_ambiguous = lock(&self.functions).is_ambiguous(kernel.name);
-        // The driver is asked under no lock.
+        // The driver is called without a lock.
         let module = if is_ambiguous { driver::module_of(function) } else { None };
         let launched = Launched { name: kernel.name, function, module, crcs };
         let found = lock(&self.functions).find(&launched);

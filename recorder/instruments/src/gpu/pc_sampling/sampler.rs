@@ -19,7 +19,7 @@ use super::samples::{Reasons, Sums};
 use crate::guard::say;
 use crate::session;
 
-/// Instructions that one read can answer.
+/// Instructions per read.
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
 const MOST_OTHERS: usize = 1024;
@@ -51,7 +51,7 @@ enum Phase {
     /// Being enabled: launches go on without samples.
     Busy,
     Ready,
-    /// The hardware buffer was full: CUPTI answers nothing until sampling is enabled again.
+    /// The hardware buffer was full: CUPTI returns nothing until sampling is enabled again.
     Full,
     /// Sampling cannot be enabled, or the context ends.
     Dead,

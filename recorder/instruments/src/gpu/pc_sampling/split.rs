@@ -34,7 +34,7 @@ pub(super) struct Share {
 pub(super) struct Shares {
     /// One for each node.
     pub(super) nodes: Vec<Share>,
-    /// Records of kernels that are no node's.
+    /// Records of kernels that belong to no node.
     pub(super) others: Vec<Record>,
 }
 
@@ -155,7 +155,7 @@ fn add(reasons: &mut Vec<(u32, u64)>, more: &[(u32, u64)]) {
     }
 }
 
-/// Counts split by weights, in whole numbers that add up.
+/// Counts split by weights, in integers that add up.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// The weights up to and with each, never 0 in all.

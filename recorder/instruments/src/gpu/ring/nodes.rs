@@ -43,7 +43,7 @@ impl Nodes {
         self.address
     }
 
-    /// Entries less 1: their number is a power of two.
+    /// Entries minus 1: their number is a power of two.
     pub(super) fn mask(&self) -> u32 {
         u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
     }

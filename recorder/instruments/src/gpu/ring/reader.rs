@@ -66,7 +66,7 @@ struct Reader {
     shared: Arc<Shared>,
     /// Slots read since the start.
     position: u64,
-    /// When something was read last.
+    /// Time of the last read.
     last_read: Instant,
     /// Kernels by tag.
     kernels: Vec<Option<Box<Kernel>>>,

@@ -1,4 +1,4 @@
-//! Which tags are in use: a launch of a graph takes as many in a row as it has nodes.
+//! Tags in use: a launch of a graph takes as many in a row as it has nodes.
 
 use super::record::{TAGS, Tag};
 

@@ -1,4 +1,4 @@
-//! Bundles under the sanitizer API: memory copied before and after a launch, and the rows that come of it.
+//! Bundles under the sanitizer API: memory copied before and after a launch, turned into rows.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ const UNKNOWN_NODES: u32 = 512;
 struct Expected {
     index: u32,
     ordinal: u64,
-    /// Why it is left out, where it is.
+    /// The reason, if it is left out.
     decision: Result<(), &'static str>,
 }
 
@@ -230,7 +230,7 @@ impl Instrument {
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
-                // What is missing is counted with the launch. There are no bundles of nodes.
+                // Losses are counted with the launch. There are no bundles of nodes.
                 settle(&armed, place).ok();
             } else {
                 own(|| armed.submitted(place));

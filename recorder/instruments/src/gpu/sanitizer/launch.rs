@@ -1,4 +1,4 @@
-//! Launches under the sanitizer API: with parameters, code, and the records they write.
+//! Launches under the sanitizer API, with parameters, code, records.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Modules under the sanitizer API: which are patched, and when.
+//! Modules under the sanitizer API: selection and time of patching.
 //!
 //! A module is patched when a launch of it may be recorded: at its load where the selection is open, else before the
 //! first such launch. Where the selection has closed, what is patched is unpatched after the program itself has waited
@@ -182,7 +182,7 @@ impl Instrument {
     }
 
     /// Records where a kernel lies in memory, and the functions of its module that it may call. While a graph is being
-    /// launched the driver does not answer.
+    /// launched the driver returns an error.
     pub(super) fn place_kernel(&self, state: &mut State, module: Handle, name: &str, ordinal: u64) {
         let Some(loaded) = state.modules.get_mut(&module.key()) else { return };
         if !loaded.placed.insert(name.to_owned()) {

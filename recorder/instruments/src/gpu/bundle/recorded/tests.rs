@@ -98,7 +98,7 @@ fn tensor_maps_say_what_is_read_and_without_them_it_is_all() {
 }
 
 proptest! {
-    /// Whatever a launch did: each page has its content from before, and what changed has the hash of what it is now.
+    /// For any launch, each page has its content from before, and what changed has the hash of what it is now.
     #[test]
     fn contents_are_from_before_and_hashes_from_after(
         before in prop::collection::vec(0..4_u8, 24),

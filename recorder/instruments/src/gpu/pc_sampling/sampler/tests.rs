@@ -1,4 +1,4 @@
-//! Launches of several threads, on a CUPTI that only notes what it is asked.
+//! Tests of launches of several threads, on a CUPTI that only logs its calls.
 #![expect(unsafe_code, reason = "functions of a C library")]
 
 use std::collections::BTreeMap;

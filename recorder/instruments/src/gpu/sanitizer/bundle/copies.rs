@@ -33,7 +33,7 @@ impl Instrument {
         buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(data, address, part))
     }
 
-    /// Reads variables, whole.
+    /// Reads complete variables.
     pub(super) fn read_variables(
         &self,
         data: &LaunchData,

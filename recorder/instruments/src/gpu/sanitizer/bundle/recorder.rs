@@ -33,7 +33,7 @@ pub(in crate::gpu::sanitizer) struct Bundles {
 
 /// State of the thread whose launch it is.
 pub(super) struct Recorder {
-    /// Which launches become bundles.
+    /// Selection of launches that become bundles.
     pub(super) selection: Selection,
     /// Contents that are recorded.
     pub(super) contents: Contents,
@@ -112,7 +112,7 @@ impl Recorder {
         *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
     }
 
-    /// The variables of a module, whose places the driver is asked for once.
+    /// The variables of a module. Their addresses are queried once.
     pub(super) fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
         let find = || {
             let (symbols, missing) = own(|| symbols::find(module, &code.variables));
