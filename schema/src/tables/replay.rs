@@ -94,6 +94,7 @@ crate::tables! {
         different_page_count: u64,
         /// Differing pages that may differ: they differ between two replays without an instrument too, or atomics wrote
         /// them and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
+        unstable_page_count: u64,
         /// True if memory lies at other addresses than recorded, with pointers in the parameters translated.
         is_translated: bool,
         /// Time of the kernel on the GPU, nanoseconds, between two events. Null under an instrument.
