@@ -49,7 +49,7 @@ class Session:
         return True
 
     def expect(self, pattern, why):
-        """Waits for a pattern in what was printed since the last line was typed."""
+        """Waits for a pattern in the output since the last line was typed."""
         end = time.monotonic() + PATIENCE_S
         while not re.search(pattern, self.text()):
             if time.monotonic() > end or not self.read(0.2):

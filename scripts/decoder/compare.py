@@ -143,7 +143,7 @@ def counted(row, ours):
 
 
 def cover(totals, row, ours, pending, waited):
-    """In straight code, what reads a register waits for the barrier that guards it, or someone before did."""
+    """In straight code, a reader of a register waits for the barrier that guards it, or an earlier instruction did."""
     for register in [register for register, barrier in pending.items() if barrier in waited]:
         del pending[register]
     late = tools.registers(ours[READS]) & set(pending)

@@ -78,7 +78,7 @@ def header(target, version):
 
 
 def kernel(piece, name):
-    """A kernel around a piece: loads what it reads, stores what it writes."""
+    """A kernel around a piece of code: loads its inputs, stores its outputs."""
     body = re.sub(r"\{([a-z])(\d+)\.\.\1(\d+)\}", expand, piece)
     names = sorted(set(re.findall(r"%([rdfghpq])(\d+)\b", body)), key=lambda name: (name[0], int(name[1])))
     loads = [load(letter, int(index)) for letter, index in names if int(index) <= REGISTERS[letter][2]]

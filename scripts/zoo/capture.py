@@ -1,4 +1,4 @@
-"""What a capture says of launches, by instrument: rows, and what it counts as lost."""
+"""Launches in a capture, by instrument: rows, and counted losses."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""One run of a command: with a time limit, all its processes, and what its threads did when it hung."""
+"""One run of a command, with a time limit, all its processes, and stacks of its threads if it hangs."""
 
 import dataclasses
 import os

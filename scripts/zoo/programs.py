@@ -1,4 +1,4 @@
-"""The programs of the zoo: what each is for, how it is built and started, and how it must end."""
+"""The programs of the zoo: purpose, build, start, and expected end of each."""
 
 import dataclasses
 import pathlib

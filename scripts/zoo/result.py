@@ -1,4 +1,4 @@
-"""The runs of one program, and what they say: the verdict."""
+"""The runs of one program, with the verdict."""
 
 import dataclasses
 

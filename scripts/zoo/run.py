@@ -63,7 +63,7 @@ def listing():
 
 
 class Zoo:
-    """One call: what all programs' runs share."""
+    """One call: the shared state of all programs' runs."""
 
     def __init__(self, recorder, options):
         self.recorder = pathlib.Path(recorder)

@@ -88,7 +88,7 @@ def build_counter():
 
 
 def build(sources):
-    """Builds the counter and these programs at once. Returns what failed, by name (`counter` for the counter)."""
+    """Builds the counter and these programs at once. Returns failures by name (`counter` for the counter)."""
     failed = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 4) as pool:
         works = {source: pool.submit(build_program, source) for source in sources}

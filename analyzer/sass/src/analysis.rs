@@ -42,7 +42,7 @@ pub struct Producer {
     /// The instruction that is found waiting. A warp that has exited and drains its stores is found at the instruction
     /// behind the exit, even where another function begins there.
     pub waiter: u32,
-    /// For what it waits.
+    /// The class of its wait.
     pub wait: Wait,
     /// The instruction that it waits for.
     pub producer: u32,
@@ -57,7 +57,7 @@ pub struct Producer {
     pub confidence: Confidence,
 }
 
-/// For what an instruction waits: a class of stall reasons.
+/// The class of stall reasons of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
     /// Stall reason long_scoreboard: results from device and local memory, textures.

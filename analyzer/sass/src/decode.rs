@@ -1,4 +1,4 @@
-//! From bits to what depends on them.
+//! Decoder: from an instruction's bits to its dependencies.
 //!
 //! ```text
 //! word ── opcode ── Family (a row of decode/<class>.rs: name, class, operands, memory, flow)

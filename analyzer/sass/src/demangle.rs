@@ -1,4 +1,4 @@
-//! Names as their programmers wrote them.
+//! Demangling of names.
 
 use std::fmt;
 

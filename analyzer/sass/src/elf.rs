@@ -46,7 +46,7 @@ pub(crate) struct Relocation {
 }
 
 impl<'a> Elf<'a> {
-    /// Reads the headers. An error says what is wrong.
+    /// Reads the headers. The error is the reason.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let header = Goblin::parse_header(bytes).map_err(|cause| cause.to_string())?;
         if header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB {

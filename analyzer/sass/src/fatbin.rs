@@ -92,7 +92,7 @@ pub enum FatbinError {
         /// Bytes that it has in the file.
         stored_bytes: usize,
     },
-    /// An entry that does not become what it claims to be.
+    /// An entry whose decompressed data differs from its header.
     #[error("decompress {format}: {cause}")]
     Compressed {
         /// The compression format.

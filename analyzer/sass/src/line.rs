@@ -60,7 +60,7 @@ struct Row {
 impl LineTable {
     /// Reads the lines of a cubin. What is damaged in them is named in [`LineTable::damage`] and missing.
     pub fn read(bytes: &[u8], cubin: &Cubin) -> Result<Self, CubinError> {
-        // As with cubins: what readers do with malformed input stays here.
+        // As with cubins: a panic of readers on malformed input ends here.
         catch_unwind(AssertUnwindSafe(|| parse(bytes, cubin))).unwrap_or(Err(CubinError::Malformed))
     }
 

@@ -25,7 +25,7 @@ enum Access {
     Other,
 }
 
-/// Instructions of a function that access memory, counted by what observes them.
+/// Instructions of a function that access memory, counted by the patch point that observes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInstructions {
     /// All of them.

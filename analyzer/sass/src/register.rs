@@ -1,4 +1,4 @@
-//! Registers, and sets of them.
+//! Registers, with sets of registers.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ const MOST_UNMARKED: usize = 32;
 /// Visits of blocks, as a multiple of their count, after which the search for more paths ends. Real code needs few.
 const MOST_VISITS: usize = 64;
 
-/// One candidate of what an instruction waits for.
+/// One candidate for the producer of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The instruction that it may wait for.
@@ -33,7 +33,7 @@ pub(crate) struct Candidate {
     pub(crate) cycles: Option<u32>,
 }
 
-/// By what an instruction waits for another.
+/// The means by which an instruction waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Through {
     /// A barrier that is held until the result is written.
@@ -87,7 +87,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds what is pending on another path. Returns whether that was new.
+    /// Adds the pending results of another path. Returns whether any was new.
     fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;
         let mut is_new = false;
@@ -353,7 +353,7 @@ fn waited_barriers(instruction: &Instruction) -> u8 {
     if ends { (1 << BARRIERS) - 1 } else { cleared_barriers(instruction) }
 }
 
-/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of others are what they were.
+/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of other lanes are unchanged.
 fn cleared_barriers(instruction: &Instruction) -> u8 {
     match instruction.barrier_wait() {
         Some(BarrierWait::Scoreboard { empty, .. }) => instruction.control.wait_mask | empty,

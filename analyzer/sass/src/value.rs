@@ -23,7 +23,7 @@ const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
 
-/// A constant, and what it is added to.
+/// A constant with the base that it is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Value {
     pub(crate) base: Base,
@@ -82,11 +82,11 @@ pub(crate) struct Question<'a> {
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
     values: BTreeMap<(usize, Register), BTreeSet<Value>>,
-    /// The same, what loops add left out.
+    /// The same without additions in loops.
     starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
-    /// True to leave out what circular definitions add.
+    /// True to leave out additions in circular definitions.
     without_loops: bool,
     definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
 }
@@ -113,7 +113,7 @@ impl<'a> Question<'a> {
         self.ask(index, register, false)
     }
 
-    /// The values with which a register begins: what loops add to it is left out.
+    /// The values with which a register begins, without additions in loops.
     pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         // Once to find the circles, once to leave them out.
         let circles = self.circular.len();
@@ -147,7 +147,7 @@ impl<'a> Question<'a> {
         limited(values)
     }
 
-    /// Instructions whose result a register may hold before an instruction; `None` stands for what came from outside.
+    /// Instructions whose result a register may hold before an instruction; `None` stands for a value from outside.
     fn definitions(&mut self, index: usize, register: Register) -> Vec<Option<usize>> {
         if let Some(known) = self.definitions.get(&(index, register)) {
             return known.clone();

@@ -1,6 +1,6 @@
 //! Cubins: contents of stallmap's kernels, and treatment of damaged ones.
 
-#![expect(clippy::unwrap_used, reason = "what is committed can be read")]
+#![expect(clippy::unwrap_used, reason = "committed files can be read")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -63,7 +63,7 @@ pub(crate) fn config(options: &Record) -> Option<Bundles> {
     })
 }
 
-/// Refuses what cannot go with `--replay`, before the program runs.
+/// Refuses options that exclude `--replay`, before the program runs.
 pub(crate) fn check(options: &Record) -> Result<(), Failure> {
     let Some(selection) = options.volume.replay else { return Ok(()) };
     let refused = |text: &str, hint: &str| Err(Failure::before(anyhow!("{text}")).hint(hint));

@@ -61,7 +61,7 @@ impl Signals {
         Self::take_over(ENDING.into_iter().chain(OTHERS))
     }
 
-    /// Takes over those alone that end a program: what is run knows no others.
+    /// Takes over only the signals that end a program: worker processes handle no others.
     pub(crate) fn take_ending() -> io::Result<Self> {
         Self::take_over(ENDING.into_iter())
     }

@@ -15,7 +15,7 @@ use crate::exit::{self, Failure};
 
 use check::{Check, Side, State};
 
-/// Prints every check, then what can be recorded. The exit code says whether both sides can.
+/// Prints every check, then the parts that can be recorded. The exit code is 0 if both sides can.
 pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
     let (python, sites) = system::python(&options.python);
     let machine = with_sites(Machine::of_this_process(), sites);

@@ -16,7 +16,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// `doctor` found something that keeps this machine from recording both sides.
 pub(crate) const CANNOT_RECORD: u8 = 1;
 
-/// A failure of the recorder's own: what, what to do, and the exit code.
+/// A failure of the recorder itself: the error, a hint, the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -45,7 +45,7 @@ impl Failure {
         Self { code, error, hints: Vec::new() }
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Display) -> Self {
         self.hints.push(hint.to_string());
         self
@@ -74,7 +74,7 @@ impl Failure {
     }
 }
 
-/// Prints help, the version, or what is wrong with the command line.
+/// Prints help, the version, or the error of the command line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // A closed pipe is not an error.
     drop(error.print());

@@ -19,7 +19,7 @@ use crate::message::{self, Messages};
 /// Maximum number of losses in messages. The capture's table has all of them.
 const NAMED_LOSSES: usize = 5;
 
-/// Writes the capture and says what is in it, and what is not.
+/// Writes the capture, and reports its content and its losses.
 pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messages) -> Result<(), Failure> {
     merge(&[partial], output, force, messages)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder for the capture at `output`; `force` gives up what stands in the way.
+    /// Makes the folder for the capture at `output`. `force` removes an earlier one.
     pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
         check_output(output, force)?;
         Self::make(&of_output(output), force)
@@ -61,7 +61,7 @@ impl Folder {
         &self.path
     }
 
-    /// Writes what this recording is, over what was written before.
+    /// Writes the description of this recording, replacing an earlier one.
     pub(crate) fn describe(&self, recording: &Recording) -> anyhow::Result<()> {
         let (path, temporary) = (self.path.join(RECORDING_FILE), self.path.join(".recording.json"));
         let json = serde_json::to_vec_pretty(recording).context("describe the recording")?;
@@ -82,7 +82,7 @@ impl Folder {
         Some(system.blocks_available().saturating_mul(system.fragment_size()))
     }
 
-    /// Removes the folder and what is in it.
+    /// Removes the folder with its content.
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         fs::remove_dir_all(&self.path).with_context(|| format!("remove `{}`", self.path.display()))
     }

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::message::Messages;
 use crate::{finishing, folder};
 
-/// Writes the capture, and says what was lost.
+/// Writes the capture, and reports losses.
 pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
     check(&options.folders)?;
     folder::check_output(&options.output, options.force)?;
@@ -23,7 +23,7 @@ pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses what is not a recording's folder, and a folder that is named twice: its rows would count twice.
+/// Refuses anything but a recording's folder, and a folder that is named twice: its rows would count twice.
 fn check(folders: &[PathBuf]) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for path in folders {

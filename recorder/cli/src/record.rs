@@ -191,7 +191,7 @@ fn describe(options: &Record) -> Recording {
     }
 }
 
-/// Every option that decides what is recorded, whether given or not.
+/// Every option that affects the recording, given or not.
 fn described_options(options: &Record) -> Vec<RecordingOption> {
     let (volume, method) = (&options.volume, &options.method);
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::message::Messages;
 use crate::{finishing, folder, replay};
 
-/// Writes the capture, and says what was lost.
+/// Writes the capture, and reports losses.
 pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
     let path = &options.folder;
     if !path.is_dir() {

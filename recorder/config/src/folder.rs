@@ -1,6 +1,6 @@
 //! The name of a process's folder in a recording: `run-<instrument>-<host>-<process id>-<start>`.
 //!
-//! Host and start keep apart what a process id does not: processes of several hosts on one file system, a process id
+//! Host and start separate runs with one process id: processes of several hosts on one file system, a process id
 //! that came round again, and the programs that one process executes one after the other. Earlier releases wrote
 //! `run-<instrument>-<process id>`, which is still read.
 

@@ -162,7 +162,7 @@ impl Config {
         serde_json::to_string(self)
     }
 
-    /// Reads the value of [`VARIABLE`]; options that are absent have their default.
+    /// Reads the value of [`VARIABLE`]. Absent options have their default.
     pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }

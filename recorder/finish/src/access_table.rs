@@ -143,7 +143,7 @@ fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>
     }
 }
 
-/// Fills a launch's counts with what really became rows, and counts the difference to what the GPU says it wrote.
+/// Fills a launch's counts from its rows, and counts the difference to the GPU's own count.
 pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
     let kernel_id = Some(row.kernel_id);
     let mut lost = 0;

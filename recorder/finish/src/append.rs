@@ -212,7 +212,7 @@ impl<'a> Appending<'a> {
         Ok(())
     }
 
-    /// Copies what nothing came to, tables that this release does not know too.
+    /// Copies tables without new rows, even those that this release does not know.
     fn copy_rest(&mut self) -> Result<(), FinishError> {
         for table in self.reader.tables().iter().filter(|table| !self.written.contains(table.name.as_str())) {
             let path = entry::table(&table.name);

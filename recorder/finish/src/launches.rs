@@ -10,7 +10,7 @@ use crate::loss::Losses;
 use crate::matching::{self, Described};
 use crate::runs::RunState;
 
-/// Brings a run's two rows of each launch together. A launch of which one is lost keeps what is known.
+/// Brings a run's two rows of each launch together. A launch with one lost row has the facts of the other.
 pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     let run_id = run.run_id();
     let mut launches: BTreeMap<KernelId, Launch> = BTreeMap::new();

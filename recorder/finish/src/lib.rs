@@ -1,9 +1,9 @@
-//! Turns a recording's segments into a capture.
+//! Finalizing: a recording's segments become a capture.
 //!
 //! ```text
 //! recording (folder, one segment a run)
 //!   → rows      every run's rows, identifiers made unique in the capture
-//!   → runs, launches, tensors, python    what belongs together is brought together
+//!   → runs, launches, tensors, python    related rows are joined
 //!   → matching  launches of the sampling run find their launch of the access run
 //!   → code      addresses become (function, pc); cubins lose the code that nothing used
 //!   → accesses, sampling    the GPU's records and CUPTI's become sorted rows
@@ -57,8 +57,8 @@ pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> 
 /// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.
 ///
 /// Everything of the old capture is in the new one. Its runs are followed by those of the folder, whose rows name the
-/// launches that they replayed by the capture's `kernel_id`s. What was measured in a replay that did not do what the
-/// launch did is dropped and counted.
+/// launches that they replayed by the capture's `kernel_id`s. Measurements of a replay with other results than the
+/// launch are dropped and counted.
 pub fn append(
     capture: &Path,
     folder: &Path,

@@ -2,8 +2,8 @@
 //!
 //! Two launches match if they are equal in Python state, op name, function, grid, block, device, dynamic shared memory
 //! and node of a graph, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
-//! matched by what they launch, and by their number only where that is the same. What does not match is never guessed:
-//! it gets a reason.
+//! matched by their launches, and by their number only if those are the same. A launch without a match gets a reason,
+//! never a guess.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Described {
     likeness: Likeness,
 }
 
-/// A launch whose likeness is of what both runs know, and which of its thread's equal launches it is.
+/// A launch with a likeness of facts that both runs know, and its index among its thread's equal launches.
 #[derive(Clone, Debug)]
 struct Counted {
     kernel_id: KernelId,

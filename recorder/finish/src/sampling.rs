@@ -125,7 +125,7 @@ struct Totals {
     taken: Option<u64>,
     dropped: Option<u64>,
     unknown_function: u64,
-    /// Samples of a replay that did not do what the launch did.
+    /// Samples of a replay with other results than the launch.
     unusable: u64,
 }
 
@@ -201,7 +201,7 @@ impl Merger<'_> {
         sum(rows)
     }
 
-    /// The function of a sample: by its module's CRC and its name, of several the one in the launched kernel's module;
+    /// The function of a sample, by its module's CRC and its name. Of several the one in the launched kernel's module,
     /// else the launched kernel if it has that name.
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
         let (raw, modules) = (self.raw, self.modules);

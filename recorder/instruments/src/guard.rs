@@ -15,7 +15,7 @@ pub fn guard<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     if is_broken() { fallback } else { caught(body).unwrap_or(fallback) }
 }
 
-/// Runs `body`, after an earlier panic too: it writes what there is.
+/// Runs `body`, after an earlier panic too: it writes the remaining rows.
 pub fn guard_always(body: impl FnOnce()) {
     caught(body).unwrap_or_default();
 }

@@ -6,7 +6,7 @@
 //! any thread, and does nothing where nothing is recorded. Numbers are passed as arrays of 64-bit words in the
 //! machine's order. Unsigned ones are reinterpreted as signed. Texts are numbered once ([`texts`]); 0 is no text.
 //!
-//! | function | what it does |
+//! | function | effect |
 //! |---|---|
 //! | `stallmap_abi_version()` | the version of this table. Python stops if it differs |
 //! | `stallmap_mode(start)` | bits: 1 recording, 2 tensors are wanted, 4 begins paused, 8 never in this process (it was forked from one that had started CUDA); starts the session if `start` |
@@ -14,7 +14,7 @@
 //! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash. See [`states`] |
 //! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::Begin`] |
 //! | `stallmap_op_end(words, length)` | ends it. See [`message::End`] |
-//! | `stallmap_name(words, length)` | says what tensors are to the model. See [`message::Name`] |
+//! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::Name`] |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |

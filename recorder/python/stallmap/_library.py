@@ -77,7 +77,7 @@ class Library:
         self._op_end(self._pack(words), len(words))
 
     def name(self, words):
-        """Says what tensors are to the model."""
+        """Sets the roles of tensors in the model."""
         if words:
             self._name(self._pack(words), len(words))
 

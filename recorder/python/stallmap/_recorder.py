@@ -42,7 +42,7 @@ class Recorder:
         return op_id, *places
 
     def end(self, schema, op, result):
-        """Ends it. `op` is what `begin` gave."""
+        """Ends it. `op` is the result of `begin`."""
         words = [op[0]]
         if SESSION.tensors and result is not None:
             self._results(words, schema, op[2], result)

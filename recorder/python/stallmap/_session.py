@@ -27,7 +27,7 @@ class Session:
         self._paused = None
         self._is_settled = False
         self._started = False
-        # Called in a forked child: what is remembered of the parent's session is not valid in the child's.
+        # Called in a forked child: data of the parent's session is not valid in the child's.
         self.forgetters = []
 
     def open(self):

@@ -10,7 +10,7 @@ use stallmap_sys::replayer::{self, Attribute, Configuration, Driver, types};
 use crate::elf;
 use crate::error::GpuError;
 
-/// Granularity of physical memory, and of what lies at a chosen address.
+/// Granularity of physical memory, and of mappings at a chosen address.
 pub const GRANULE_BYTES: u64 = 2 << 20;
 
 /// A GPU with a context of its own.
@@ -167,14 +167,14 @@ impl Gpu {
         self.check(code, "read memory")
     }
 
-    /// Copies within device memory, behind what was begun before.
+    /// Copies within device memory, after earlier work.
     pub fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
         let code = unsafe { (self.driver.copy_on_device)(target, source, size(bytes), Handle::NULL) };
         self.check(code, "copy memory")
     }
 
-    /// Fills device memory with a byte, behind what was begun before.
+    /// Fills device memory with a byte, after earlier work.
     pub fn fill(&self, address: u64, byte: u8, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
         self.check(unsafe { (self.driver.fill)(address, byte, size(bytes), Handle::NULL) }, "fill memory")
@@ -235,7 +235,7 @@ impl Gpu {
         Ok((address, bytes as u64))
     }
 
-    /// Sets what a kernel is allowed or prefers. A driver that refuses will refuse the launch too.
+    /// Sets the limits and preferences of a kernel. A driver that refuses them will refuse the launch too.
     pub fn set_attribute(&self, kernel: Kernel, attribute: c_int, value: i32) {
         // SAFETY: the kernel is loaded.
         unsafe { (self.driver.set_function_attribute)(kernel.0, attribute, value) };

@@ -78,13 +78,13 @@ pub struct Memory<'a> {
     written: Vec<PageRun>,
     /// The same pages, in order.
     expected: Vec<Page>,
-    /// A copy on the GPU of what written pages hold before the launch, one after the other.
+    /// A copy on the GPU of the written pages' contents before the launch, one after the other.
     backup: u64,
     /// Parts of variables with where they lie.
     symbols: Vec<(usize, u64)>,
 }
 
-/// Pages after a replay that differ from what was recorded.
+/// Pages after a replay that differ from the recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Pages compared.
@@ -138,7 +138,7 @@ impl<'a> Memory<'a> {
         gpu.synchronize()
     }
 
-    /// Makes everything what it was before the launch.
+    /// Restores the state before the launch.
     pub fn restore(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
         for run in &self.written {
             gpu.copy(run.address, self.backup + run.first as u64 * PAGE, run.count * PAGE)?;
@@ -159,7 +159,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Compares what a replay wrote with what was recorded.
+    /// Compares the pages that a replay wrote with the recorded ones.
     pub fn compare(
         &self,
         gpu: Gpu,

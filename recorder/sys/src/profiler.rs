@@ -43,7 +43,7 @@ crate::functions! {
         /// Adds metrics. One that is refused leaves the host object unusable.
         add_metrics:
             cuptiProfilerHostConfigAddMetrics(*mut types::CUpti_Profiler_Host_ConfigAddMetrics_Params) -> Code;
-        /// Bytes of the configuration of what was added.
+        /// Bytes of the configuration of the added metrics.
         config_bytes:
             cuptiProfilerHostGetConfigImageSize(*mut types::CUpti_Profiler_Host_GetConfigImageSize_Params) -> Code;
         /// The configuration.
@@ -65,7 +65,7 @@ crate::functions! {
         start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> Code;
         /// The end of a pass.
         stop: cuptiRangeProfilerStop(*mut types::CUpti_RangeProfiler_Stop_Params) -> Code;
-        /// Writes what the hardware counted into the counter data.
+        /// Writes the hardware's counts into the counter data.
         decode: cuptiRangeProfilerDecodeData(*mut types::CUpti_RangeProfiler_DecodeData_Params) -> Code;
         /// Bytes of the counter data.
         data_bytes:

@@ -40,7 +40,7 @@ impl fmt::Display for Violation {
 /// A rule that every capture must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The container holds what the manifest lists, and nothing else.
+    /// The container holds exactly the entries of the manifest.
     Container,
     /// Every entry has the hash that the manifest states, and the capture's id is that of its entries.
     Hash,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of this crate; [`CaptureError::hint`] says what to do about it.
+/// An error of this crate. [`CaptureError::hint`] has an action that may help.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The operating system refused.

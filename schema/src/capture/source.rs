@@ -23,7 +23,7 @@ const PREFETCH_BYTES: u64 = 64 << 20;
 /// Bytes that a reader of a stream takes at once.
 const STREAM_BYTES: u64 = 16 << 10;
 
-/// An object that is read by ranges. It keeps what it has read as it sees fit, and never changes while it is open.
+/// An object that is read by ranges. It may cache data, and never changes while it is open.
 pub trait RangeSource: fmt::Debug + Send + Sync {
     /// Bytes of the object.
     fn size_bytes(&self) -> u64;

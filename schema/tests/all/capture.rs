@@ -220,7 +220,7 @@ proptest! {
         let length = bytes.len();
         bytes[at.index(length)] ^= flip;
         // Bytes of the container that say nothing, such as times of day, may change unseen. Nothing may panic, and
-        // what the tables hold may not change.
+        // the content of the tables may not change.
         if let Ok(reader) = open(&bytes) {
             let original = open(&EXAMPLE).unwrap();
             let violations = check(&reader);

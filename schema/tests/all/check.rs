@@ -1,4 +1,4 @@
-//! Each rule of `check` finds what breaks it.
+//! Tests of `check`: each rule finds its violations.
 
 use parquet::arrow::ArrowWriter;
 use stallmap_schema::capture::check::{Rule, check};

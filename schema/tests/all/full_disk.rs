@@ -1,4 +1,4 @@
-//! A disk that is full: the error says so, what was complete stays readable, nothing half-made is left.
+//! Tests of a full disk: the error names it, complete rows stay readable, nothing incomplete is left.
 
 use std::fs::File;
 use std::io::ErrorKind;

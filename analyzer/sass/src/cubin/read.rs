@@ -1,4 +1,4 @@
-//! From a cubin's bytes to what it holds.
+//! Parser of cubins.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const MOST_NAMES: usize = 16;
 const MOST_DAMAGE: usize = 64;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
-    // Cubins come from any program: what the ELF reader does with a malformed one stays here.
+    // Cubins are untrusted: a panic of the ELF reader on a malformed one ends here.
     catch_unwind(AssertUnwindSafe(|| parse(bytes))).unwrap_or(Err(CubinError::Malformed))
 }
 

@@ -1,4 +1,4 @@
-//! A row of the tables: what all instructions of a family have in common.
+//! Rows of the tables: the common properties of a family of instructions.
 
 use std::sync::LazyLock;
 

@@ -42,7 +42,7 @@ pub(super) enum Role {
     Read,
     /// Reads it as an address.
     Address,
-    /// Reads it as what an address is added to, as a descriptor, or as the address of a tensor map.
+    /// Reads it as the base of an address, as a descriptor, or as the address of a tensor map.
     Base,
 }
 

@@ -87,7 +87,7 @@ impl Names {
         Some(index)
     }
 
-    /// Counts bytes of names against what a section of a size may give.
+    /// Counts bytes of names against the limit for a section's size.
     fn spend(&mut self, bytes: usize, section_bytes: usize) -> Option<()> {
         self.bytes = self.bytes.checked_add(bytes)?;
         (self.bytes <= section_bytes.saturating_mul(MOST_NAMES)).then_some(())

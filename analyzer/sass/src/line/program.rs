@@ -90,7 +90,7 @@ impl<'a, 'r> Machine<'a, 'r> {
     }
 
     fn run(mut self) -> gimli::Result<()> {
-        /// NVIDIA's: what follows was inlined.
+        /// NVIDIA's: the following rows were inlined.
         const INLINED: u8 = 0x90;
         let mut instructions = self.program.header().instructions();
         while let Some(instruction) = instructions.next_instruction(self.program.header())? {

@@ -1,4 +1,4 @@
-//! Checks of what NVIDIA provides: driver, devices, permission, libraries, compilers.
+//! Checks of NVIDIA's parts: driver, devices, permission, libraries, compilers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,7 +169,7 @@ fn nvcc(machine: &Machine) -> Check {
 
 /// The result of the search for a library.
 enum Found {
-    /// The first candidate that works, and what it answered.
+    /// The first candidate that works, with its result.
     Usable(PathBuf, Value),
     /// A file is there, but none works: the first one's failure.
     Unusable(PathBuf, String),

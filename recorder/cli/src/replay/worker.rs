@@ -12,7 +12,7 @@ use stallmap_replay::worker;
 
 use super::options::Worker;
 
-/// Replays what the plan says.
+/// Replays the launches of the plan.
 pub(crate) fn work(options: &Worker) -> ExitCode {
     // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();

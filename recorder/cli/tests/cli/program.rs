@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::run::Place;
 
-/// Leaves what a process that starts CUDA leaves first: a folder of its own.
+/// Leaves the first trace of a process that starts CUDA: a folder of its own.
 const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *) run=accesses;; esac; \
                      mkdir a.stallmap.partial/run-$run-$$;";
 

@@ -193,7 +193,7 @@ fn a_launch_becomes_a_program() {
     assert_eq!(place.names(), ["a.stallmap", "out"]);
 }
 
-/// Without a driver the first worker says what is missing. With one, the cubin of this capture is what is wrong.
+/// Without a driver the first worker reports it as missing. With one, the cubin of this capture is the error.
 #[test]
 fn without_a_driver() {
     if Place::new().run(&["doctor", "--json"]).contains("\"name\": \"devices\"") {
@@ -256,7 +256,7 @@ __attribute__((constructor)) static void hang(void) {
 }
 "#;
 
-/// Replays with a driver that hangs, and ends with `signal` the parent, or the worker. Says what came of it.
+/// Replays with a driver that hangs, and ends with `signal` the parent, or the worker. Returns the result.
 fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
     fs::write(place.path("driver.c"), HANGING_DRIVER).unwrap();
     let mut compiler = Command::new("cc");

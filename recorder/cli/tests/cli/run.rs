@@ -33,7 +33,7 @@ impl Place {
         command
     }
 
-    /// Runs the command. Shows exit code, standard output and standard error, without what differs between machines.
+    /// Runs the command. Shows exit code, standard output and standard error, without details that differ by machine.
     pub(crate) fn run(&self, words: &[&str]) -> String {
         self.show(&self.command(words).output().unwrap())
     }

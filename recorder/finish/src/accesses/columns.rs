@@ -1,4 +1,4 @@
-//! Columns of `memory_access` while they grow: built directly, because there are many more of these rows than of all
+//! Builders of `memory_access` columns: filled directly, because there are many more of these rows than of all
 //! others together.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Sorts more records than memory should hold: sorted runs in temporary files, merged.
+//! External sort of records: sorted runs in temporary files, merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

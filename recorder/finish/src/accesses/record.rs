@@ -1,4 +1,4 @@
-//! One record of the GPU as the pieces of a row: one row, or several where a request's lanes lie too far apart.
+//! Rows of one record of the GPU: one, or several if a request's lanes are too far apart.
 
 use stallmap_schema::capture::request::{
     ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,

@@ -1,4 +1,4 @@
-//! Sorts records in memory.
+//! Sort of records in memory.
 
 use std::collections::BTreeMap;
 

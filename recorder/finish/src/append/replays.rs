@@ -16,7 +16,7 @@ const NO_BUNDLE: &str = "the capture holds no bundle of the launch";
 pub(super) const NOT_VERIFIED: &str = "replay did not verify";
 const NOT_CHECKED: &str = "replay was not checked";
 
-/// Brings a run's rows together, and drops and counts what belongs to no bundle of the capture.
+/// Joins a run's rows. Rows without a bundle in the capture are dropped and counted.
 pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
     let run_id = run.run_id();
     let rows = &mut run.rows;

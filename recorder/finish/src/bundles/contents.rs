@@ -1,4 +1,4 @@
-//! Contents of pages: streamed from the segment's frames into the table, because they are most of a recording's bytes.
+//! Contents of pages, streamed from the segment's frames into the table: they are most of a recording's bytes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From an absolute address of an instruction to (function, pc), at a launch.
+//! Map from an instruction's absolute address to (function, pc), at a launch.
 
 use std::collections::BTreeMap;
 

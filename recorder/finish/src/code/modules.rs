@@ -227,7 +227,7 @@ impl Known {
         self.functions().find(|(_, code)| code.name == name)
     }
 
-    /// The cubin's bytes, where they are what the row says.
+    /// The cubin's bytes, if they agree with the row.
     fn bytes(&self) -> Option<Vec<u8>> {
         match &self.source {
             Source::None => None,

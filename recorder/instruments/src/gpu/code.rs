@@ -64,7 +64,7 @@ fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
 /// Every cubin seen in this process, by content.
 static SEEN: Mutex<BTreeMap<ModuleId, Arc<Code>>> = Mutex::new(BTreeMap::new());
 
-/// Records a cubin and gives what is in it. One that was seen before costs its hash only.
+/// Records a cubin and returns its content. One that was seen before costs its hash only.
 pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
     let (module_id, content_hash, is_alias) = identify(cubin);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -66,7 +66,7 @@ impl Profiler {
     fn with(api: Api, context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Initialize_Params::new();
         call(&api, api.initialize, &mut initialize, "start CUPTI's profiler")?;
-        // From here on, dropping ends what has begun.
+        // From here on, dropping ends the measurement.
         let mut profiler = Self { api, ranges: null_mut(), configured: None, data: Image::default() };
         let chip = profiler.chip(device)?;
         // To be called before any session is active.
@@ -197,7 +197,7 @@ impl Profiler {
         call(&self.api, self.api.set_config, &mut config, "configure range profiling")
     }
 
-    /// Brings what the hardware counted into the counter data.
+    /// Writes the hardware's counts into the counter data.
     fn decode(&mut self) -> Result<(), String> {
         let mut decode = CUpti_RangeProfiler_DecodeData_Params::new();
         decode.pRangeProfilerObject = self.ranges;

@@ -22,7 +22,7 @@ use crate::{context, session};
 use registry::Registry;
 pub use registry::{Captured, GraphLaunch, Node};
 
-/// Driver calls that change what is known of graphs, by callback number: they go to [`Graphs::called`] at their exit.
+/// Driver calls that change graphs, by callback number: they go to [`Graphs::called`] at their exit.
 pub const CALLBACKS: [u32; 19] = [
     graph_id::INSTANTIATE[0],
     graph_id::INSTANTIATE[1],
@@ -209,7 +209,7 @@ impl Graphs {
 
     /// A node of a type that was passed to cuGraphAddNode.
     fn node_added(&self, node: Handle, parameters: *mut c_void) {
-        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         if parameters.is_null() {
             return;
@@ -308,7 +308,7 @@ impl Graphs {
     }
 
     fn node_set(&self, exec: Handle, node: Handle, parameters: *mut c_void) {
-        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         // SAFETY: CUgraphNodeParams begins with its type, and a kernel's parameters lie in its union.
         unsafe {

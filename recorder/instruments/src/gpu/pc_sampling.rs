@@ -127,7 +127,7 @@ pub fn attach() -> Result<(), String> {
     Ok(())
 }
 
-/// Delivers what is left and ends sampling.
+/// Collects the remaining samples and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
     let samplers = std::mem::take(&mut *lock(&instrument.samplers));
@@ -155,7 +155,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
 
 impl Instrument {
     /// # Safety
-    /// `data.descriptor` is what CUPTI documents for `id`.
+    /// `data.descriptor` has the type that CUPTI documents for `id`.
     unsafe fn resource(&self, id: u32, data: &ResourceData) {
         match id {
             resource::CONTEXT_CREATED => self.context_created(data.context),

@@ -218,7 +218,7 @@ struct Work {
     gathered: Option<(u64, PageSet)>,
     /// The reader is gone: nothing more is read.
     dead: bool,
-    /// The process ends: what does not progress is given up.
+    /// The process ends: launches that make no progress are given up.
     ends: bool,
 }
 
@@ -270,8 +270,8 @@ impl Ring {
         })
     }
 
-    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded when it has ended;
-    /// with `gathers` the pages that it touches are collected. The row comes back where no launch can be armed.
+    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded at its end.
+    /// With `gathers` the pages that it touches are collected. The row comes back if no launch can be armed.
     pub fn arm(
         &mut self,
         place: Place,
@@ -387,7 +387,7 @@ impl Ring {
         });
     }
 
-    /// Makes the control block of a launch what it must be, where it is not.
+    /// Updates the control block of a launch, if it must change.
     fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
         let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
         self.write(place, tag, control, block_stride != 1 || self.drops)

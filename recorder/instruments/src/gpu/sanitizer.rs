@@ -81,7 +81,7 @@ thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls the driver without recording what that causes.
+/// Calls the driver without recording the effects.
 fn own<T>(call: impl FnOnce() -> T) -> T {
     let before = OWN.replace(true);
     let result = call();

@@ -42,7 +42,7 @@ struct Job {
 pub(super) struct Compressors(SyncSender<Job>);
 
 impl Compressors {
-    /// Starts a thread for every second core, up to [`MOST`]; errors will name `path`.
+    /// Starts a thread for every second core, up to [`MOST`]. Errors name `path`.
     pub(super) fn start(path: &Path) -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (sender, receiver) = sync_channel(QUEUE);

@@ -15,7 +15,7 @@ const LAST_BYTES: u64 = 16 << 10;
 /// The first wait between two writes of losses. Each wait is twice the one before, which makes the room last.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// A file of [`RESERVE_BYTES`] whose blocks are allocated. Its rows go over what is there and need no further block.
+/// A file of [`RESERVE_BYTES`] whose blocks are allocated. Its rows overwrite them and need no further block.
 pub(super) struct Reserve {
     path: PathBuf,
     state: State,

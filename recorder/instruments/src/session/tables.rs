@@ -1,4 +1,4 @@
-//! Rows that wait to become batches, by table.
+//! Buffers of rows before they become batches, by table.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

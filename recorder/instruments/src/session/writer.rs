@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits: rows whose table is not full, and losses.
+    /// Writes waiting rows, whose table is not full, and losses.
     fn write_waiting(&mut self) {
         for batch in self.shared.take_rows() {
             self.write_batch(&batch);

@@ -1,4 +1,4 @@
-//! The rows that the Python side gives rise to, as one type: what is recorded can be looked at before it is sent.
+//! Rows from the Python side, as one type: tests can inspect them before they are sent.
 
 use stallmap_schema::capture::recording::{OpEnd, StorageEvent, TensorName};
 use stallmap_schema::id::OpId;

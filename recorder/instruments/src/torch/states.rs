@@ -22,7 +22,7 @@ pub struct States {
 }
 
 impl States {
-    /// Records what is new in a stack. Returns its hash. `None` where the text is not a stack.
+    /// Records new frames of a stack. Returns its hash, `None` if the text is not a stack.
     pub fn record(&mut self, stack: &str, rows: &mut Vec<Recorded>) -> Option<PystatesHash> {
         let frames = parse(stack)?;
         let ids: Vec<FrameId> = frames.iter().map(|frame| frame.frame_id).collect();

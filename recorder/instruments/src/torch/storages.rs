@@ -109,7 +109,7 @@ impl Storages {
         Some(known.tensor_id)
     }
 
-    /// Records what a tensor is to the model, where that is news.
+    /// Records the role of a tensor in the model, if it is new.
     pub fn name(&mut self, name: &Name, now: Moment, rows: &mut Vec<Recorded>) {
         if let Some(known) = self.known(&name.tensor, None, Sight::Argument, now, rows) {
             label(known, (name.name, name.role), rows);
@@ -162,7 +162,7 @@ impl Storages {
         is_same.then_some(start)
     }
 
-    /// Makes a storage of what a tensor says about it.
+    /// Makes a storage from a tensor's facts about it.
     fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
         let start = match sight {
             Sight::Result { begin, .. } if !self.is_reported => begin,

@@ -75,7 +75,7 @@ impl Slot {
         }
     }
 
-    /// The part of the file in which all of it lies, about: what lies between header and data is not known yet.
+    /// The approximate range of the entry in the file: the distance from header to data is not known yet.
     pub(in super::super) fn whole(&self) -> Range<u64> {
         self.header..self.tail(0).end
     }
@@ -166,7 +166,7 @@ fn is_end(tail: &[u8], at: usize) -> bool {
         && comment().is_some_and(|comment| at + END_BYTES + comment == tail.len())
 }
 
-/// The first entry of what is left of a directory, and its length.
+/// The first entry of the rest of a directory, and its length.
 fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
     let cut = || "the directory is truncated".to_owned();
     if rest.len() < CENTRAL_BYTES || !rest.starts_with(&CENTRAL_MAGIC) {

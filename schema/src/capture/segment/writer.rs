@@ -29,7 +29,7 @@ pub trait Sink {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Removes everything from `length` on.
     fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Waits until what was written is on the disk.
+    /// Waits until written data is on the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -68,7 +68,7 @@ impl SegmentWriter<File> {
 }
 
 impl<S: Sink> SegmentWriter<S> {
-    /// Begins a segment in an empty sink; `path` is what errors name.
+    /// Begins a segment in an empty sink. Errors name `path`.
     pub fn over(mut sink: S, path: &Path) -> Result<Self, CaptureError> {
         let mut header = [0; FILE_HEADER_BYTES];
         header[..8].copy_from_slice(&FILE_MAGIC);
@@ -167,7 +167,7 @@ pub struct FrameEncoder {
 }
 
 impl FrameEncoder {
-    /// An encoder for a segment; `path` is what errors name.
+    /// An encoder for a segment. Errors name `path`.
     pub fn new(path: &Path) -> Result<Self, CaptureError> {
         let compressor = Compressor::new(ZSTD_LEVEL).map_err(CaptureError::io("start zstd for", path))?;
         Ok(Self { compressor, path: path.to_owned() })

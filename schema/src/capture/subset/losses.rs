@@ -18,7 +18,7 @@ use crate::word::LossKind;
 /// The reason of losses that are not the recorder's: the user shared only a part.
 pub const REASON: &str = "left out by pack";
 
-/// Counts by run and kind, with what they are.
+/// Counts by run and kind, with their description.
 type Counts = BTreeMap<(RunId, LossKind, &'static str), u64>;
 
 impl Subset {
@@ -91,7 +91,7 @@ impl Subset {
         Ok(sums)
     }
 
-    /// Tables that have no rows any more, and are not counted as what they hold.
+    /// Emptied tables whose rows are not counted otherwise.
     fn emptied<'a>(&'a self, reader: &'a CaptureReader) -> impl Iterator<Item = (&'a str, u64)> {
         let counted = [Part::Accesses, Part::Samples, Part::Bundles].map(Part::tables).concat();
         let tables = reader.tables().iter().filter(|table| table.rows > 0);

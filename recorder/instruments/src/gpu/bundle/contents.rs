@@ -58,7 +58,7 @@ impl Contents {
         Ok(Stored { content_id: count + 1, is_new: true })
     }
 
-    /// Gives what waits to `emit`.
+    /// Passes waiting frames to `emit`.
     pub fn flush(&mut self, emit: impl FnOnce(u64, Vec<u8>)) {
         if !self.frame.is_empty() {
             let first = self.frame_first;

@@ -77,7 +77,7 @@ impl PageSet {
         }
     }
 
-    /// The pages by what was done to them.
+    /// The pages by their accesses.
     pub fn pages(&self) -> Pages {
         let mut regions: Vec<&Region> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);

@@ -28,8 +28,8 @@ pub struct Touched {
     pub searched: Ranges,
 }
 
-/// The pages of a launch, from `pages` that its accesses touched, what its code uses, and what was saved
-/// before it.
+/// The pages of a launch, from `pages` that its accesses touched, the effects of its code, and the pages that were
+/// saved before it.
 pub fn touched(
     pages: &Pages,
     uses: Uses,
@@ -90,7 +90,7 @@ pub struct Change {
     pub content_id: Option<u64>,
 }
 
-/// The pages that are written or that changed, with what they hold now. `window` has room for a chunk; `add` keeps a
+/// The pages that are written or that changed, with their new contents. `window` has room for a chunk. `add` stores a
 /// content.
 pub fn changes(
     touched: &Touched,
@@ -115,7 +115,7 @@ pub fn changes(
     Ok(changed)
 }
 
-/// The contents that pages had before the launch: saved, or, where it wrote nothing, what they hold now.
+/// The contents that pages had before the launch: saved, or the present ones if it wrote nothing.
 pub fn contents_before(
     all: &Ranges,
     saved: &Saved,

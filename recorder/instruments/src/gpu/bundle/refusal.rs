@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A reason, and an example of what led to it.
+/// A reason with an example of its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, the same for all launches that share it.

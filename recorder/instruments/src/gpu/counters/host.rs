@@ -47,7 +47,7 @@ pub(super) struct Configured {
 }
 
 impl Host {
-    /// A host object of the chip. With `availability`, of what the driver gives out on it.
+    /// A host object of the chip. With `availability`, only of counters that the driver gives out on it.
     pub(super) fn new(api: Api, chip: &CStr, availability: Option<&Image>) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Host_Initialize_Params::new();
         initialize.profilerType = ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER;
@@ -68,7 +68,7 @@ impl Host {
         Some(Metric { unit: text(ask.pDimUnit), name })
     }
 
-    /// Adds metrics to what is to be configured.
+    /// Adds metrics to the configuration.
     fn add(&self, metrics: &[Metric]) -> Result<(), String> {
         let mut names = pointers(metrics);
         let mut add = CUpti_Profiler_Host_ConfigAddMetrics_Params::new();

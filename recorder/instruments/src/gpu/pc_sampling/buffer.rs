@@ -81,7 +81,7 @@ impl Buffer {
         Self { data, names: BTreeSet::new(), _pcs: records, _reasons: reasons }
     }
 
-    /// Empties the buffer. CUPTI leaves what it does not write: totals of the last read would count again.
+    /// Empties the buffer. CUPTI leaves fields that it does not write: totals of the last read would count again.
     pub(super) fn clear(&mut self) {
         self.data.totalSamples = 0;
         self.data.droppedSamples = 0;

@@ -129,7 +129,7 @@ impl Calls<'_> {
         unsafe { (self.api.get_data)(&raw mut ask) }
     }
 
-    /// The names of what the hardware counts, by index. Until sampling is enabled, CUPTI does not give them.
+    /// Names of the hardware's counters, by index. Until sampling is enabled, CUPTI does not give them.
     pub(super) fn reasons(self) -> Result<BTreeMap<u32, String>, String> {
         let mut count = 0;
         let mut ask = CUpti_PCSamplingGetNumStallReasonsParams {

@@ -257,7 +257,7 @@ impl Sampler {
         let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
         drop(reader);
         match buffers {
-            // CUPTI has written what no read had into the buffer that it was given.
+            // CUPTI has written the remaining records into the buffer that it was given.
             Some(mut buffers) if is_off => reasons.emit(&buffers.leftover.records(), None),
             // CUPTI may still write there.
             buffers => std::mem::forget(buffers),

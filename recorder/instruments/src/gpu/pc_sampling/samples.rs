@@ -1,4 +1,4 @@
-//! Records of samples on their way to rows.
+//! Records of samples before they become rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -82,8 +82,8 @@ impl Reader {
 
     fn run(mut self) {
         loop {
-            // The order matters: what is known to have ended before anything new is heard of and before the ring is read
-            // has all its records in what is read.
+            // The order matters: a launch that is known to have ended before new announcements and before the ring is
+            // read has all its records in that read.
             self.look_for_ends();
             let ends = self.take_announcements();
             let all_ended = self.launches.values().all(|launch| launch.ended.is_some());

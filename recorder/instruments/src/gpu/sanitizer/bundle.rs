@@ -146,7 +146,7 @@ impl Instrument {
         }
         let all = recorder.wanderers.contains(&name);
         let block_at = |address| torch::calls::storage_at(address).map(|(start, bytes)| start..start + bytes);
-        // A copy: what it takes to look blocks up must not run under this lock.
+        // A copy: looking blocks up must not run under this lock.
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
         if prepared.candidates.saved.count() > MOST_SAVED_BYTES / PAGE_BYTES_U64 {
@@ -174,7 +174,7 @@ impl Instrument {
         Ok(())
     }
 
-    /// Records what a launch did to memory; `completed` says why that is not known, where it is not.
+    /// Records a launch's effect on memory. The error in `completed` is the reason if it is not known.
     pub(super) fn bundle_ends(
         &self,
         data: &LaunchData,

@@ -122,7 +122,7 @@ impl Instrument {
         }
     }
 
-    /// The program has waited for the GPU: what cannot be recorded any more needs no patches.
+    /// The program has waited for the GPU: modules that cannot be recorded any more need no patches.
     pub(super) fn unpatch_what_is_done(&self) {
         let is_done = !self.selector.is_open() && self.unpatches.load(Ordering::Relaxed) < MOST_UNPATCHES;
         if !is_done {

@@ -1,4 +1,4 @@
-//! A launch on memory that is an array of numbers, one a page.
+//! Tests with memory that is an array of numbers, one per page.
 #![expect(unsafe_code, reason = "the buffer takes memory as the sanitizer API gives it")]
 
 use std::collections::BTreeSet;
@@ -98,7 +98,7 @@ fn tensor_maps_say_what_is_read_and_without_them_it_is_all() {
 }
 
 proptest! {
-    /// For any launch, each page has its content from before, and what changed has the hash of what it is now.
+    /// For any launch, each page has its content from before, and a changed page has the hash of its new content.
     #[test]
     fn contents_are_from_before_and_hashes_from_after(
         before in prop::collection::vec(0..4_u8, 24),

@@ -20,7 +20,7 @@ use super::*;
 #[derive(Default)]
 struct Context {
     calls: Vec<String>,
-    /// Correlation ids and samples of what was not read yet.
+    /// Correlation ids and samples that were not read yet.
     records: Vec<(u32, u32)>,
     is_full: bool,
     /// True if sampling cannot be enabled.
