@@ -6,12 +6,12 @@
 //
 //   global_*          one read request of `in`: unit, offset (unit, 4 bytes past a sector's begin), stride2 and
 //                     stride128 (8 and 128 bytes from lane to lane), broadcast, float4 and half (16 and 2 bytes),
-//                     tiled (4 rows of 8 words, 256 bytes apart), gather, reverse; tail: 33 threads, so 2 requests
+//                     tiled (4 rows of 8 words, 256 bytes apart), gather, reverse. tail: 33 threads, so 2 requests
 //   shared_*          33 write requests of unit stride fill 1056 words, then one read request: stride1, 2, 32, 33,
 //                     broadcast, unit8, unit16 (8 and 16 bytes), spaced16 (16 bytes, 32 apart); store2 writes the
 //                     words of stride 2 once more, and reads them in order
 //   again_thread      each thread reads its word twice
-//   again_stored      the same with a write of the word in between, so that no read is redundant
+//   again_stored      the same with a write of the word in between: no read is redundant
 //   again_warp        a warp reads 32 words, then the same in reverse: redundant in the warp, not in a thread
 //   again_block       two warps read 64 words, then each reads the other's: redundant in the block only
 //   again_grid        4 blocks read the same 32 words: redundant in the grid only
