@@ -22,7 +22,7 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 /// The copies of a section.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// By instruction that tests an mbarrier: copies that arrive on it.
+    /// By instruction that tests an mbarrier: copies that signal it.
     arriving: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
@@ -54,7 +54,7 @@ impl Copies {
         Self { arriving, tensor_maps }
     }
 
-    /// Copies that arrive on the mbarrier that an instruction tests. None for other instructions.
+    /// Copies that signal the mbarrier that an instruction tests. None for other instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
     }

@@ -33,7 +33,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
-/// Writes a run's accesses, and fills the counts of its launches. The functions that the rows name.
+/// Writes a run's accesses, and fills the counts of its launches. Returns the functions that the rows name.
 pub(crate) fn write(
     run: &mut RunState,
     around: &Surroundings<'_>,

@@ -115,7 +115,7 @@ pub mod node_type {
     pub const KERNEL: i32 = 0;
     /// A copy.
     pub const MEMCPY: i32 = 1;
-    /// A fill.
+    /// A memset.
     pub const MEMSET: i32 = 2;
     /// A graph in the graph.
     pub const GRAPH: i32 = 4;

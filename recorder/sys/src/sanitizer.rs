@@ -58,7 +58,7 @@ pub mod domain {
     pub const LAUNCH: i32 = 5;
     /// Copies.
     pub const MEMCPY: i32 = 6;
-    /// Fills.
+    /// Memsets.
     pub const MEMSET: i32 = 7;
     /// CUDA graphs.
     pub const GRAPHS: i32 = 10;
@@ -275,7 +275,7 @@ pub union GraphNodeWork {
     pub launch: std::mem::ManuallyDrop<LaunchData>,
     /// A copy.
     pub copy: std::mem::ManuallyDrop<MemcpyData>,
-    /// A fill.
+    /// A memset.
     pub fill: std::mem::ManuallyDrop<MemsetData>,
     /// An allocation.
     pub allocation: std::mem::ManuallyDrop<MemoryData>,
@@ -306,7 +306,7 @@ pub struct MemcpyData {
     pub direction: c_int,
 }
 
-/// Data of fill callbacks.
+/// Data of memset callbacks.
 #[repr(C)]
 pub struct MemsetData {
     /// The context.

@@ -72,7 +72,7 @@ impl Rule {
             Self::Order => "order",
             Self::Key => "key",
             Self::Reference => "reference",
-            Self::Life => "life",
+            Self::Life => "lifetime",
             Self::SampleConservation => "sample conservation",
             Self::AccessCount => "access count",
             Self::Content => "content",

@@ -14,7 +14,7 @@ crate::tables! {
     /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
     /// cuda_version, instrument_version, python_version, torch_version, sampling_period_cycles, clean_end.
     RunFact "run_fact" key [] sort [] {
-        /// The column of `run` that it fills; `clean_end` says that the process ended with everything written.
+        /// The column of `run` that it fills. `clean_end` marks a process that ended with everything written.
         name: String,
         /// Its value as text.
         value: String,

@@ -7,7 +7,7 @@ use crate::word::Match;
 crate::tables! {
     /// One launch of the program.
     Launch "launch" key [kernel_id] sort [kernel_id] {
-        /// The launch.
+        /// The launch. A `kernel_id` names one launch, a `function_id` the code of a kernel.
         kernel_id: KernelId,
         /// The run that defines it.
         run_id: RunId => "run"."run_id",

@@ -21,14 +21,14 @@ pub(super) enum Raw {
     Requests {
         /// The launch.
         ordinal: u64,
-        /// Whole records.
+        /// Complete records.
         records: Vec<u8>,
     },
     /// Contents of pages.
     Pages {
         /// The first page's content_id.
         first_content_id: u64,
-        /// Whole pages.
+        /// Complete pages.
         bytes: Vec<u8>,
     },
 }

@@ -65,7 +65,7 @@ pub enum Frame {
     Requests {
         /// Ordinal of the launch that made them.
         launch_ordinal: u64,
-        /// Whole records, one after the other.
+        /// Complete records, one after the other.
         records: Vec<u8>,
     },
     /// Contents of pages, 4096 bytes each.
