@@ -14,7 +14,7 @@ TARGETED = re.compile(r"\b(BRA|BSSY|CALL)\b.*`\((\.L_\w+)\)")
 
 
 class Totals:
-    """What was found for an architecture."""
+    """Results for an architecture."""
 
     def __init__(self):
         self.compared = self.exact = self.partly = self.branches = 0

@@ -1,4 +1,4 @@
-"""What nvdisasm says of a cubin's instructions: text, labels, and its table of registers."""
+"""nvdisasm's output for a cubin's instructions: text, labels, and its table of registers."""
 
 import collections
 import re
@@ -110,7 +110,7 @@ def mnemonic(text):
 
 
 def faults(sm, row, ours_written):
-    """What the table is known to get wrong here: a reason to leave the row out, and registers to ignore."""
+    """Known errors of the table here: a reason to leave the row out, and registers to ignore."""
     name, writes, reads = mnemonic(row.text), row.writes, row.reads
     if name == "CALL":
         return "CALL shows the summary of what it calls", ()

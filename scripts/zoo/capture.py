@@ -35,7 +35,7 @@ class Side:
 
 
 def is_readable():
-    """Whether this Python can read captures."""
+    """True if this Python can read captures."""
     try:
         import pyarrow.parquet  # noqa: F401  # asked for, not used here
     except ImportError:

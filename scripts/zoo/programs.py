@@ -101,7 +101,7 @@ PROGRAMS = (
     cuda("deaths", "abort", "ends by abort()", exit=134, dies=True),
     cuda("deaths", "sigkill", "kills itself", exit=137, dies=True),
     cuda("deaths", "segv", "writes to address 0", exit=139, dies=True),
-    cuda("deaths", "illegal_address", "a kernel writes where nothing is", exit=7, dies=True),
+    cuda("deaths", "illegal_address", "a kernel writes to unmapped memory", exit=7, dies=True),
     cuda("deaths", "refused", "launches that the driver refuses"),
     python("torch_graph", "a training step as a graph, 20 replays", modules=("torch",)),
     python(

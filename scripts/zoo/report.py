@@ -16,7 +16,7 @@ def table(results, passes):
 
 
 def summary(results):
-    """How many programs are right."""
+    """Number of programs that are right."""
     verdicts = [result.verdict for result in results]
     skipped = sum(verdict.startswith("skipped") for verdict in verdicts)
     good = verdicts.count("ok")
@@ -44,7 +44,7 @@ def shortened(text, limit=400):
 
 
 def native_launches(result):
-    """What CUPTI counted; `>=` where it may not see all."""
+    """CUPTI's count, with `>=` if it may not see all."""
     if result.count is None:
         return "-"
     return (">= " if result.program.uncounted else "") + f"{result.count.total:,}"

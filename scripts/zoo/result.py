@@ -59,7 +59,7 @@ class Result:
         return faults
 
     def faults_of_count(self):
-        """Whether the kernels that ran are known, where they can be."""
+        """Faults of the count of kernels that ran, if they can be counted."""
         if self.counted is None or self.program.dies:
             return []
         faults = faults_of_end(self.counted, self.native.code, "counted")
@@ -70,7 +70,7 @@ class Result:
         return faults
 
     def faults_of_pass(self, name, record):
-        """What is wrong with a recorded run."""
+        """Faults of a recorded run."""
         faults = faults_of_end(record.ended, self.native.code, "")
         if record.ended.out != self.native.out:
             faults.append(f"output differs: {difference(self.native.out, record.ended.out)}")
@@ -88,7 +88,7 @@ class Result:
         return faults
 
     def faults_of_side(self, instrument, side):
-        """What one instrument did not account for."""
+        """Launches that one instrument did not account for."""
         if side is None:
             return [] if self.program.dies else [f"nothing of the {WORDS[instrument]} instrument"]
         faults = []
@@ -105,7 +105,7 @@ class Result:
 
 
 def faults_of_end(ended, code, which):
-    """Whether a run ended, and as it must."""
+    """Faults of a run's end: it hung, or has another exit code."""
     prefix = f"{which}: " if which else ""
     if ended.hung:
         return [f"{prefix}hang, ended after {ended.seconds:.0f} s"]

@@ -198,7 +198,7 @@ class Zoo:
 
 
 def lacks(program, modules, gpus):
-    """What the machine lacks for a program."""
+    """Parts that the machine lacks for a program."""
     missing = [module for module in program.modules if module not in modules]
     if missing:
         return f"{toolkit.PYTHON} has no {', '.join(missing)}"

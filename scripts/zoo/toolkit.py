@@ -1,4 +1,4 @@
-"""What the machine has: compilers, CUPTI, GPUs, Python modules. Builds the programs and the library that counts."""
+"""Tools of the machine: compilers, CUPTI, GPUs, Python modules. Builds the programs and the library that counts."""
 
 import concurrent.futures
 import json
@@ -30,7 +30,7 @@ def python_modules(names):
 
 
 def gpus():
-    """How many GPUs programs see."""
+    """Number of GPUs that programs see."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() and device.strip() != "-1"])
@@ -42,7 +42,7 @@ def gpus():
 
 
 def newer(path, sources):
-    """Whether `path` was made after all of `sources`."""
+    """True if `path` was made after all of `sources`."""
     return path.exists() and path.stat().st_mtime > max(source.stat().st_mtime for source in sources)
 
 
@@ -69,7 +69,7 @@ def build_program(source):
 
 
 def driver_folders():
-    """Where a linker finds the driver: nvcc looks only in its own toolkit's usual places."""
+    """Folder of the driver for a linker: nvcc looks only in its own toolkit's usual places."""
     places = ["lib64/stubs", "lib/stubs", "targets/x86_64-linux/lib/stubs"]
     folders = [root / place for root in toolkits() for place in places]
     folders += [pathlib.Path("/usr/local/nvidia/lib64"), pathlib.Path("/usr/lib/x86_64-linux-gnu")]

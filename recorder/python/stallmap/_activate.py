@@ -101,7 +101,7 @@ def _hide_from_compiler(library):
 
 
 def _skip():
-    """What keeps the compiler from a function's code, without importing the compiler."""
+    """The function that keeps the compiler from a code object, without importing the compiler."""
     from torch._C._dynamo import eval_frame
 
     if hasattr(eval_frame, "skip_code"):

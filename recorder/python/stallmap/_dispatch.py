@@ -12,7 +12,7 @@ _depth = torch._C._len_torch_dispatch_stack
 
 
 class DispatchMode(TorchDispatchMode):
-    """Records an op and runs it. What goes wrong here is counted and never reaches the program."""
+    """Records an op and runs it. Errors here are counted and never reach the program."""
 
     # Without this, higher-order operators would raise under the mode.
     supports_higher_order_operators = True
@@ -82,12 +82,12 @@ class DispatchMode(TorchDispatchMode):
 
 
 def _is_tracing():
-    """Whether ops are only worked out on paper, with tensors that have no memory."""
+    """True if ops are only simulated, with tensors that have no memory."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
 def _is_abstract(args, kwargs):
-    """Whether an op works on shapes only: nothing runs on the GPU."""
+    """True if an op works on shapes only: nothing runs on the GPU."""
     for value in args:
         if isinstance(value, torch.Tensor):
             return value.is_meta

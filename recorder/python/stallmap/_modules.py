@@ -1,4 +1,4 @@
-"""Which nn.Module is being called: dotted paths from the outermost module that was called."""
+"""Path of the nn.Module that is being called, dotted, from the outermost module that was called."""
 
 import weakref
 

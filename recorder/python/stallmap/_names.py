@@ -1,4 +1,4 @@
-"""What tensors are to the model: parameters, buffers, gradients, optimizer state, by their dotted names."""
+"""Roles of tensors in the model: parameters, buffers, gradients, optimizer state, by their dotted names."""
 
 import weakref
 

@@ -38,7 +38,7 @@ class Session:
         return self.library is not None
 
     def poll(self):
-        """Whether the session has begun by now and is not paused."""
+        """True if the session has begun by now and is not paused."""
         if self.library is None:
             return False
         if not self._started:

@@ -61,5 +61,5 @@ def is_plain(kind):
 
 
 def is_tensor(value):
-    """Whether a value is a tensor that has memory of its own."""
+    """True if a value is a tensor that has memory of its own."""
     return isinstance(value, _Tensor)

@@ -1,4 +1,4 @@
-"""What the hooks know about each thread, and the dispatch mode on every thread that Python starts."""
+"""State of the hooks on each thread, and the dispatch mode on every thread that Python starts."""
 
 import itertools
 import threading
