@@ -49,7 +49,7 @@ pub struct Producer {
     /// The dependency between the two.
     pub link: Link,
     /// The fewest cycles of issue between them, by the stall counts of the instructions on the way. `None` for copies
-    /// of other warps and groups of copies.
+    /// in groups and for copies of other warps.
     pub distance_cycles: Option<u32>,
     /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
     pub weight: f64,

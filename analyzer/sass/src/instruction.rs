@@ -51,8 +51,8 @@ impl Instruction {
         }
     }
 
-    /// The uniform register with the address of the mbarrier that a copy to shared memory signals: the second register
-    /// of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for instructions that signal none.
+    /// The uniform register with the address of the mbarrier that a copy to shared memory signals: the second one in
+    /// a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for instructions that signal none.
     pub fn copy_mbarrier(&self) -> Option<Register> {
         let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
         let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));

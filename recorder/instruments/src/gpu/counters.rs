@@ -84,7 +84,7 @@ impl Profiler {
     }
 
     /// The requested metrics that the chip does not have. Those that [`sets::hold`] are the spellings of
-    /// other chips. The user should be told about the rest.
+    /// other chips. The user should be warned about the rest.
     pub fn unknown(&self) -> &[String] {
         self.configured.as_ref().map_or(&[], |configured| configured.unknown.as_slice())
     }

@@ -1,7 +1,7 @@
 //! Named sets of metrics, with ncu's names.
 //!
-//! A set holds names for several generations of chips. Measuring a chip leaves out the names that it lacks. Views
-//! of counters compute with sums, so a set holds each ratio together with its sums.
+//! A set holds names for several generations of chips. Measuring a chip leaves out the names that it lacks. Views of
+//! counters compute with sums, so a set holds each ratio together with its sums.
 
 /// A named set of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
