@@ -16,7 +16,7 @@ LOW = 0xFFFF_FFFF
 
 
 def kind(field):
-    """What a column's checksum adds up: halves of whole numbers, floats, lengths of texts."""
+    """Numbers that a column's checksum adds up: halves of integers, floats, lengths of texts."""
     if types.is_list(field.type):
         return "list"
     if types.is_integer(field.type):

@@ -1,6 +1,6 @@
-"""A person at the shell: types into a pseudo-terminal and looks at what comes back.
+"""A user at the shell: types into a pseudo-terminal and looks at the output.
 
-shell-session.py STALLMAP CAPTURE FOLDER; exits with 1 and says what was expected where something does not come.
+Usage: shell-session.py STALLMAP CAPTURE FOLDER. Exits with 1 and prints the expected text if it does not appear.
 FOLDER is a place for a history and a pager. `tests/cli/terminal.rs` calls it.
 """
 
@@ -32,7 +32,7 @@ class Session:
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 160, 0, 0))
 
     def type(self, text):
-        """Types; what came before is forgotten. What is typed before the prompt is there may be lost."""
+        """Types after clearing earlier output. Text that is typed before the prompt is there may be lost."""
         self.seen = b""
         os.write(self.terminal, text.encode())
 
@@ -49,20 +49,20 @@ class Session:
         return True
 
     def expect(self, pattern, why):
-        """Waits for a pattern in what was printed since the last line was typed."""
+        """Waits for a pattern in the output since the last line was typed."""
         end = time.monotonic() + PATIENCE_S
         while not re.search(pattern, self.text()):
             if time.monotonic() > end or not self.read(0.2):
                 sys.exit(f"{why}: {pattern!r} is not in:\n{self.text()}")
 
     def ask(self, line, pattern, why):
-        """Types a line, waits for its answer and for the next prompt."""
+        """Types a line, waits for its result and for the next prompt."""
         self.type(line + "\r")
         self.expect(pattern, why)
         self.prompt(pattern)
 
     def prompt(self, after):
-        """Waits for the prompt behind an answer: on a line of its own, since a line that is drawn anew has one too."""
+        """Waits for the prompt behind a result: on a line of its own, since a line that is redrawn has one too."""
         self.expect(after + r"[\s\S]*\nstallmap> $", "the prompt comes back")
 
     def ended(self):

@@ -1,4 +1,4 @@
-//! Embeds the Python package, so that one executable and one library are all that a machine needs.
+//! Build script: embeds the Python package, which leaves one executable and one library to install.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Prints the rows of a recording's segment as JSON, one a line, with the table's name: `segment_rows rows.seg [TABLE]`.
 //!
-//! For looking at a recording before it is finished; `stallmap` reads finished captures.
+//! It shows a recording before it is finalized. `stallmap` reads captures only.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};

@@ -1,7 +1,7 @@
-//! Layout on disk: the finished container, and the segments of a recording in progress.
+//! Layout on disk: the container of a capture, and the segments of a recording in progress.
 //!
-//! A finished capture is a ZIP file or the same tree as a folder; [`writer`] makes it, [`reader`] opens it,
-//! [`manifest`] says what is in it, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
+//! A capture is a ZIP file or the same tree as a folder. [`writer`] makes it, [`reader`] opens it,
+//! [`manifest`] lists its content, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
 //! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
 //! records, [`request`].
 //!
@@ -11,8 +11,8 @@
 //! cubins/<hash>.cubin.zst      cubins by the BLAKE3 hash of the cubin as loaded, 64 hexadecimal digits
 //! ```
 //!
-//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes, so that a memory map
-//! serves it without a copy and any tool that reads ZIP opens it.
+//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes. A memory map then serves it
+//! without a copy, and any tool that reads ZIP opens it.
 
 pub mod check;
 mod container;

@@ -1,4 +1,4 @@
-//! How a Rust value becomes a cell of an Arrow column, and back.
+//! Conversion between Rust values and cells of Arrow columns.
 
 use arrow::array::{
     Array, ArrayBuilder, AsArray, BinaryBuilder, BooleanBuilder, ListBuilder, PrimitiveBuilder, StringBuilder,
@@ -12,7 +12,7 @@ use arrow::datatypes::{
 pub trait Cell: Sized {
     /// The Arrow builder that collects the column.
     type Builder: ArrayBuilder + Default;
-    /// Whether the column may hold nulls.
+    /// True if the column may hold nulls.
     const NULLABLE: bool;
     /// The column's Arrow type.
     fn data_type() -> DataType;

@@ -1,4 +1,4 @@
-//! One declaration of a table gives its row struct, definition, builder and reader.
+//! Macro for tables: one declaration gives row struct, definition, builder and reader.
 
 /// Declares tables.
 ///

@@ -1,7 +1,7 @@
 //! Stable hashes: the identities that must survive processes, machines, languages and releases.
 //!
 //! All are XXH3-64 with seed 0 over length-prefixed fields (each length as 8 bytes, little endian).
-//! The manifest names the algorithm, [`ALGORITHM`]; a change of any rule here is a new name.
+//! The manifest names the algorithm, [`ALGORITHM`]. A change of any rule here is a new name.
 
 use twox_hash::XxHash3_64;
 

@@ -1,4 +1,4 @@
-//! Newtypes of the numbers that identify things, so that one is never taken for another.
+//! Newtypes of identifiers, which keep one kind from being taken for another.
 
 /// Declares identifiers: a tuple struct over an integer, with its meaning.
 macro_rules! ids {
@@ -23,13 +23,13 @@ macro_rules! ids {
 ids! {
     /// One process under one instrument.
     RunId(u32);
-    /// One launch of the program, unique in a capture; every run of the capture refers to it.
+    /// One launch of the program, unique in a capture. Every run of the capture refers to it.
     KernelId(u64);
     /// Stable hash of (cubin content, mangled name): the same in every run, machine and capture.
     FunctionId(u64);
     /// First eight bytes of the BLAKE3 hash of a cubin.
     ModuleId(u64);
-    /// Stable hash of a whole Python stack; see [`crate::hash::pystates_hash`].
+    /// Stable hash of a whole Python stack. See [`crate::hash::pystates_hash`].
     PystatesHash(u64);
     /// Stable hash of one Python frame at one line.
     FrameId(u64);

@@ -1,23 +1,23 @@
-//! What each column may give away about who recorded what and where: the one place that says so.
+//! Secrecy of each column: the facts that it may give away about the user, the machine, the program.
 //!
-//! `stallmap redact` goes by it. A column of text or bytes that is not listed here has no answer, and a test fails, so
-//! that a new column cannot be forgotten.
+//! `stallmap redact` uses it. A test fails for a column of text or bytes that is not listed here, so no new column is
+//! forgotten.
 
 use arrow::datatypes::DataType;
 
 use crate::table::{ColumnDef, TableDef};
 
-/// What a column may give away.
+/// The secret that a column may give away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Secrecy {
-    /// Nothing: numbers of the run, words of a vocabulary, texts of the recorder and of public software. Texts are
+    /// Nothing: numbers of the run, enum values, texts of the recorder and of public software. Texts are
     /// searched for paths and known secrets all the same.
     Open,
-    /// A path: its folders tell about a person, a machine, a project.
+    /// A path: its folders name users, machines, projects.
     Path,
     /// The name of a machine.
     Host,
-    /// What a program was told on its command line.
+    /// The arguments of a program's command line.
     Arguments,
     /// A text that can hold anything, such as the text of an error.
     Detail,
@@ -33,9 +33,9 @@ pub enum Secrecy {
     Parameters,
     /// Attributes of a launch, with addresses among them.
     Attributes,
-    /// What memory held.
+    /// Contents of memory.
     Contents,
-    /// A hash of what memory held.
+    /// A hash of contents of memory.
     ContentHash,
     /// An identity that is a hash of names: [`crate::hash`].
     Identity,
@@ -107,7 +107,7 @@ const LISTED: &[(&str, &str, Secrecy)] = &[
     ("loss", "detail", Secrecy::Detail),
 ];
 
-/// What a column may give away; `None` where nobody has said so yet.
+/// The secret that a column may give away. `None` if it is not listed yet.
 pub fn secrecy(table: &TableDef, column: &ColumnDef) -> Option<Secrecy> {
     let listed = LISTED.iter().find(|(name, of, _)| *name == table.name && *of == column.name);
     if let Some((_, _, secrecy)) = listed {

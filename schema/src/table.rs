@@ -1,4 +1,4 @@
-//! What a table's declaration consists of, and what every row type can do.
+//! Table declarations: definitions of tables and columns, and the trait of row types.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use arrow::error::ArrowError;
 pub struct ColumnDef {
     /// Name in the capture.
     pub name: &'static str,
-    /// What the column means.
+    /// The meaning of the column.
     pub doc: &'static str,
     /// Its Arrow type.
     pub data_type: fn() -> DataType,
-    /// Whether it may be null.
+    /// True if it may be null.
     pub nullable: bool,
     /// The (table, column) whose values this one's must be among, nulls aside.
     pub reference: Option<(&'static str, &'static str)>,
@@ -50,11 +50,11 @@ impl ColumnDef {
 pub struct TableDef {
     /// Name in the capture: singular, snake case.
     pub name: &'static str,
-    /// What one row is.
+    /// The meaning of one row.
     pub doc: &'static str,
-    /// Columns that identify a row; empty where rows have no identity.
+    /// Columns that identify a row. Empty where rows have no identity.
     pub key: &'static [&'static str],
-    /// The order of the rows in a finished capture.
+    /// The order of the rows in a capture.
     pub sort: &'static [&'static str],
     /// The columns in their order.
     pub columns: &'static [ColumnDef],
@@ -78,9 +78,9 @@ pub trait Row: Sized {
 
     /// Adds this row.
     fn append(self, builder: &mut Self::Builder);
-    /// Ends the columns, in the order of the declaration; the builder is empty afterwards.
+    /// Ends the columns, in the order of the declaration. The builder is empty afterwards.
     fn finish(builder: &mut Self::Builder) -> Vec<ArrayRef>;
-    /// The row at an index of a batch; an error names the column that is missing, null or of another type.
+    /// The row at an index of a batch. An error names the column that is missing, null or of another type.
     fn read(batch: &RecordBatch, row: usize) -> Result<Self, ArrowError>;
 
     /// Rows as a batch of the table's schema.

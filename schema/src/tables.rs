@@ -67,12 +67,12 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
 ];
 
-/// Whether a file of an earlier release lacks a column of a table, so that it reads as null.
+/// True if a file of an earlier release lacks a column of a table. It then reads as null.
 pub fn is_added_column(table: &str, column: &str) -> bool {
     ADDED_COLUMNS.iter().any(|(added, columns)| added.name == table && columns.contains(&column))
 }
 
-/// Whether a capture that holds some tables lacks one that its writer knew.
+/// True if a capture that holds some tables lacks one that its writer knew.
 pub fn is_missing(name: &str, holds: impl Fn(&str) -> bool) -> bool {
     let group = ADDED.iter().find(|group| group.iter().any(|table| table.name == name));
     !holds(name) && group.is_none_or(|group| group.iter().any(|table| holds(table.name)))

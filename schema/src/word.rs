@@ -1,8 +1,8 @@
-//! Closed vocabularies: columns whose values are one of a few words.
+//! Enums: columns whose values come from a fixed list.
 //!
-//! They are stored as dictionary-encoded strings, so that a reader without this crate sees words, not codes.
+//! They are stored as dictionary-encoded strings: a reader without this crate sees text, not codes.
 
-/// Declares vocabularies: an enum whose values are written as words.
+/// Declares enums whose values are stored as text.
 macro_rules! words {
     ($($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $word:literal,)+ })+) => {$(
         $(#[doc = $doc])+
@@ -13,12 +13,12 @@ macro_rules! words {
             /// Every value, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The word as it stands in a capture.
+            /// The text in a capture.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The value that a word stands for.
+            /// The value of a text.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
@@ -49,7 +49,7 @@ words! {
         /// None: launches as they are.
         Native = "native",
     }
-    /// What an access did to memory.
+    /// The effect of an access on memory.
     AccessKind {
         /// A load.
         Read = "read",
@@ -71,13 +71,13 @@ words! {
         /// Memory private to a thread, by offset in the thread's window.
         Local = "local",
     }
-    /// How a launch of one run found its launch of the program.
+    /// The method that matched a launch of a run with its launch of the program.
     Match {
         /// The launch defines the kernel_id: it belongs to the reference run.
         Reference = "reference",
         /// Equal in (pystates_hash, op name, function, grid, block, n-th occurrence in its thread).
         Matched = "matched",
-        /// No launch of the reference run is equal; `match_reason` says what differs.
+        /// No launch of the reference run is equal. `match_reason` names the difference.
         Unmatched = "unmatched",
         /// The launch was run again from its bundle.
         Replayed = "replayed",
@@ -93,7 +93,7 @@ words! {
         /// Anything else.
         Other = "other",
     }
-    /// What kind of call an op row stands for.
+    /// The kind of call that an op row stands for.
     OpKind {
         /// An operator of PyTorch, as the dispatcher sees it.
         Torch = "torch",
@@ -102,7 +102,7 @@ words! {
         /// A region named by the user.
         Region = "region",
     }
-    /// How a tensor takes part in an op.
+    /// The part of a tensor in an op.
     Direction {
         /// Read as an argument.
         In = "in",
@@ -111,11 +111,11 @@ words! {
         /// An argument that the op writes.
         InOut = "inout",
     }
-    /// How a storage became known.
+    /// The source that reported a storage first.
     StorageOrigin {
         /// The framework's allocator reported its allocation.
         Allocator = "allocator",
-        /// First seen in a tensor: its allocation was not reported (born before recording, or foreign memory).
+        /// First seen in a tensor: its allocation was not reported (made before recording, or by another allocator).
         Tensor = "tensor",
     }
     /// Direction of a copy.
@@ -129,13 +129,13 @@ words! {
         /// Anything else, or not known.
         Other = "other",
     }
-    /// What a loss row counts.
+    /// The kind of things that a loss row counts.
     LossKind {
         /// Launches that the run saw and did not record (selection, unsupported form).
         Launch = "launch",
         /// Warp requests that the instrument saw and that are not in the capture.
         Access = "access",
-        /// Samples taken by the hardware and not delivered.
+        /// Samples taken by the hardware but not collected.
         Sample = "sample",
         /// Python ops that could not be described.
         Op = "op",
@@ -153,18 +153,18 @@ words! {
         Bundle = "bundle",
         /// Replays that gave no result.
         Replay = "replay",
-        /// A whole instrument or event source that was not available.
+        /// An instrument or event source that was not available.
         Source = "source",
     }
-    /// How the memory of a bundled launch became known.
+    /// The method that found the memory of a bundled launch.
     BundleMethod {
         /// Every memory instruction was observed: pages are those that its lanes touched.
         Observed = "observed",
-        /// Some instructions are not observed (tensor-map and bulk copies): what tensor maps cover and the allocations
+        /// Some instructions are not observed (tensor-map and bulk copies): memory of tensor maps and the allocations
         /// that parameters point into count as read, pages that changed as written.
         Derived = "derived",
     }
-    /// What came of a replay.
+    /// The result of a replay.
     ReplayResult {
         /// Every written page has the recorded hash.
         Verified = "verified",

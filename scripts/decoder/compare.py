@@ -1,4 +1,4 @@
-"""The decoder against nvdisasm: names, guards, registers, branch targets; control words by their use."""
+"""The decoder against nvdisasm: names, guards, registers, branch targets, and control words by their use."""
 
 import collections
 import re
@@ -14,7 +14,7 @@ TARGETED = re.compile(r"\b(BRA|BSSY|CALL)\b.*`\((\.L_\w+)\)")
 
 
 class Totals:
-    """What was found for an architecture."""
+    """Results for an architecture."""
 
     def __init__(self):
         self.compared = self.exact = self.partly = self.branches = 0
@@ -69,17 +69,17 @@ def one_row(totals, sm, row, ours):
     if ignored:
         totals.left_out[f"registers of {name} that the table omits or marks twice"] += 1
     totals.compared += 1
-    kept = lambda registers: {one for one in registers if is_compared(sm, one) and one not in ignored}
+    compared = lambda registers: {one for one in registers if is_compared(sm, one) and one not in ignored}
     totals.partly += any(one[0] == "UR" and not is_compared(sm, one) for one in writes | reads)
     wrong = []
     if ours[NAME] != name:
         wrong.append(f"name {ours[NAME]}")
     if ours[GUARD] != oracle.guard(row.text):
         wrong.append(f"guard {ours[GUARD]}")
-    if kept(writes) != kept(row.writes):
-        wrong.append(f"writes {shown(kept(writes))}, not {shown(kept(row.writes))}")
-    if kept(reads) != kept(row.reads):
-        wrong.append(f"reads {shown(kept(reads))}, not {shown(kept(row.reads))}")
+    if compared(writes) != compared(row.writes):
+        wrong.append(f"writes {shown(compared(writes))}, not {shown(compared(row.writes))}")
+    if compared(reads) != compared(row.reads):
+        wrong.append(f"reads {shown(compared(reads))}, not {shown(compared(row.reads))}")
     if wrong:
         totals.disagreements[name].append((row, "; ".join(wrong)))
     else:
@@ -111,7 +111,7 @@ def targets(totals, section, fields):
 
 
 def barriers(totals, section, fields):
-    """No tool prints control words, so they are held to what a compiler must do with them."""
+    """Checks control words by a compiler's obligations, because no tool prints them."""
     set_here, starts = set(), set(section.labels.values())
     for _, write, read, _ in (ours[CONTROL].split() for ours in fields):
         set_here.update({write, read} - {"-"})
@@ -143,7 +143,7 @@ def counted(row, ours):
 
 
 def cover(totals, row, ours, pending, waited):
-    """In straight code, what reads a register waits for the barrier that guards it, or someone before did."""
+    """In straight code, a reader of a register waits for the barrier that guards it, or an earlier instruction did."""
     for register in [register for register, barrier in pending.items() if barrier in waited]:
         del pending[register]
     late = tools.registers(ours[READS]) & set(pending)
@@ -156,7 +156,7 @@ def cover(totals, row, ours, pending, waited):
 
 
 def report(totals):
-    """Prints what was found; the exit code is 1 below 99.95 %."""
+    """Prints the result. The exit code is 1 below 99.95 %."""
     print("\narch\tcompared\texact\tshare\tbranches\tleft out\tpartly")
     all_compared = all_exact = 0
     for sm, found in totals.items():

@@ -1,4 +1,4 @@
-"""What nvdisasm says of a cubin's instructions: text, labels, and its table of registers."""
+"""nvdisasm's output for a cubin's instructions: text, labels, and its table of registers."""
 
 import collections
 import re
@@ -19,7 +19,7 @@ Section = collections.namedtuple("Section", "name rows labels")
 
 
 def sections(folder, cubin):
-    """The sections of code, each once it is whole."""
+    """The sections of code, each once it is complete."""
     command = [tools.nvdisasm(folder, cubin), "-c", "-hex", "-plr", "-lrm", "narrow", cubin]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
@@ -110,7 +110,7 @@ def mnemonic(text):
 
 
 def faults(sm, row, ours_written):
-    """What the table is known to get wrong here: a reason to leave the row out, and registers to ignore."""
+    """Known errors of the table here: a reason to leave the row out, and registers to ignore."""
     name, writes, reads = mnemonic(row.text), row.writes, row.reads
     if name == "CALL":
         return "CALL shows the summary of what it calls", ()
@@ -122,6 +122,6 @@ def faults(sm, row, ours_written):
         both = {register for register in writes & reads if register[0] == "P"}
         return None, list(both - ours_written)
     if sm >= 100 and name in ("TEX", "TLD", "TLD4", "TXD"):
-        # The last of four components is missing though the next instruction reads it; so is half of some handles.
+        # The last of four components is missing though the next instruction reads it. So is half of some handles.
         return None, [("R", (row.word >> 64 & 0xFF) + 1), ("UR", (row.word >> 40 & 0xFF) + 1)]
     return None, ()

@@ -1,4 +1,4 @@
-"""The committed sample: instructions of our own code with nvdisasm's answers."""
+"""The committed sample: instructions of stallmap's kernels with nvdisasm's output."""
 
 import re
 import subprocess
@@ -19,8 +19,8 @@ TARGETS = {
     "sm_110a": (tools.PTXAS, "9.0"),
     "sm_120a": (tools.PTXAS, "9.0"),
 }
-# Instructions kept of one opcode with the same modifiers.
-KEPT = 2
+# Instructions per opcode and modifiers.
+PER_OPCODE = 2
 # Registers by letter: PTX type, how many, highest that is loaded, type of loads and stores.
 REGISTERS = {
     "r": ("b32", 96, 15, "b32"),
@@ -60,7 +60,7 @@ def build(folder, target, wheel, version):
 
 
 def assemble(ptxas, target, source, path):
-    """Whether the assembler accepts it; if not, why not is beside it."""
+    """True if the assembler accepts it. Otherwise its messages are next to it."""
     path.with_suffix(".ptx").write_text(source)
     command = [ptxas, f"-arch={target}", path.with_suffix(".ptx"), "-o", path.with_suffix(".cubin")]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -78,7 +78,7 @@ def header(target, version):
 
 
 def kernel(piece, name):
-    """A kernel around a piece: loads what it reads, stores what it writes."""
+    """A kernel around a piece of code: loads its inputs, stores its outputs."""
     body = re.sub(r"\{([a-z])(\d+)\.\.\1(\d+)\}", expand, piece)
     names = sorted(set(re.findall(r"%([rdfghpq])(\d+)\b", body)), key=lambda name: (name[0], int(name[1])))
     loads = [load(letter, int(index)) for letter, index in names if int(index) <= REGISTERS[letter][2]]
@@ -123,24 +123,24 @@ def store(letter, index):
 
 
 def keep(rows, section, sm):
-    """A few instructions of each opcode and modifiers; none that the table of registers is known to get wrong."""
+    """A few instructions of each opcode and modifiers, except those that the table of registers gets wrong."""
     for row in section.rows:
         reason, ignored = oracle.faults(sm, row, set())
         wide = {register for register in row.writes | row.reads if register[0] == "UR" and register[1] >= 60}
         if reason or ignored or wide:
             continue
         opcode = (row.word & 0xFFF) | (row.word >> 91 & 1) << 12
-        kept = rows.setdefault((opcode, oracle.unguarded(row.text).split(" ")[0]), {})
-        if len(kept) < KEPT:
-            kept[row.word] = row
+        chosen = rows.setdefault((opcode, oracle.unguarded(row.text).split(" ")[0]), {})
+        if len(chosen) < PER_OPCODE:
+            chosen[row.word] = row
 
 
 def write(target, rows):
     path = CODE / f"{target.rstrip('a')}.txt"
-    lines = ["# Bits, name, guard, registers written, registers read, text: nvdisasm's answers for our own code."]
+    lines = ["# Bits, name, guard, registers written, registers read, text: nvdisasm's output for stallmap's kernels."]
     lines.append("# Made by scripts/check-decoder --update-sample.")
-    for _, kept in sorted(rows.items()):
-        for row in kept.values():
+    for _, chosen in sorted(rows.items()):
+        for row in chosen.values():
             text = re.sub(r"\s+", " ", row.text)
             fields = [f"{row.word:032x}", oracle.mnemonic(row.text), oracle.guard(row.text)]
             lines.append("\t".join([*fields, listed(row.writes), listed(row.reads), text]))

@@ -26,7 +26,7 @@ LARGE = [
 
 
 def fetch(folder, wheel):
-    """The files of a wheel whose path holds the part; fetched and unpacked once."""
+    """The files of a wheel whose path holds the part. They are fetched and unpacked once."""
     name, version, part = wheel
     unpacked = folder / name
     if not unpacked.exists():
@@ -72,7 +72,7 @@ def extract(folder, library, into):
 
 
 def nvdisasm(folder, cubin):
-    """The nvdisasm for a cubin: 13.x reads registers only from the newer kind, which says so in its header."""
+    """The nvdisasm for a cubin: 13.x reads registers only from the newer kind, which its header marks."""
     with open(cubin, "rb") as file:
         version = file.read(9)[8]
     return tool(folder, NVDISASM if version >= 8 else OLD, "nvdisasm")
@@ -87,7 +87,7 @@ def architecture(cubin):
 
 
 def listing():
-    """Builds the decoder's example and gives its path."""
+    """Builds the decoder's example. Returns its path."""
     command = ["cargo", "build", "--release", "--quiet", "-p", "stallmap-sass", "--example", "decode_listing"]
     subprocess.run(command, cwd=ROOT, check=True)
     return ROOT / "target/release/examples/decode_listing"

@@ -1,5 +1,5 @@
-// Who reads with keys, with a screen reader, with weak eyes or on paper reads too: a list of complaints.
-// On a screen keys reach and show what a pointer does; on paper nothing sticks or is cut off; words are seen on both.
+// Accessibility by keys, by screen reader, with weak eyes and on paper: a list of complaints.
+// On a screen keys reach and show all that a pointer does. On paper nothing sticks or is cut off. Words are seen on both.
 (async () => {
   const wrong = [];
   const expect = (is, what) => is || wrong.push(what);
@@ -13,7 +13,7 @@
     .reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0);
   const contrast = (one, other) => { const [a, b] = [light(one), light(other)].sort((a, b) => b - a); return (a + 0.05) / (b + 0.05); };
   const grounds = new Map();
-  // The colour behind what an element holds: its own over that of what holds it; of a gradient, where it begins.
+  // The colour behind an element's content: its own over its parent's. Of a gradient the first colour.
   const ground = (part) => {
     if (!part) return [255, 255, 255, 1];
     if (grounds.has(part)) return grounds.get(part);

@@ -1,4 +1,4 @@
-// What a page must be, said by the page itself: a list of complaints.
+// Checks of a page that run in the page itself: a list of complaints.
 (() => {
   const wrong = [];
   const expect = (is, what) => is || wrong.push(what);

@@ -1,4 +1,4 @@
-"""What a capture says of launches, by instrument: rows, and what it counts as lost."""
+"""Launches in a capture, by instrument: rows, and counted losses."""
 
 import collections
 import dataclasses
@@ -35,7 +35,7 @@ class Side:
 
 
 def is_readable():
-    """Whether this Python can read captures."""
+    """True if this Python can read captures."""
     try:
         import pyarrow.parquet  # noqa: F401  # asked for, not used here
     except ImportError:
@@ -87,7 +87,7 @@ def kernel_names(archive):
 
 
 def rows_of(archive, table, *columns):
-    """Rows of a table, as tuples of these columns; none where the table has no file."""
+    """Rows of a table, as tuples of these columns. None where the table has no file."""
     from pyarrow import parquet
 
     try:

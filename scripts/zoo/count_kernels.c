@@ -5,8 +5,8 @@
 // $ZOO_COUNT_FILE.PID: lines of `COUNT<tab>NAME`, first those of `total` and `dropped` (records that CUPTI lost).
 // A process that dies, or is a forked child that ends by _exit, writes nothing.
 //
-// CUPTI is opened at run time, so that a copy which the program has loaded already (PyTorch's) is used, and no second
-// one beside it; otherwise the one at $ZOO_CUPTI.
+// CUPTI is opened at run time: a copy which the program has loaded already (PyTorch's) is used, and no second one next
+// to it. Otherwise the one at $ZOO_CUPTI.
 //
 // Build: gcc -std=gnu11 -O2 -shared -fPIC -I... -o count_kernels.so count_kernels.c -ldl -lpthread
 

@@ -1,4 +1,4 @@
-"""One run of a command: with a time limit, all its processes, and what its threads did when it hung."""
+"""One run of a command, with a time limit, all its processes, and stacks of its threads if it hangs."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ MARK = "ZOO_RUN"
 
 @dataclasses.dataclass
 class Ended:
-    """How a run ended."""
+    """The end of a run."""
 
     code: int  # exit code, 128 + N after signal N
     seconds: float
@@ -97,7 +97,7 @@ def kill_group(child):
 
 
 def wait_for_others(mark):
-    """Waits a little for processes that are still there, ends them, and gives their number."""
+    """Waits a little for processes that are still there and ends them. Returns their number."""
     end = time.monotonic() + AFTERMATH_S
     while left := processes(mark):
         if time.monotonic() > end:
@@ -108,7 +108,7 @@ def wait_for_others(mark):
 
 
 def describe(ids, debugger):
-    """What each thread of these processes does, with their stacks where there is a debugger."""
+    """State of each thread of these processes, with their stacks if there is a debugger."""
     lines = [line for process in ids for line in describe_process(process)]
     if debugger:
         lines += [line for process in ids if uses_cuda(process) for line in stacks(process, debugger)]
@@ -116,7 +116,7 @@ def describe(ids, debugger):
 
 
 def uses_cuda(process):
-    """Whether the driver is loaded into a process."""
+    """True if the driver is loaded into a process."""
     return "libcuda.so" in text_of(pathlib.Path(f"/proc/{process}/maps"))
 
 

@@ -1,11 +1,11 @@
-"""The programs of the zoo: what each is for, how it is built and started, and how it must end."""
+"""The programs of the zoo: purpose, build, start, and expected end of each."""
 
 import dataclasses
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# What nvcc needs beside the flags that all sources have.
+# Flags of nvcc in addition to those that all sources have.
 SOURCES = {
     "graphs": (),
     "streams": (),
@@ -39,12 +39,12 @@ class Program:
     varies: str = ""  # why launches of two runs need not be equal
     prepared: bool = False  # one more run comes first, and fills caches
     sampled: bool = False  # no launch is so short that it may have no sample
-    alone: bool = False  # depends on time: no other program runs beside it
+    alone: bool = False  # depends on time: no other program runs at the same time
     env: dict = dataclasses.field(default_factory=dict)
 
 
 def cuda(source, name, about, *arguments, **facts):
-    """A mode of a CUDA program; the mode has the program's name."""
+    """A mode of a CUDA program. The mode has the program's name."""
     return Program(name, about, ("{bin}/" + source, name, *arguments), source, **facts)
 
 
@@ -53,10 +53,10 @@ def python(name, about, *arguments, file=None, **facts):
     return Program(name, about, ("{python}", "{here}/" + (file or name) + ".py", *arguments), **facts)
 
 
-# Compiled once, in the run that prepares: the others find the same kernels, and start faster.
+# Compiled once, in the run that prepares: later runs find the same kernels, and start faster.
 COMPILED = {"TORCHINDUCTOR_CACHE_DIR": "{cache}/inductor", "TRITON_CACHE_DIR": "{cache}/triton"}
 
-# Not three quarters of the GPU's memory at once: other programs run beside it.
+# Not three quarters of the GPU's memory at once: other programs run at the same time.
 JAX = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "JAX_COMPILATION_CACHE_DIR": "{cache}/jax",
@@ -101,7 +101,7 @@ PROGRAMS = (
     cuda("deaths", "abort", "ends by abort()", exit=134, dies=True),
     cuda("deaths", "sigkill", "kills itself", exit=137, dies=True),
     cuda("deaths", "segv", "writes to address 0", exit=139, dies=True),
-    cuda("deaths", "illegal_address", "a kernel writes where nothing is", exit=7, dies=True),
+    cuda("deaths", "illegal_address", "a kernel writes to unmapped memory", exit=7, dies=True),
     cuda("deaths", "refused", "launches that the driver refuses"),
     python("torch_graph", "a training step as a graph, 20 replays", modules=("torch",)),
     python(

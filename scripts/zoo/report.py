@@ -16,7 +16,7 @@ def table(results, passes):
 
 
 def summary(results):
-    """How many programs are right."""
+    """Number of programs that are right."""
     verdicts = [result.verdict for result in results]
     skipped = sum(verdict.startswith("skipped") for verdict in verdicts)
     good = verdicts.count("ok")
@@ -44,7 +44,7 @@ def shortened(text, limit=400):
 
 
 def native_launches(result):
-    """What CUPTI counted; `>=` where it may not see all."""
+    """CUPTI's count, with `>=` if it may not see all."""
     if result.count is None:
         return "-"
     return (">= " if result.program.uncounted else "") + f"{result.count.total:,}"
@@ -61,7 +61,7 @@ def recorded(record, name):
 
 
 def losses(result, passes):
-    """Counted losses of launches and whole sources, and how many kinds of others there are."""
+    """Counted losses of launches and sources, and the number of other kinds."""
     texts = []
     for name in passes:
         record = result.passes.get(name)
@@ -107,7 +107,7 @@ def facts(result):
 
 
 def of_end(ended, is_good):
-    """A run's end; what it printed only where something went wrong."""
+    """A run's end. Its output only where something went wrong."""
     if ended is None:
         return None
     found = {"code": ended.code, "seconds": round(ended.seconds, 3), "hang": ended.hung, "left": ended.left}

@@ -1,4 +1,4 @@
-"""The runs of one program, and what they say: the verdict."""
+"""The runs of one program, with the verdict."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ class Result:
         return "; ".join(self.faults()) or "ok"
 
     def faults(self):
-        """Everything that went wrong, in words."""
+        """All faults, as text."""
         if self.failed:
             return [self.failed]
         faults = faults_of_end(self.native, self.program.exit, "native") + self.faults_of_count()
@@ -59,7 +59,7 @@ class Result:
         return faults
 
     def faults_of_count(self):
-        """Whether the kernels that ran are known, where they can be."""
+        """Faults of the count of kernels that ran, if they can be counted."""
         if self.counted is None or self.program.dies:
             return []
         faults = faults_of_end(self.counted, self.native.code, "counted")
@@ -70,7 +70,7 @@ class Result:
         return faults
 
     def faults_of_pass(self, name, record):
-        """What is wrong with a recorded run."""
+        """Faults of a recorded run."""
         faults = faults_of_end(record.ended, self.native.code, "")
         if record.ended.out != self.native.out:
             faults.append(f"output differs: {difference(self.native.out, record.ended.out)}")
@@ -88,7 +88,7 @@ class Result:
         return faults
 
     def faults_of_side(self, instrument, side):
-        """What one instrument did not account for."""
+        """Launches that one instrument did not account for."""
         if side is None:
             return [] if self.program.dies else [f"nothing of the {WORDS[instrument]} instrument"]
         faults = []
@@ -105,7 +105,7 @@ class Result:
 
 
 def faults_of_end(ended, code, which):
-    """Whether a run ended, and as it must."""
+    """Faults of a run's end: it hung, or has another exit code."""
     prefix = f"{which}: " if which else ""
     if ended.hung:
         return [f"{prefix}hang, ended after {ended.seconds:.0f} s"]
@@ -113,7 +113,7 @@ def faults_of_end(ended, code, which):
 
 
 def faults_of_count(native, side, is_least):
-    """Whether rows and counted losses are what ran; at least so many where CUPTI does not see all."""
+    """Faults of rows and counted losses, against the kernels that ran (at least so many where CUPTI misses some)."""
     accounted = side.recorded + side.lost_launches
     if accounted < native:
         return [f"{native - accounted} of {native} launches neither recorded nor counted"]

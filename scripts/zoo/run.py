@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the zoo: every program alone, counted, and recorded; says where the recorder did harm or lost a launch.
+"""Runs the zoo: every program alone, counted, and recorded. Reports where the recorder did harm or lost a launch.
 
     scripts/zoo/run.py BIN [--programs NAME,...] [--passes PASS,...] [--jobs N] [--out DIR]
     scripts/zoo/run.py --list
@@ -24,7 +24,7 @@ if __name__ == "__main__":
 from zoo import capture, process, programs, report, toolkit  # noqa: E402  # after the path is known
 from zoo.result import INSTRUMENTS, Count, Pass, Result  # noqa: E402
 
-# A native run has this long; torch.compile with cold caches takes most of a minute.
+# Limit of a native run. torch.compile with cold caches takes most of a minute.
 NATIVE_LIMIT_S = 180
 
 
@@ -63,7 +63,7 @@ def listing():
 
 
 class Zoo:
-    """One call: what all programs' runs share."""
+    """One call: the shared state of all programs' runs."""
 
     def __init__(self, recorder, options):
         self.recorder = pathlib.Path(recorder)
@@ -73,12 +73,12 @@ class Zoo:
         if not self.can_read:
             say("this Python has no pyarrow: launches in captures are not looked at")
         self.lock = threading.Lock()
-        # PC sampling is the device's: whether several processes may use it at once is not ours to say.
+        # PC sampling is the device's: several processes may not be able to use it at once.
         jobs = options.samples_jobs
         self.sampling = threading.Semaphore(jobs) if jobs > 0 else contextlib.nullcontext()
 
     def run(self):
-        """Runs the chosen programs; gives their results in the table's order, and writes them."""
+        """Runs the chosen programs. Returns their results in the table's order, and writes them."""
         self.options.out.mkdir(parents=True, exist_ok=True)
         self.lines = self.options.out / "zoo.jsonl"
         self.lines.write_text("")
@@ -96,7 +96,7 @@ class Zoo:
         return list(results.values()), text
 
     def build(self, results):
-        """Builds what the programs need; those that cannot be built have failed."""
+        """Builds everything that the programs need. Those that cannot be built have failed."""
         runnable = [result for result in results.values() if not result.skipped]
         failed = toolkit.build({result.program.source for result in runnable if result.program.source})
         for result in runnable:
@@ -119,11 +119,11 @@ class Zoo:
         folder = pathlib.Path(tempfile.mkdtemp(prefix=f"zoo-{result.program.name}-"))
         try:
             self.run_in(result, folder)
-        except Exception as error:  # one program's trouble is not the others'
+        except Exception as error:  # a fault of one program must not end the rest
             result.failed = f"the zoo failed: {type(error).__name__}: {error}"
         finally:
             if self.options.keep:
-                say(f"{result.program.name}: kept in {folder}")
+                say(f"{result.program.name}: files are in {folder}")
             else:
                 shutil.rmtree(folder, ignore_errors=True)
         self.write(result)
@@ -148,7 +148,7 @@ class Zoo:
             result.passes[name] = self.recorded(name, command, made(folder / name), env, result)
 
     def count(self, result, command, folder, env):
-        """Counts the kernels that run, by CUPTI; a process that dies writes no number."""
+        """Counts the kernels that run, by CUPTI. A process that dies writes no number."""
         if not self.counter:
             result.counted = result.native
             return
@@ -181,7 +181,7 @@ class Zoo:
         return record
 
     def write(self, result):
-        """Adds a result to the JSON lines; keeps what its runs printed where something went wrong."""
+        """Adds a result to the JSON lines. Stores its runs' output where something went wrong."""
         with self.lock, self.lines.open("a") as file:
             file.write(json.dumps(report.facts(result)) + "\n")
         if result.verdict == "ok":
@@ -198,7 +198,7 @@ class Zoo:
 
 
 def lacks(program, modules, gpus):
-    """What the machine lacks for a program."""
+    """Parts that the machine lacks for a program."""
     missing = [module for module in program.modules if module not in modules]
     if missing:
         return f"{toolkit.PYTHON} has no {', '.join(missing)}"

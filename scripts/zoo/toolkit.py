@@ -1,4 +1,4 @@
-"""What the machine has: compilers, CUPTI, GPUs, Python modules. Builds the programs and the library that counts."""
+"""Tools of the machine: compilers, CUPTI, GPUs, Python modules. Builds the programs and the library that counts."""
 
 import concurrent.futures
 import json
@@ -19,7 +19,7 @@ FOUND = ROOT / "target/zoo/cupti.json"
 
 
 class Missing(Exception):
-    """Something that cannot be built or found, in words."""
+    """Something that cannot be built or found, as text."""
 
 
 def python_modules(names):
@@ -30,7 +30,7 @@ def python_modules(names):
 
 
 def gpus():
-    """How many GPUs programs see."""
+    """Number of GPUs that programs see."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() and device.strip() != "-1"])
@@ -42,7 +42,7 @@ def gpus():
 
 
 def newer(path, sources):
-    """Whether `path` was made after all of `sources`."""
+    """True if `path` was made after all of `sources`."""
     return path.exists() and path.stat().st_mtime > max(source.stat().st_mtime for source in sources)
 
 
@@ -69,7 +69,7 @@ def build_program(source):
 
 
 def driver_folders():
-    """Where a linker finds the driver: nvcc looks only in its own toolkit's usual places."""
+    """Folder of the driver for a linker: nvcc looks only in its own toolkit's usual places."""
     places = ["lib64/stubs", "lib/stubs", "targets/x86_64-linux/lib/stubs"]
     folders = [root / place for root in toolkits() for place in places]
     folders += [pathlib.Path("/usr/local/nvidia/lib64"), pathlib.Path("/usr/lib/x86_64-linux-gnu")]
@@ -77,7 +77,7 @@ def driver_folders():
 
 
 def build_counter():
-    """Builds the library that counts kernels; gives its path and CUPTI's."""
+    """Builds the library that counts kernels. Returns its path and CUPTI's."""
     cupti = find_cupti()
     file = HERE / "count_kernels.c"
     includes = [f"-I{folder}" for folder in cupti["includes"]]
@@ -88,7 +88,7 @@ def build_counter():
 
 
 def build(sources):
-    """Builds the counter and these programs at once; gives what failed, by name (`counter` for the counter)."""
+    """Builds the counter and these programs at once. Returns failures by name (`counter` for the counter)."""
     failed = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 4) as pool:
         works = {source: pool.submit(build_program, source) for source in sources}
@@ -102,7 +102,7 @@ def build(sources):
 
 
 def find_cupti():
-    """Where CUPTI's header and library are; searched once."""
+    """Finds CUPTI's header and library, once."""
     if FOUND.exists():
         found = json.loads(FOUND.read_text())
         if all(pathlib.Path(path).exists() for path in [found["library"], *found["includes"]]):
@@ -162,7 +162,7 @@ def library_files(root):
 
 
 def everywhere(name):
-    """Files of this name on the machine; slow."""
+    """Files of this name on the machine. Slow."""
     command = ["find", "/", "-name", name, "-not", "-path", "/proc/*"]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return [pathlib.Path(line) for line in sorted(done.stdout.splitlines())]

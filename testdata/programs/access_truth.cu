@@ -1,17 +1,17 @@
-// Kernels whose access patterns are known before they are recorded: what each warp request touches, which banks it
-// meets, what is loaded twice, what blocks share, how far apart uses of a line lie.
+// Kernels whose access patterns are known before they are recorded: memory of each warp request, banks that it
+// meets, repeated loads, sharing between blocks, distance between uses of a line.
 //
-// Every access is one `volatile` PTX instruction, so that none is merged, removed or moved. Unless said otherwise a
+// Every access is one `volatile` PTX instruction: none is merged, removed or moved. By default a
 // kernel is one block of one warp, that reads `in` by one instruction and writes a word a lane to `out` by another.
 //
 //   global_*          one read request of `in`: unit, offset (unit, 4 bytes past a sector's begin), stride2 and
 //                     stride128 (8 and 128 bytes from lane to lane), broadcast, float4 and half (16 and 2 bytes),
-//                     tiled (4 rows of 8 words, 256 bytes apart), gather, reverse; tail: 33 threads, so 2 requests
+//                     tiled (4 rows of 8 words, 256 bytes apart), gather, reverse. tail: 33 threads, so 2 requests
 //   shared_*          33 write requests of unit stride fill 1056 words, then one read request: stride1, 2, 32, 33,
 //                     broadcast, unit8, unit16 (8 and 16 bytes), spaced16 (16 bytes, 32 apart); store2 writes the
 //                     words of stride 2 once more, and reads them in order
 //   again_thread      each thread reads its word twice
-//   again_stored      the same with a write of the word in between, so that no read is redundant
+//   again_stored      the same with a write of the word in between: no read is redundant
 //   again_warp        a warp reads 32 words, then the same in reverse: redundant in the warp, not in a thread
 //   again_block       two warps read 64 words, then each reads the other's: redundant in the block only
 //   again_grid        4 blocks read the same 32 words: redundant in the grid only
@@ -209,7 +209,7 @@ struct Fact {
     std::vector<const Buffer *> buffers;
     std::function<void()> launch;
     const Buffer *result;
-    std::function<uint32_t(uint32_t word)> value; // of the result's words, as far as threads write them
+    std::function<uint32_t(uint32_t word)> value; // of the result's words that threads write
 };
 
 static bool run(const Fact &fact) {

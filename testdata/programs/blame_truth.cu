@@ -4,7 +4,7 @@
 // memory, in some 1000 cycles. `hot` has 4 such rows: all but the first touch of a row come from L1 in some 40 cycles
 // (copies past L1 from L2, in some 300). A warp is a block, its 32 lanes access the 32 elements of one row, and all
 // elements of a row hold the same number, so a warp follows one path. Every launch takes STEPS steps from rows of its own,
-// so that it finds none of them in a cache.
+// which are in no cache.
 //
 //   one_use       a row of A and one of B, then one instruction that needs both: half of the stalls each, by symmetry
 //   one_use_hot   a row of A and one of `hot`, then one instruction that needs both: the code cannot say which of the two
@@ -13,15 +13,15 @@
 //                 instruction is not the one that it waits for
 //   carried       the row of A that one iteration loads is used at the begin of the next, and only the first one, loaded
 //                 before the loop, is of B: the waiting instruction stands before its load
-//   either        two loads into one register with complementary predicates: one warp in four executes A's, the others
+//   either        two loads into one register with complementary predicates: one warp in four executes A's, the rest
 //                 B's, so a quarter of the stalls are for A
 //   halves        lanes 0 to 15 follow a chain in A, lanes 16 to 31 one in `hot`: two branches, each with its own use
-//   copy_groups   cp.async of A, then of `hot`, as two groups; the first wait leaves the newer one in flight
+//   copy_groups   cp.async of A, then of `hot`, as two groups. The first wait leaves the newer one in flight
 //   copy_stages   a ring of four cp.async groups: the first three of B, before the loop, all others of A
 //   shared_chain  links in shared memory: short_scoreboard, and none of it for the buffer that filled the memory
 //   atomic_chain  each step needs the old value of the atomic addition before
 //   callee        the load stands in a function that is called, which does not return before it has come
-//   tensor_maps   a row of A and one of `hot` by tensor maps, an mbarrier each; A's is waited for first
+//   tensor_maps   a row of A and one of `hot` by tensor maps, an mbarrier each. A's is waited for first
 //   bulk_copies   the same by bulk copies, whose addresses are in registers
 //
 // Prints one JSON object a kernel: exact counts of accesses by lanes (those of tensor maps and bulk copies are made by
@@ -44,7 +44,7 @@ constexpr uint32_t HOT_ROWS = 4;
 constexpr uint32_t RING = 1024;  // elements of shared_chain's ring
 constexpr uint32_t ROW_BYTES = LANES * 4;
 
-// What a row of each buffer holds; A's and B's are permutations.
+// Content of a row of each buffer. A's and B's are permutations.
 __host__ __device__ inline uint32_t in_a(uint32_t row) { return link(row, MASK); }
 __host__ __device__ inline uint32_t in_b(uint32_t row) { return (row * 22695477u + 12345u) & MASK; }
 __host__ __device__ inline uint32_t in_hot(uint32_t row) { return row * 7u + 1u; }
@@ -141,7 +141,7 @@ extern "C" __global__ void halves(const uint32_t *A, const uint32_t *hot, uint32
     out[thread()] = row;
 }
 
-// Copies four bytes beside the warp, as a group of its own.
+// Copies four bytes asynchronously, as a group of its own.
 __device__ inline void copy_async(uint32_t *to, const uint32_t *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -1,9 +1,9 @@
-// Kernels that are each inefficient in one known way; finding_truth.py calls them by name on memory of its tensors.
+// Kernels that are each inefficient in one known way. finding_truth.py calls them by name on memory of its tensors.
 //
 //   local_array      keeps 64 words a thread, at places that only data tell: they lie in local memory
 //   double_constant  multiplies and adds float32 with constants of double precision
 //   large_tile       takes 100 KiB of shared memory a block of two warps, and waits for each word that it reads
-//   copy_words       copies words; misaligned where its source begins 4 bytes past a sector
+//   copy_words       copies words, misaligned if its source begins 4 bytes past a sector
 //   tile_columns     each lane reads a row of 32 words of shared memory: 32 lanes meet in one bank
 //   table_again      each of the four warps of a block reads the same 1024 words: 3 of 4 loads are redundant in the block
 //   own_again        each thread reads its word 32 times: 31 of 32 loads are redundant in the thread

@@ -19,7 +19,7 @@ def words(count):
 
 
 class Kernels:
-    """The library's kernels; each writes a word a thread."""
+    """The library's kernels. Each writes a word per thread."""
 
     def __init__(self, path):
         # PyTorch sees nothing of these calls: their launches have no op around them, and no line.
@@ -83,10 +83,10 @@ def hashed(values):
 
 
 def expected_local(word):
-    kept = [word * place % (1 << 32) for place in range(64)]
+    products = [word * place % (1 << 32) for place in range(64)]
     total, at = 0, word % 64
     for step in range(256):
-        total, at = (total + kept[at]) % (1 << 32), (kept[at] + step) % 64
+        total, at = (total + products[at]) % (1 << 32), (products[at] + step) % 64
     return total
 
 

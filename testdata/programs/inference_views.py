@@ -5,15 +5,15 @@ What a capture of it must show, whatever the GPU:
 - `look_up` reads `table`, (rows, width) float32 of 205 MB, at random rows, each once: count x width elements, 4 bytes
   each. Most memory stalls of its kernel are for `table`; the indices are 1 / 128 of the bytes that it reads.
 - `add_transposed` adds `projected.t()`, a view with strides (1, side), to the contiguous `residual`. Its kernel reads
-  side x side elements of each, once, and writes as many. A warp's request to `residual` touches at most 8 sectors, one
+  side x side elements of each, once, and writes as many. A warp's request to `residual` touches up to 8 sectors, one
   to `projected` 32, each in a row of its own: `projected` has 8 times the sectors of `residual` or more, and the stalls.
 - `add_contiguous` computes the same from `projected` copied to rows beforehand by the CPU: the same counts without the
   strides, for comparison. Its two arguments have equal sectors.
-- With --contiguous `projected` is laid out so that `projected.t()` is contiguous, and `add_transposed` costs what
-  `add_contiguous` does. Nothing else differs: a pair of recordings to compare.
+- With --contiguous `projected` is laid out to make `projected.t()` contiguous, and `add_transposed` costs the same as
+  `add_contiguous`. Nothing else differs: a pair of recordings to compare.
 
 Tensors are made on the CPU and copied, so these are the only kernels. Prints one JSON object: tensors with addresses,
-sizes, strides, and the counts; with --time also the fastest of ten calls each in milliseconds.
+sizes, strides, and the counts. With --time also the fastest of ten calls each in milliseconds.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def main():
     torch.manual_seed(1)
     on_cpu = {
         "table": torch.arange(options.rows * options.width, dtype=torch.float32).view(options.rows, options.width),
-        # No row twice, so that every element is read exactly once.
+        # No row twice: every element is read exactly once.
         "indices": torch.randperm(options.rows)[: options.count],
         "residual": torch.randn(options.side, options.side),
         "projected": torch.randn(options.side, options.side),

@@ -4,8 +4,8 @@
 //                     links in A, each known only when the one before has arrived, and writes where it ended to C
 //   chase_loop        the same as a loop: the waiting instruction stands before the load that it waits for
 //   gather            32 independent reads of 4 bytes at random places of a table, one read and one write in order
-//   copy_unit         reads and writes in order: 4 sectors a request
-//   copy_strided      reads one element in 32, writes in order: 32 sectors a read request, 4 a write request
+//   copy_unit         reads and writes in order: 4 sectors per request
+//   copy_strided      reads one element in 32, writes in order: 32 sectors per read request, 4 per write request
 //   transpose_padded  a tile of shared memory with rows of 33 words: 1 wavefront a request
 //   transpose_naive   the same with rows of 32 words: 32 wavefronts for each read of a column
 //   histogram         one atomic a thread on 64 bins
@@ -114,7 +114,7 @@ struct Options {
     std::string only;
 };
 
-// A device buffer with a name, filled from the host: no kernel that nobody asked for runs.
+// A device buffer with a name, filled from the host: no extra kernel runs.
 struct Buffer {
     std::string name;
     uint32_t *data = nullptr;
@@ -143,7 +143,7 @@ static double now_ms() {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Launches once, and waits; gives the GPU's own time and the time that passed for the host.
+// Launches once, and waits. Gives the GPU's own time and the time that passed for the host.
 static void timed(const Kernel &kernel, double *event_ms, double *wall_ms) {
     cudaEvent_t begin, end;
     CHECK(cudaEventCreate(&begin));

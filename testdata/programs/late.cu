@@ -1,5 +1,5 @@
 // Launches that go wrong when they are replayed: they look at the clock. Until --seconds after the program's start they
-// do nothing but add; later, `faults` reads address 8 and `hangs` never ends. `adds` is always right.
+// do nothing but add. Later, `faults` reads address 8 and `hangs` never ends. `adds` is always right.
 
 #include <chrono>
 #include <cstdio>

@@ -4,10 +4,10 @@
 
 What a recording with --replay must show, whatever the GPU:
 
-- The transformer's products run on tensor cores (cuBLAS) and its attention in one fused kernel; on Hopper both read
+- The transformer's products run on tensor cores (cuBLAS) and its attention in one fused kernel. On Hopper both read
   through tensor maps.
 - The conv net's kernels come from cuDNN.
-- Triton's kernels come from cubins that were compiled at run time; one of them adds with atomics, whose order, and
+- Triton's kernels come from cubins that were compiled at run time. One of them adds with atomics, whose order, and
   with it the last bits of `sums`, differ from launch to launch.
 
 Prints one JSON object: losses, and with --time the seconds of each part's steps.

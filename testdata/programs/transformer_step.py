@@ -9,7 +9,7 @@ What a capture of it must show, whatever the GPU:
 - Steps 2 and later launch the same kernels: only the first one makes the optimizer's state.
 
 Weights and tokens are made on the CPU and copied, so no kernel that only prepares is in the capture. Prints one JSON
-object: shapes, tensors with addresses, losses; with --time also the fastest step in milliseconds.
+object: shapes, tensors with addresses, losses. With --time also the fastest step in milliseconds.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from torch import nn
 
 
 class Attention(nn.Module):
-    """Causal self-attention over `heads` heads, written out so that every product has a line of its own."""
+    """Causal self-attention over `heads` heads, written with a line of its own for every product."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -41,7 +41,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and a two-layer perceptron, each behind a norm and beside a residual."""
+    """One layer: attention and a two-layer perceptron, each behind a norm and parallel to a residual."""
 
     def __init__(self, width, heads):
         super().__init__()

@@ -29,7 +29,7 @@ __host__ __device__ inline uint32_t scatter(uint32_t value) {
     return value ^ (value >> 16);
 }
 
-// A device buffer with a name, filled from the host: no kernel that nobody asked for runs.
+// A device buffer with a name, filled from the host: no extra kernel runs.
 struct Buffer {
     std::string name;
     uint32_t *data = nullptr;

@@ -2,7 +2,7 @@
 
 Started by torchrun: `torchrun --standalone --nproc-per-node 2 two_ranks.py`. What a capture of it must show:
 
-- Two ranks of a world of two, each with a device of its own, in each pass; passes are paired by rank.
+- Two ranks of a world of two, each with a device of its own, in each pass. Passes are paired by rank.
 - Both ranks launch the same kernels as often, all matched between the passes.
 - The kernels of NCCL are counted and not recorded: they wait for the other GPU.
 

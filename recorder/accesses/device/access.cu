@@ -4,11 +4,11 @@
 // are irregular, each lane's distance from the first active one. The layout is `schema/src/capture/request.rs`, with the
 // launch's tag in bits that it leaves free: launches of all streams share the ring.
 //
-// Protocol. `head` counts slots reserved since the start; a record's slots are head % slot_count and the following ones.
-// A record is complete when the last word of its header is not 0; it is written last. The host reads complete records in
-// the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has read; a writer
-// waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that reads nothing
-// declares the ring abandoned: from then on nobody waits and nothing is read.
+// Protocol. `head` counts slots reserved since the start. A record's slots are head % slot_count and the following ones.
+// A record is complete when the last word of its header is not 0. That word is written last. The host reads complete
+// records in the order of their slots, sets those slots to 0, and publishes in `tail` (host memory) how many it has
+// read. A writer waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that
+// reads nothing declares the ring abandoned: from then on writers do not wait and nothing is read.
 //
 // Compiled at run time for the GPU at hand, so it includes no header.
 
@@ -18,7 +18,7 @@ typedef unsigned long long u64;
 
 struct Ring {
     u64 head;                // slots reserved
-    u64 tail_seen;           // a lower bound of *tail; ABANDONED and more: nobody waits
+    u64 tail_seen;           // a lower bound of *tail. From ABANDONED on writers do not wait
     u64 slot_count;          // slots in the ring
     u64 patience_ns;         // how long a writer waits for a host that reads nothing
     uint4 *slots;            // host memory: two uint4 a slot
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void wait_for_room(Ring *ring, u64 first, u32 
     }
 }
 
-// Reserves slots; false where there is no room and requests are dropped.
+// Reserves slots. False where there is no room and requests are dropped.
 static __device__ __forceinline__ bool reserve(Ring *ring, u32 slots, u64 *first) {
     if (!ring->drops) {
         *first = atomicAdd(&ring->head, (u64)slots);
@@ -107,7 +107,7 @@ static __device__ __forceinline__ bool reserve(Ring *ring, u32 slots, u64 *first
     }
 }
 
-// The tag of the grid that runs, and which of its blocks are recorded; false for a grid that the host does not know:
+// The tag of the grid that runs, and which of its blocks are recorded. False for a grid that the host does not know:
 // one that the program launched from the device.
 static __device__ __forceinline__ bool identify(const Launch *launch, u32 *tag, u32 *block_stride) {
     *tag = launch->tag;
@@ -233,7 +233,7 @@ PATCH stallmap_local(void *userdata, u64 pc, void *address, u32 bytes, u32 flags
 }
 
 PATCH stallmap_async(void *userdata, u64 pc, void *source, u32, u32 bytes) {
-    // A copy whose source is masked off reads nothing; compilers give such a lane no address.
+    // A copy whose source is masked off reads nothing. Compilers give such a lane no address.
     if (bytes && source) record(userdata, pc, (u64)source, bytes, READ, GLOBAL_ASYNC);
     return 0;
 }

@@ -1,7 +1,7 @@
-//! Bundles: launches recorded with the memory that they read and write, so that they can be replayed.
+//! Bundles: launches recorded with the memory that they read and write, for replay.
 //!
 //! ```text
-//! launch begins   selection → candidates (what may be written) → saved to pinned host memory
+//! launch begins   selection → candidates (possibly written) → saved to pinned host memory
 //! launch runs     the ring's reader gathers the pages of its accesses
 //! launch ends     pages placed (device memory, variables, or a reason to refuse) → contents and hashes → rows
 //! ```

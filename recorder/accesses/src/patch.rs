@@ -1,7 +1,7 @@
 //! The device code that is called before memory instructions: compiled at run time for the GPU at hand.
 //!
-//! The source travels in this library as text. NVRTC, which PyTorch and every toolkit bring, compiles it in about 0.1 s;
-//! nvcc does it where NVRTC is missing. The driver's own compiler cannot: patches must be assembled with
+//! The source is embedded in this library. NVRTC, which PyTorch and every toolkit bring, compiles it in about 0.1 s.
+//! nvcc does it if NVRTC is missing. The driver's own compiler cannot: patches must be assembled with
 //! `--compile-as-tools-patch`, and a PTX image is accepted and then never matches.
 #![expect(unsafe_code, reason = "calls of NVRTC")]
 
@@ -15,7 +15,7 @@ use stallmap_sys::nvrtc::Nvrtc;
 
 const SOURCE: &str = include_str!("../device/access.cu");
 
-/// The compiled patches for compute capability `major.minor`; the error says what was tried.
+/// The compiled patches for compute capability `major.minor`. The error lists the attempts.
 pub fn compile(major: i32, minor: i32) -> Result<Vec<u8>, String> {
     let architecture = format!("sm_{major}{minor}");
     let by_nvrtc = match with_nvrtc(&architecture) {
@@ -45,7 +45,7 @@ fn compile_with(nvrtc: &Nvrtc, options: &[String]) -> Result<Vec<u8>, String> {
         options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
-    // SAFETY: source and name are C strings that outlive the call; there are no headers.
+    // SAFETY: source and name are C strings that outlive the call. There are no headers.
     let created = unsafe {
         (nvrtc.create)(&raw mut program, source.as_ptr(), c"access.cu".as_ptr(), 0, null(), null())
     };
@@ -109,7 +109,7 @@ fn build(nvcc: &Path, folder: &Path, architecture: &str) -> Result<Vec<u8>, Stri
 mod tests {
     use super::*;
 
-    /// Needs a compiler, not a GPU; where there is none, the error must say what is missing.
+    /// Needs a compiler, not a GPU. Without one, the error must name the missing file.
     #[test]
     fn patches_compile_or_say_what_is_missing() {
         match compile(9, 0) {

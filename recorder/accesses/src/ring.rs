@@ -1,10 +1,10 @@
 //! The ring that the GPU writes records into and the host reads: pinned host memory, mapped at one address for both.
 //!
 //! The device side and the protocol are in `device/access.cu`. All launches of a context share the ring, on whatever
-//! stream they run: each record carries its launch's [`Tag`]. Launches are told to the reader thread before they start
-//! ([`Ring::arm`]); it walks complete records, copies them to their launches, and publishes how far the GPU may write.
-//! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and what
-//! it wrote lies in the ring. So nothing in the launch path waits, for the GPU or for another launch, and nothing is lost.
+//! stream they run: each record carries its launch's [`Tag`]. The reader thread learns of launches before they start
+//! ([`Ring::arm`]). It walks complete records, copies them to their launches, and publishes how far the GPU may write.
+//! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and
+//! its records lie in the ring. The launch path waits neither for the GPU nor for another launch, and nothing is lost.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 #![expect(
     clippy::cast_possible_truncation,
@@ -40,11 +40,11 @@ const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
 /// Fewest slots of a ring: the longest records of many warps.
 const FEWEST_SLOTS: u64 = 4096;
-/// How long a warp waits for a reader that reads nothing.
+/// Time that a warp waits for a reader that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a launch waits for a reader that is behind and makes no progress.
+/// Time that a launch waits for a reader that is behind and makes no progress.
 const BEHIND: Duration = Duration::from_millis(20);
-/// How long the end of the process waits for launches that make no progress.
+/// Time that the end of the process waits for launches that make no progress.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `struct Ring` of `device/access.cu`.
@@ -76,7 +76,7 @@ struct LaunchControl {
     padding: u32,
 }
 
-/// Where and how the API is called for a ring.
+/// API and context of calls for a ring.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The API.
@@ -93,7 +93,7 @@ pub struct Ring {
     control: u64,
     /// A `LaunchControl` for each tag, in device memory.
     launches: u64,
-    /// Whether requests that find no room are lost: each launch's control block counts them from 0.
+    /// True if requests without room are lost: each launch's control block counts them from 0.
     drops: bool,
     tags: Tags,
     /// Tags whose `LaunchControl` is not as it was made.
@@ -111,14 +111,14 @@ pub struct Armed {
     shared: Arc<Shared>,
 }
 
-/// Why a launch has no records, or not all of them.
+/// The reason why a launch has no records, or not all of them.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The reason, as losses name it.
     pub reason: &'static str,
-    /// What the API said.
+    /// The API's error.
     pub detail: Option<String>,
-    /// Whether the kernel ran.
+    /// True if the kernel ran.
     pub has_run: bool,
 }
 
@@ -128,10 +128,10 @@ impl Armed {
         std::ptr::with_exposed_provenance(self.userdata as usize)
     }
 
-    /// The launch call has returned: a word behind the launch in its stream will say that it has ended.
+    /// The launch call has returned: a word behind the launch in its stream will mark its end.
     pub fn submitted(&self, place: Place) {
         let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
-        // SAFETY: the word lives as long as the process; the stream is the launch's own.
+        // SAFETY: the word lives as long as the process. The stream is the launch's own.
         let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
         if let Err(error) = set {
             let failure = Failure { reason: "kernel did not complete", detail: Some(error), has_run: true };
@@ -145,7 +145,7 @@ impl Armed {
         self.shared.change(|work| work.settled.push(settled));
     }
 
-    /// How many requests the launch lost; its kernels must have ended.
+    /// Number of requests that the launch lost. Its kernels must have ended.
     pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
         let mut control = LaunchControl::default();
         // SAFETY: both sides have the size of a LaunchControl.
@@ -156,49 +156,49 @@ impl Armed {
         Ok(control.lost_requests)
     }
 
-    /// Where the pages of its launch are gathered.
+    /// Collector of the pages of its launch.
     pub fn gathering(&self) -> Gathering {
         Gathering(Arc::clone(&self.shared))
     }
 }
 
-/// What the launching threads and the reader thread share.
+/// State that the launching threads and the reader thread share.
 struct Shared {
     slots: *mut [u8; SLOT_BYTES],
     /// The same, by words.
     words: *const AtomicU32,
     slot_shift: u32,
-    /// Slots that the host has read; the GPU reads it.
+    /// Slots that the host has read. The GPU reads it.
     tail: *const AtomicU64,
-    /// 1 once a warp has waited too long; the GPU writes it.
+    /// 1 once a warp has waited too long. The GPU writes it.
     abandoned: *const AtomicU64,
-    /// Not 0 once the launch of a tag has ended; the GPU writes it.
+    /// Not 0 once the launch of a tag has ended. The GPU writes it.
     marks: *const AtomicU32,
     work: Mutex<Work>,
     changed: Condvar,
 }
 
-// SAFETY: the pointers are to pinned memory that lives as long as the process; the GPU's side of the protocol and the
+// SAFETY: the pointers are to pinned memory that lives as long as the process. The GPU's side of the protocol and the
 // single reader thread order all access to it.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// A launch that the reader is told of.
+/// A launch, as announced to the reader.
 struct Started {
     tag: Tag,
-    /// How many tags it has: one, or one for each node of a graph.
+    /// Number of its tags: one, or one for each node of a graph.
     count: u32,
     /// The rows of its kernels, by tag.
     rows: Vec<Option<LaunchRun>>,
-    /// Whether its pages are gathered.
+    /// True if its pages are gathered.
     gathers: bool,
 }
 
-/// How a launch ended where the GPU cannot say it.
+/// The end of a launch that the GPU cannot report.
 struct Settled {
     tag: Tag,
-    /// Why it has no records, or not all.
+    /// The reason why it has no records, or not all.
     failure: Option<Failure>,
     /// Requests that it lost.
     lost_requests: u64,
@@ -212,13 +212,13 @@ struct Work {
     free: Vec<(Tag, u32)>,
     /// Launches that are started and not done.
     outstanding: usize,
-    /// Counts what the reader has read, so that a waiting thread sees progress.
+    /// Counts the slots that the reader has read: a waiting thread sees progress.
     progress: u64,
     /// Pages of a launch that has ended.
     gathered: Option<(u64, PageSet)>,
     /// The reader is gone: nothing more is read.
     dead: bool,
-    /// The process ends: what does not progress is given up.
+    /// The process ends: launches that make no progress are given up.
     ends: bool,
 }
 
@@ -270,8 +270,8 @@ impl Ring {
         })
     }
 
-    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded when it has ended;
-    /// with `gathers` the pages that it touches are collected. The row comes back where no launch can be armed.
+    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded at its end.
+    /// With `gathers` the pages that it touches are collected. The row comes back if no launch can be armed.
     pub fn arm(
         &mut self,
         place: Place,
@@ -291,7 +291,7 @@ impl Ring {
         Ok(self.armed(tag))
     }
 
-    /// Lets a launch of a graph write records; its kernel nodes are added one by one. At most `nodes` can be.
+    /// Lets a launch of a graph write records. Its kernel nodes are added one by one, up to `nodes` of them.
     pub fn arm_graph(&mut self, place: Place, exec: usize, nodes: u32) -> Result<Armed, String> {
         let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
         let tag = self.take_tags(count)?;
@@ -372,7 +372,7 @@ impl Ring {
             }
         };
         drop(work);
-        // SAFETY: there is a word for each tag; its last launch has ended, so the GPU does not write it.
+        // SAFETY: there is a word for each tag. Its last launch has ended, so the GPU does not write it.
         unsafe { &*self.shared.marks.add(tag.0 as usize) }.store(0, Ordering::Release);
         Ok(tag)
     }
@@ -387,7 +387,7 @@ impl Ring {
         });
     }
 
-    /// Makes the control block of a launch what it must be, where it is not.
+    /// Updates the control block of a launch, if it must change.
     fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
         let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
         self.write(place, tag, control, block_stride != 1 || self.drops)
@@ -422,7 +422,7 @@ fn launch_control(ring: u64, tag: u32) -> LaunchControl {
     LaunchControl { ring, tag, block_stride: 1, ..LaunchControl::default() }
 }
 
-/// Where the reader of a ring leaves the pages of a launch.
+/// Pages of a launch, left by the reader of a ring.
 pub struct Gathering(Arc<Shared>);
 
 impl Gathering {
@@ -434,7 +434,7 @@ impl Gathering {
 }
 
 impl Work {
-    /// Adds a row to a launch of a graph: the reader may have been told of it already.
+    /// Adds a row to a launch of a graph, which may already be announced to the reader.
     fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
         let known = self.started.iter().rposition(|started| started.tag == tag);
         let at = known.unwrap_or_else(|| {
@@ -471,7 +471,7 @@ impl Shared {
             if work.progress != seen {
                 (seen, since) = (work.progress, Instant::now());
             } else if since.elapsed() > LAST_PATIENCE {
-                // Its kernel hangs, or failed without an error that reached us.
+                // Its kernel hangs, or failed without a reported error.
                 work.ends = true;
                 since = Instant::now();
             }
@@ -479,13 +479,13 @@ impl Shared {
         work
     }
 
-    /// Nothing is read any more, so that no warp may wait.
+    /// Stops the reader. From now on warps do not wait.
     fn give_up(&self) {
         // SAFETY: the word lives as long as the process.
         unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
         let mut work = self.lock();
         if !std::mem::replace(&mut work.dead, true) {
-            say("memory accesses are recorded no longer; the program runs on");
+            say("memory accesses are recorded no longer, the program runs on");
         }
         let lost = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
         session::lose(LossKind::Launch, "its records could not be read", lost as u64, None);
@@ -516,7 +516,7 @@ fn allocate(allocate: Allocate, context: Handle, bytes: usize) -> Result<*mut c_
 /// Pinned host memory that is 0.
 fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
     let pointer = allocate(api.alloc_host, context, bytes)?;
-    // SAFETY: the allocation has that many bytes and nobody else knows it yet.
+    // SAFETY: the allocation has that many bytes and is not shared yet.
     unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
     Ok(pointer)
 }

@@ -40,15 +40,15 @@ struct Instrument {
     api: Sanitizer,
     config: &'static Config,
     selector: Selector,
-    /// What is recorded for replay; `None` where nothing is.
+    /// Bundles for replay. `None` if none are recorded.
     bundles: Option<Bundles>,
     state: Mutex<State>,
     graphs: Graphs,
     /// Only where bundles are recorded.
     turn: Turn,
-    /// Whether a module that may be recorded is not patched.
+    /// True if a module that may be recorded is not patched.
     has_unpatched: AtomicBool,
-    /// How often modules were unpatched.
+    /// Number of times that modules were unpatched.
     unpatches: AtomicU32,
 }
 
@@ -63,7 +63,7 @@ struct State {
     modules: BTreeMap<Key, Loaded>,
     /// Executable graphs that are there.
     graphs: BTreeSet<Key>,
-    /// Those whose kernels' places in memory are recorded.
+    /// Graphs whose kernels' addresses are recorded.
     placed_graphs: BTreeSet<Key>,
     layouts: BTreeMap<Key, Layout>,
     resources: BTreeMap<Key, Resources>,
@@ -77,11 +77,11 @@ struct State {
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
 
 thread_local! {
-    /// Whether this thread calls the driver for us: what that causes is not the program's.
+    /// True while stallmap itself calls the driver on this thread: the effects are not the program's.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls the driver without recording what that causes.
+/// Calls the driver without recording the effects.
 fn own<T>(call: impl FnOnce() -> T) -> T {
     let before = OWN.replace(true);
     let result = call();
@@ -89,7 +89,7 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Subscribes to the sanitizer API; must run before the first context.
+/// Subscribes to the sanitizer API. Must run before the first context.
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Sanitizer::load(&locate::sanitizer()).map_err(|error| error.to_string())?;
@@ -208,7 +208,7 @@ impl Instrument {
                 }
             },
         };
-        // SAFETY: the image is a whole cubin that lives as long as the process; the context was just created.
+        // SAFETY: the image is a whole cubin that lives as long as the process. The context was just created.
         let code = unsafe { (self.api.add_patches)(image.as_ptr().cast(), data.context) };
         if code == 0 {
             state.patched.insert(data.context.key());
@@ -219,7 +219,7 @@ impl Instrument {
     }
 
     fn context_ends(&self, data: &ContextData) {
-        // The ring's memory goes with the context; what is in it must be read before.
+        // The ring's memory goes with the context. What is in it must be read before.
         if let Some(ring) = self.lock().rings.remove(&data.context.key()) {
             ring.drain();
         }

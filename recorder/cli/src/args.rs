@@ -1,4 +1,4 @@
-//! The command line; the comments are the help.
+//! The command line. The comments are the help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,35 +18,35 @@ Examples:
   stallmap-record recover step.stallmap.partial
   stallmap-record doctor
 
-The program runs twice, each time in a fresh process: first with its memory
-accesses recorded, then with its stalls sampled, because the driver does not let
-one process do both. Its output, exit code and signals pass through; what it
-prints to standard output the second time is dropped (see --repeat-output), and
-it reads the same file again, but nothing where its input is a pipe.
+The program runs twice, each time in a fresh process. The first run records its
+memory accesses, the second samples its stalls: the driver does not let one
+process do both. Its output, exit code and signals pass through. Standard output
+of the second run is dropped (see --repeat-output). Standard input from a file is
+read again, a pipe is empty in the second run.
 
-Every process that the program starts is recorded into the same capture. Where
+Every process that the program starts is recorded into the same capture. If
 `mpirun` or `srun` starts one stallmap-record for each rank or host, each writes
-NAME.rankN.stallmap; with --keep, `stallmap-record merge` makes one of them.
+NAME.rankN.stallmap. `stallmap-record merge` makes one of them (see --keep).
 
 Exit codes:
   the program's own, or 128 + the signal that ended it
-  124  the program succeeded, but the capture could not be written; what was
-       recorded is kept for `recover`
+  124  the program succeeded, but the capture could not be written (run `recover`
+       to use what was recorded)
   125  the program was not run: wrong options, output exists or cannot be written
   126  the program could not be run
   127  the program was not found
-Where nothing was recorded (no CUDA in the program, the recorder's library is
-missing), a warning says so, no capture is written, and the exit code is the
+If nothing was recorded (no CUDA in the program, the recorder's library is
+missing), a warning is printed, no capture is written, and the exit code is the
 program's.";
 
-/// Records what a program's GPU accesses and waits for into one capture.
+/// Record a program's GPU memory accesses and stalls into one capture.
 #[derive(Debug, Parser)]
 #[command(name = "stallmap-record", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
                             stallmap-record recover|merge|replay|doctor [OPTIONS]")]
 pub(crate) struct Arguments {
-    /// What to do instead of recording.
+    /// The subcommand, instead of a recording.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The recording.
@@ -54,19 +54,19 @@ pub(crate) struct Arguments {
     pub record: Record,
 }
 
-/// What else there is to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a capture of what an interrupted recording left, or add what interrupted replays left
+    /// Make a capture of an interrupted recording, or add the results of interrupted replays
     Recover(Recover),
     /// Make one capture of the recordings of several hosts or ranks
     Merge(Merge),
-    /// Run recorded launches again, under other instruments, and add the results to their capture
+    /// Run recorded launches again under other instruments, and add the results to their capture
     Replay(Replay),
-    /// Replay what a plan says, in a process of its own
+    /// Replay the launches of a plan in a process of its own
     #[command(hide = true)]
     ReplayWorker(Worker),
-    /// Say what this machine can and cannot record, and how to fix it
+    /// Show what this machine can and cannot record, and how to fix it
     Doctor(Doctor),
     /// Look at one library from a process that may crash
     #[command(hide = true)]
@@ -82,10 +82,10 @@ pub(crate) struct Record {
     /// Record one side only, with one run of the program
     #[arg(long, value_enum, value_name = "SIDE")]
     pub only: Option<Side>,
-    /// What to select, and how much
+    /// Selection and volume
     #[command(flatten)]
     pub volume: Volume,
-    /// How to record
+    /// Method
     #[command(flatten)]
     pub method: Method,
     /// The program and its arguments
@@ -97,22 +97,22 @@ pub(crate) struct Record {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Volume")]
 pub(crate) struct Volume {
-    /// Record only kernels whose name, mangled or not, this regular expression finds
+    /// Record only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
     pub kernels: Option<String>,
-    /// Leave out kernels whose name, mangled or not, this regular expression finds
+    /// Leave out kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
     pub exclude: Option<String>,
-    /// Record kernels that wait for other GPUs too (NCCL, NVSHMEM, symmetric memory); by default they are counted
+    /// Record kernels that wait for other GPUs too (NCCL, NVSHMEM, symmetric memory) [default: only count them]
     #[arg(long)]
     pub collectives: bool,
-    /// Leave out the first N of them
+    /// Skip the first N launches of these kernels
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: u64,
-    /// Then take one of every N
+    /// Then record one of every N launches
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub every: u64,
-    /// Then stop after N
+    /// Then stop after N launches
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Record the accesses of N blocks of each launch, spread evenly over its grid
@@ -124,19 +124,19 @@ pub(crate) struct Volume {
     /// Record nothing until the program calls `stallmap.start()`
     #[arg(long)]
     pub paused: bool,
-    /// The address spaces whose accesses are recorded
+    /// Address spaces whose accesses are recorded
     #[arg(long, value_enum, value_name = "SPACE,...", value_delimiter = ',', default_value = "global")]
     pub spaces: Vec<Space>,
-    /// Record launches with their memory too, for `replay`: one of each kernel, grid and shapes (`distinct`, or
-    /// `distinct:N`), or `all`; with `share:PERCENT` only of kernels that together have so many percent of the samples,
-    /// which are then taken first
+    /// Record launches with their memory too, for `replay`: one (`distinct`) or N (`distinct:N`) of each kernel, grid
+    /// and shapes, or `all`. `share:PERCENT` limits them to the kernels that together have PERCENT of the samples, and
+    /// takes the samples first
     #[arg(long, value_name = "SELECTION", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "distinct", value_parser = str::parse::<bundles::Selection>)]
     pub replay: Option<bundles::Selection>,
-    /// Of those, only kernels whose name, mangled or not, this regular expression finds
+    /// With --replay, only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = regular_expression, requires = "replay")]
     pub replay_kernels: Option<String>,
-    /// Stop recording memory after so many bytes of it, each page once and before compression
+    /// Stop recording memory after SIZE bytes, each page once and before compression
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = budget)]
     pub replay_budget: u64,
 }
@@ -146,13 +146,13 @@ pub(crate) struct Volume {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(next_help_heading = "Method")]
 pub(crate) struct Method {
-    /// When the buffer is full, let the kernel wait, or drop and count
+    /// Action when the buffer is full
     #[arg(long, value_enum, value_name = "DO", default_value_t = WhenFull::Wait)]
     pub when_full: WhenFull,
     /// Bytes of the buffer between GPU and host, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub buffer: u64,
-    /// Sample every 2^EXP cycles; chosen by the recorder otherwise
+    /// Sample every 2^EXP cycles [default: by the kernel's last launch]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
     /// Record no Python stacks, ops and tensors
@@ -161,28 +161,28 @@ pub(crate) struct Method {
     /// Let the program print in its second run too
     #[arg(long)]
     pub repeat_output: bool,
-    /// The library to inject, where it does not lie beside this executable
+    /// Path of the recorder's library [default: next to this executable]
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
-    /// Replace an existing capture, and what an interrupted recording of this name left
+    /// Replace an existing capture, and remove an interrupted recording of this name
     #[arg(short, long)]
     pub force: bool,
     /// Keep the recording's folder, NAME.stallmap.partial
     #[arg(long)]
     pub keep: bool,
-    /// How much to say
+    /// Verbosity
     #[command(flatten)]
     pub voice: Voice,
 }
 
-/// How much is said on standard error.
+/// Verbosity of messages on stderr.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub(crate) struct Voice {
     /// Print only warnings and errors
     #[arg(short, long)]
     pub quiet: bool,
-    /// Print what is done
+    /// Print each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
 }
@@ -193,13 +193,13 @@ pub(crate) struct Recover {
     /// The folder that the recording left, NAME.stallmap.partial, or that replays left, NAME.stallmap.replays
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The capture to write; the folder's name without its end otherwise
+    /// The capture to write [default: the folder's name without its ending]
     #[arg(short, long, value_name = "NAME.stallmap")]
     pub output: Option<PathBuf>,
     /// Replace an existing capture
     #[arg(short, long)]
     pub force: bool,
-    /// How much to say
+    /// Verbosity
     #[command(flatten)]
     pub voice: Voice,
 }
@@ -216,7 +216,7 @@ pub(crate) struct Merge {
     /// Replace an existing capture
     #[arg(short, long)]
     pub force: bool,
-    /// How much to say
+    /// Verbosity
     #[command(flatten)]
     pub voice: Voice,
 }
@@ -230,7 +230,7 @@ pub(crate) struct Doctor {
     /// The Python whose packages are searched
     #[arg(long, value_name = "PATH", default_value = "python3")]
     pub python: PathBuf,
-    /// The library to inject, where it does not lie beside this executable
+    /// Path of the recorder's library [default: next to this executable]
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
 }
@@ -238,17 +238,17 @@ pub(crate) struct Doctor {
 /// The options of `probe`.
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// What the library is
+    /// The kind of library
     #[arg(value_enum)]
     pub part: ProbedPart,
     /// The library
     pub path: PathBuf,
 }
 
-/// What `probe` knows to look at.
+/// The kinds of library that `probe` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProbedPart {
-    /// Any library: whether it can be loaded.
+    /// Any library: loads it.
     Library,
     /// The driver: its version and devices.
     Driver,
@@ -256,9 +256,9 @@ pub(crate) enum ProbedPart {
     Sanitizer,
     /// CUPTI: its version.
     Cupti,
-    /// CUPTI and the library beside it: whether they measure hardware counters.
+    /// CUPTI and the library next to it: checks that they measure hardware counters.
     Profiler,
-    /// The run-time compiler: its version, and whether it compiles for tools.
+    /// The run-time compiler: its version. Checks that it compiles for tools.
     Nvrtc,
 }
 
@@ -282,7 +282,7 @@ pub(crate) enum Space {
     Local,
 }
 
-/// What happens when the buffer is full.
+/// Action when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenFull {
     /// The kernel waits for the host: nothing is lost
@@ -291,7 +291,7 @@ pub(crate) enum WhenFull {
     Drop,
 }
 
-/// Refuses what is no regular expression while there is still a command line to correct.
+/// Rejects an invalid regular expression while the command line can still be corrected.
 pub(crate) fn regular_expression(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -302,7 +302,7 @@ fn size(text: &str) -> Result<u64, String> {
     if (1 << 20..=64 << 30).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 64G".to_owned()) }
 }
 
-/// Reads the size of what may be kept on the disk.
+/// Reads the size of a budget on the disk.
 fn budget(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     if (1 << 20..=1 << 40).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 1T".to_owned()) }
@@ -317,7 +317,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        other => return Err(format!("`{other}` is no unit: use K, M, G or T")),
+        other => return Err(format!("`{other}` is not a unit: use K, M, G or T")),
     };
     let number: u64 = digits.parse().map_err(|_| "a size is a number and K, M, G or T".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "that is more than a machine can hold".to_owned())

@@ -1,4 +1,4 @@
-//! What `--replay` asks for: which launches are recorded with their memory.
+//! The option `--replay`: the launches that are recorded with their memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::exit::Failure;
 /// The selection of `--replay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// So many launches of each kind; all where null.
+    /// Number of launches of each kind. All if null.
     pub per_kind: Option<u64>,
-    /// Only kernels that together have so many percent of the samples; any where null.
+    /// Percent of the samples that the selected kernels have together. Any kernel if null.
     pub share_percent: Option<u8>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn config(options: &Record) -> Option<Bundles> {
     })
 }
 
-/// Refuses what cannot go with `--replay`, before the program runs.
+/// Refuses options that exclude `--replay`, before the program runs.
 pub(crate) fn check(options: &Record) -> Result<(), Failure> {
     let Some(selection) = options.volume.replay else { return Ok(()) };
     let refused = |text: &str, hint: &str| Err(Failure::before(anyhow!("{text}")).hint(hint));

@@ -1,4 +1,4 @@
-//! Runs the program as if we were not there: signals that end us reach it, and its end is our end.
+//! Run of the program without interference: it receives signals, and its end ends `stallmap-record`.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 /// Signals to which a program may give a meaning of its own.
 const OTHERS: [i32; 2] = [SIGUSR1, SIGUSR2];
 
-/// The signals that reach us, passed on to the program while it runs.
+/// Signals to this process, passed on to the program while it runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     state: Arc<Mutex<State>>,
@@ -31,37 +31,37 @@ pub(crate) struct Signals {
 struct State {
     /// The program, while it runs.
     program: Option<Pid>,
-    /// The last signal that asked for the end.
+    /// The last signal that requested the end.
     ending: Option<i32>,
-    /// Set when nothing but our own work is left: then a signal ends us.
+    /// Set when only stallmap's work is left. A signal then ends `stallmap-record`.
     parting: Option<Parting>,
 }
 
-/// What a signal that ends us leads to.
+/// The reaction to a signal that ends `stallmap-record`.
 #[derive(Debug)]
 struct Parting {
-    /// Says what to do.
+    /// The message to print, with an action.
     words: String,
-    /// Files and folders of ours that nobody needs.
+    /// Temporary files and folders to remove.
     leftovers: Vec<PathBuf>,
 }
 
-/// How a run of the program ended.
+/// The end of one run of the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Its process.
     pub process_id: u32,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
 }
 
 impl Signals {
-    /// Takes over the signals that a program may want, except those that whoever started us has turned off.
+    /// Takes over the signals that a program may want, except those that the parent process ignores.
     pub(crate) fn take() -> io::Result<Self> {
         Self::take_over(ENDING.into_iter().chain(OTHERS))
     }
 
-    /// Takes over those alone that end a program: what is run knows no others.
+    /// Takes over only the signals that end a program: worker processes handle no others.
     pub(crate) fn take_ending() -> io::Result<Self> {
         Self::take_over(ENDING.into_iter())
     }
@@ -76,29 +76,29 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The signal that asked for the end, if one did.
+    /// The signal that requested the end, if one did.
     pub(crate) fn ending(&self) -> Option<i32> {
         self.lock().ending
     }
 
-    /// From here on a signal ends us, after `words`, and without `leftovers`.
+    /// From here on a signal ends this process, after printing `words` and removing `leftovers`.
     pub(crate) fn only_us_left(&self, words: String, leftovers: Vec<PathBuf>) {
         self.lock().parting = Some(Parting { words, leftovers });
     }
 
-    /// Runs the program to its end; `Interrupted` where the end was asked for before its start.
+    /// Runs the program to its end. `Interrupted` if the end was requested before its start.
     pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
         let mut child = self.start(command)?;
         Ok(Ended { process_id: child.id(), status: self.wait(&mut child)? })
     }
 
-    /// Starts a program that gets our signals; `Interrupted` where the end was asked for before.
+    /// Starts a program that gets this process's signals. `Interrupted` if the end was requested before.
     pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
         let mut state = self.lock();
         if state.ending.is_some() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // No signal is between its start and the moment when we know it.
+        // No signal arrives between its start and the moment when its id is known.
         let child = command.spawn()?;
         state.program = Some(process(&child));
         Ok(child)
@@ -107,7 +107,7 @@ impl Signals {
     /// Waits for the end of the program that was started.
     pub(crate) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let pid = process(child);
-        // Not reaped yet, so that no signal goes to a process that took its number.
+        // Not reaped yet: the signal must not go to another process that got its number.
         while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(nix::Error::EINTR) {}
         self.lock().program = None;
         child.wait()
@@ -151,7 +151,7 @@ fn end_as(signal: i32) {
 }
 
 impl Ended {
-    /// In words, for a message.
+    /// As text, for a message.
     pub(crate) fn words(self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exit code {code}"),

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine can and cannot record, and how to fix it. It needs no GPU and changes nothing.
+//! `doctor`: report of what this machine can record, with fixes. It needs no GPU and changes nothing.
 
 mod check;
 mod nvidia;
@@ -15,7 +15,7 @@ use crate::exit::{self, Failure};
 
 use check::{Check, Side, State};
 
-/// Prints every check, then what can be recorded; the exit code says whether both sides can.
+/// Prints every check, then the parts that can be recorded. The exit code is 0 if both sides can.
 pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
     let (python, sites) = system::python(&options.python);
     let machine = with_sites(Machine::of_this_process(), sites);
@@ -88,7 +88,7 @@ fn as_json(checks: &[Check]) -> String {
     format!("{:#}\n", json!({ "checks": rows, "records": sides }))
 }
 
-/// A reader that has seen enough is no failure.
+/// A closed pipe is not an error.
 fn write_to_stdout(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     match std::io::stdout().lock().write_all(text.as_bytes()) {

@@ -1,11 +1,11 @@
-//! Exit codes, and how a failure is reported.
+//! Exit codes, with the report of failures.
 
 use std::fmt::Display;
 use std::process::{ExitCode, ExitStatus};
 
 use crate::message;
 
-/// The program ran, but the capture could not be written; its rows are kept.
+/// The program ran, but the capture could not be written. Its rows remain in the recording's folder.
 pub(crate) const NOT_WRITTEN: u8 = 124;
 /// The program was not run: wrong options, an output that exists or cannot be written.
 pub(crate) const NOT_STARTED: u8 = 125;
@@ -16,7 +16,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// `doctor` found something that keeps this machine from recording both sides.
 pub(crate) const CANNOT_RECORD: u8 = 1;
 
-/// A failure of the recorder's own: what, what to do, and the exit code.
+/// A failure of the recorder itself: the error, a hint, the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -45,7 +45,7 @@ impl Failure {
         Self { code, error, hints: Vec::new() }
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Display) -> Self {
         self.hints.push(hint.to_string());
         self
@@ -66,7 +66,7 @@ impl Failure {
         self.hints.iter().for_each(message::hint);
     }
 
-    /// Prints the failure; gives its exit code.
+    /// Prints the failure. Gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         message::error(self.chain());
         self.hints.iter().for_each(message::hint);
@@ -74,9 +74,9 @@ impl Failure {
     }
 }
 
-/// Prints help, the version, or what is wrong with the command line.
+/// Prints help, the version, or the error of the command line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no failure of ours.
+    // A closed pipe is not an error.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(NOT_STARTED) } else { ExitCode::SUCCESS }
 }

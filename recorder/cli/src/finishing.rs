@@ -1,4 +1,4 @@
-//! From the recording's folder to the capture, with progress for who watches and a summary for who reads.
+//! Finalizing of the recording's folder into the capture, with progress, then a summary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::exit::Failure;
 use crate::folder;
 use crate::message::{self, Messages};
 
-/// So many losses are named; the capture's table has them all.
+/// Maximum number of losses in messages. The capture's table has all of them.
 const NAMED_LOSSES: usize = 5;
 
-/// Writes the capture and says what is in it, and what is not.
+/// Writes the capture, and reports its content and its losses.
 pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messages) -> Result<(), Failure> {
     merge(&[partial], output, force, messages)
 }
@@ -35,7 +35,7 @@ pub(crate) fn merge(
     folder::check_output(output, force)?;
     let bar = progress_bar(messages);
     let replaced = output.symlink_metadata().is_ok();
-    let place = if replaced { beside(output) } else { output.to_owned() };
+    let place = if replaced { next_to(output) } else { output.to_owned() };
     let report = |progress| show(&bar, progress);
     let finished = match partials {
         [partial] => stallmap_finish::finish(partial, &place, &report),
@@ -61,7 +61,7 @@ pub(crate) fn append(
     messages: Messages,
 ) -> Result<(), Failure> {
     let bar = progress_bar(messages);
-    let place = beside(output);
+    let place = next_to(output);
     let appended = stallmap_finish::append(capture, folder, &place, &|progress| show(&bar, progress));
     bar.finish_and_clear();
     let summary = appended.map_err(failure)?;
@@ -71,13 +71,13 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// What an end in the middle of writing leaves.
+/// Files that an end in the middle of writing leaves.
 pub(crate) fn leftovers(output: &Path) -> Vec<PathBuf> {
-    let place = beside(output);
+    let place = next_to(output);
     vec![CaptureWriter::staging(output), CaptureWriter::staging(&place), place]
 }
 
-/// Puts a capture that is whole in the place of the old one, which is there until then.
+/// Replaces the old capture with a complete new one.
 fn replace(place: &Path, output: &Path) -> Result<(), Failure> {
     let renamed = fs::rename(place, output).with_context(|| format!("replace `{}`", output.display()));
     renamed.map_err(|error| {
@@ -86,8 +86,8 @@ fn replace(place: &Path, output: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A name in the same folder that nobody else uses.
-fn beside(output: &Path) -> PathBuf {
+/// A name in the same folder that nothing else uses.
+fn next_to(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     PathBuf::from(name)
@@ -106,7 +106,7 @@ pub(crate) fn progress_bar(messages: Messages) -> ProgressBar {
     if messages.0.quiet {
         return ProgressBar::hidden();
     }
-    // Hidden by itself where standard error is no terminal.
+    // Hidden by itself if stderr is not a terminal.
     let bar = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -141,7 +141,7 @@ fn written(summary: &Summary, output: &Path) -> String {
     format!("wrote `{}`, {bytes} bytes: {}", output.display(), parts.join("; "))
 }
 
-/// How many of the launches that were selected for replay can be replayed.
+/// Number of the launches selected for replay that can be replayed.
 fn bundles(bundles: &BundleSummary) -> Option<String> {
     let [whole, selected] = [bundles.bundle_count, bundles.selected_count].map(grouped);
     let bytes = grouped(bundles.content_bytes);
@@ -149,7 +149,7 @@ fn bundles(bundles: &BundleSummary) -> Option<String> {
         .then(|| format!("{whole} bundles of {selected} selected launches, {bytes} bytes of memory"))
 }
 
-/// What came of replays.
+/// Summary of the replays' results.
 fn replays(runs: &[RunSummary]) -> Option<String> {
     let mut results: BTreeMap<ReplayResult, u64> = BTreeMap::new();
     for (result, count) in runs.iter().flat_map(|run| &run.replays) {
@@ -174,7 +174,7 @@ fn refusals(bundles: &BundleSummary) -> Vec<String> {
     refusals.into_iter().map(line).collect()
 }
 
-/// What the reader of the capture must know.
+/// Warnings for the user of the capture.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut warnings = Vec::new();
     for run in &summary.runs {

@@ -1,4 +1,5 @@
-//! The recording's folder beside the capture: made before the program runs, which proves that both can be written.
+//! The recording's folder, next to the capture. It is made before the program runs: this proves that both can be
+//! written.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder for the capture at `output`; `force` gives up what stands in the way.
+    /// Makes the folder for the capture at `output`. `force` removes an earlier one.
     pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
         check_output(output, force)?;
         Self::make(&of_output(output), force)
@@ -60,7 +61,7 @@ impl Folder {
         &self.path
     }
 
-    /// Writes what this recording is, over what was written before.
+    /// Writes the description of this recording, replacing an earlier one.
     pub(crate) fn describe(&self, recording: &Recording) -> anyhow::Result<()> {
         let (path, temporary) = (self.path.join(RECORDING_FILE), self.path.join(".recording.json"));
         let json = serde_json::to_vec_pretty(recording).context("describe the recording")?;
@@ -68,7 +69,7 @@ impl Folder {
         written.with_context(|| format!("write `{}`", path.display()))
     }
 
-    /// How many processes left rows under `instrument`.
+    /// Number of processes that left rows under `instrument`.
     pub(crate) fn processes(&self, instrument: Instrument) -> usize {
         let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
         let is_of = |name: &str| name.parse::<RunName>().is_ok_and(|name| name.instrument == instrument);
@@ -81,14 +82,14 @@ impl Folder {
         Some(system.blocks_available().saturating_mul(system.fragment_size()))
     }
 
-    /// Removes the folder and what is in it.
+    /// Removes the folder with its content.
     pub(crate) fn remove(&self) -> anyhow::Result<()> {
         fs::remove_dir_all(&self.path).with_context(|| format!("remove `{}`", self.path.display()))
     }
 }
 
-/// The capture that this process writes where `mpirun` or `srun` started one `stallmap-record` for each of several ranks
-/// with one name: `NAME.rankN.stallmap`, so that none writes over another's.
+/// The capture that this process writes if `mpirun` or `srun` started one `stallmap-record` for each of several ranks
+/// with one name: `NAME.rankN.stallmap`. No rank overwrites another's.
 pub(crate) fn of_rank(output: &Path, rank: Option<Rank>) -> PathBuf {
     let rank = rank.filter(|rank| rank.world_size.is_none_or(|size| size > 1));
     let Some((rank, name)) = rank.zip(output.file_name()) else { return output.to_owned() };
@@ -136,10 +137,10 @@ fn without_suffix(folder: &Path, suffix: &str) -> Option<PathBuf> {
     Some(folder.with_file_name(OsString::from(name)))
 }
 
-/// Refuses to overwrite without being told, and to replace what is no file.
+/// Refuses to overwrite without `--force`, and to replace anything but a file.
 pub(crate) fn check_output(output: &Path, force: bool) -> Result<(), Failure> {
     if output.file_name().is_none() {
-        return Err(Failure::before(anyhow!("the output is no file's name: `{}`", output.display())));
+        return Err(Failure::before(anyhow!("the output is not a file name: `{}`", output.display())));
     }
     match fs::symlink_metadata(output) {
         Err(_) => Ok(()),

@@ -66,7 +66,7 @@ fn shape(launch: &Launch, names: &BTreeMap<FunctionId, String>) -> Option<Kernel
     Some(KernelShape { name, shape: [grid_x, grid_y, grid_z, block_x, block_y, block_z] })
 }
 
-/// The first kernels, by samples, that reach the share; those without samples never do.
+/// The first kernels, by samples, that reach the share. Those without samples never do.
 fn hottest(samples: Samples, percent: u8) -> Vec<KernelShape> {
     let all: u128 = samples.values().map(|count| u128::from(*count)).sum();
     let mut samples: Vec<(KernelShape, u64)> = samples.into_iter().filter(|(_, count)| *count > 0).collect();

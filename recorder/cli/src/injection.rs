@@ -1,4 +1,4 @@
-//! The library to inject: where it is, and whether a process can load it.
+//! The library to inject: its location, with a check that a process can load it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) const LIBRARY: &str = "libstallmap_inject.so";
 /// Folders of the library, from the executable's folder.
 const PLACES: [&str; 4] = ["", "../lib/stallmap", "../lib", "lib"];
 
-/// What makes a program record itself: variables of its environment.
+/// Variables of the environment that make a program record itself.
 #[derive(Debug)]
 pub(crate) struct Injection {
     library: PathBuf,
@@ -75,7 +75,7 @@ pub(crate) fn usable(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(library)
 }
 
-/// The library's path: `given`, or beside the executable.
+/// The library's path: `given`, or next to the executable.
 pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(path) = given {
         return fs::canonicalize(path)
@@ -85,7 +85,7 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let folder = executable.parent().unwrap_or(Path::new("/"));
     let places = PLACES.map(|place| folder.join(place).join(LIBRARY));
     let Some(found) = places.iter().find(|place| place.is_file()) else {
-        bail!("the recorder's library is missing: no {LIBRARY} beside `{}`", executable.display());
+        bail!("the recorder's library is missing: no {LIBRARY} next to `{}`", executable.display());
     };
     fs::canonicalize(found).with_context(|| format!("find `{}`", found.display()))
 }

@@ -1,4 +1,4 @@
-//! `stallmap-record`: runs a program and writes a capture of what its GPU waited for.
+//! `stallmap-record`: records a program's GPU memory accesses and stalls into a capture.
 
 mod args;
 mod bundles;

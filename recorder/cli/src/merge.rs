@@ -1,4 +1,4 @@
-//! `merge`: makes one capture of the recordings of several hosts or ranks; their folders stay.
+//! `merge`: makes one capture of the recordings of several hosts or ranks. Their folders remain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,18 +12,18 @@ use crate::exit::Failure;
 use crate::message::Messages;
 use crate::{finishing, folder};
 
-/// Writes the capture, and says what was lost.
+/// Writes the capture, and reports losses.
 pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
     check(&options.folders)?;
     folder::check_output(&options.output, options.force)?;
     let folders: Vec<&Path> = options.folders.iter().map(PathBuf::as_path).collect();
     let messages = Messages(options.voice);
     finishing::merge(&folders, &options.output, options.force, messages)?;
-    messages.result("the folders are kept");
+    messages.result("the folders remain");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses what is not a recording's folder, and a folder that is named twice: its rows would count twice.
+/// Refuses anything but a recording's folder, and a folder that is named twice: its rows would count twice.
 fn check(folders: &[PathBuf]) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for path in folders {

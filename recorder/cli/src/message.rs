@@ -1,10 +1,10 @@
-//! Messages for people, on standard error, each line with the command's name.
+//! Messages to the user on stderr, each line with the command's name.
 
 use std::fmt::Display;
 
 use crate::args::Voice;
 
-/// Says what is going on, as far as the user wants to hear it.
+/// Prints messages up to the verbosity that the user chose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Messages(pub Voice);
 
@@ -34,12 +34,12 @@ pub(crate) fn error(text: impl Display) {
     line(&format_args!("error: {text}"));
 }
 
-/// What to do about the line before.
+/// An action that follows from the line before.
 pub(crate) fn hint(text: impl Display) {
     line(&format_args!("hint: {text}"));
 }
 
-/// A line of its own, even if the program's output did not end with one; a closed standard error is no failure.
+/// A line of its own, even if the program's output did not end with one. A closed stderr is not an error.
 fn line(text: &dyn Display) {
     use std::io::Write as _;
     drop(writeln!(std::io::stderr().lock(), "stallmap-record: {text}"));

@@ -22,13 +22,13 @@ use crate::message::{self, Messages};
 /// Runs the program, once or twice, and says how its runs ended.
 #[derive(Debug)]
 pub(crate) struct Passes<'a> {
-    /// What the user asked for.
+    /// The options of the recording.
     pub options: &'a Record,
-    /// Where the rows go.
+    /// The folder for the rows.
     pub folder: &'a Folder,
     /// The signals to pass on.
     pub signals: &'a Signals,
-    /// What is said meanwhile.
+    /// Messages to the user.
     pub messages: Messages,
 }
 
@@ -38,7 +38,7 @@ impl Passes<'_> {
         self.start(&mut self.command())
     }
 
-    /// Runs the program under each of `instruments`; `recording` is kept up to date in the folder.
+    /// Runs the program under each of `instruments` and updates `recording` in the folder.
     pub(crate) fn recorded(
         &self,
         instruments: &[Instrument],
@@ -75,14 +75,14 @@ impl Passes<'_> {
         Ok(ends)
     }
 
-    /// Whether another pass can add something.
+    /// True if another pass can add something.
     fn goes_on(&self, instrument: Instrument, next: Instrument, end: Ended) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
         }
         let reason = if self.signals.ending().is_some() {
-            "it was asked to end".to_owned()
+            "it was interrupted".to_owned()
         } else if end.status.code().is_none() {
             format!("it ended with {}", end.words())
         } else {
@@ -93,7 +93,7 @@ impl Passes<'_> {
         false
     }
 
-    /// Has the accesses pass record the kernels that the sampling pass found hot, where that is asked for.
+    /// Limits the accesses pass to the kernels that the sampling pass found hot, if requested.
     fn select(&self, injection: &mut Injection) {
         let replay = self.options.volume.replay;
         let Some(percent) = replay.and_then(|selection| selection.share_percent) else { return };
@@ -121,7 +121,7 @@ impl Passes<'_> {
         let name = command.get_program().to_string_lossy().into_owned();
         self.signals.run(command).map_err(|error| {
             if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {
-                return Failure::new(code, anyhow!("asked to end before the program ran"));
+                return Failure::new(code, anyhow!("interrupted before the program ran"));
             }
             let missing = error.kind() == io::ErrorKind::NotFound;
             let (code, hint) = if missing {
@@ -152,9 +152,9 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What the program reads: a file can be read again from where it stood, a pipe cannot.
+/// The program's input: a file can be read again from its position at the start, a pipe cannot.
 enum Input {
-    /// A file, and the position in it at our start.
+    /// A file, and its position at the start.
     File(File, u64),
     /// A terminal, or a device such as `/dev/null`: the same for each run.
     Same,
@@ -182,12 +182,12 @@ impl Input {
     fn again(&self, command: &mut Command) {
         let rewound = match self {
             Self::Same => return,
-            // The run shares our position in the file.
+            // The run shares this process's position in the file.
             Self::File(file, position) => {
                 let mut file = file;
                 file.seek(SeekFrom::Start(*position)).context("rewind standard input")
             }
-            Self::Once => Err(anyhow!("standard input is no file and was used up by the first run")),
+            Self::Once => Err(anyhow!("stdin is a pipe and cannot be read again")),
         };
         if let Err(error) = rewound {
             message::warning(format_args!("the program reads nothing in its second run: {error:#}"));

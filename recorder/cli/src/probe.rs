@@ -1,4 +1,4 @@
-//! Looks at a library from a process of its own, so that a crash is an answer.
+//! Probe of a library in a process of its own, where a crash is a result.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use stallmap_sys::probe::{self as library, ProbeError};
 
 use crate::args::{Probe, ProbedPart};
 
-/// Initializing a driver with many GPUs takes seconds; a hanging one takes for ever.
+/// Limit of a probe. Initializing a driver with many GPUs takes seconds, and a hanging one never ends.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The hidden command: one line of JSON, `{"ok": …}` or `{"error": …}`.
@@ -41,7 +41,7 @@ fn look(part: ProbedPart, path: &Path) -> Result<Value, ProbeError> {
     })
 }
 
-/// Runs the hidden command; an error says what the library, or the loader, or its crash said.
+/// Runs the hidden command. An error is that of the library, the loader, or its crash.
 pub(crate) fn in_a_process(part: ProbedPart, path: &Path) -> Result<Value, String> {
     use clap::ValueEnum as _;
     let executable = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -52,15 +52,15 @@ pub(crate) fn in_a_process(part: ProbedPart, path: &Path) -> Result<Value, Strin
     command.env_remove("CUDA_INJECTION64_PATH");
     let printed = output(&mut command, LONGEST)?;
     let answer: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())
-        .map_err(|_| "its process said nothing".to_owned())?;
+        .map_err(|_| "its process printed no result".to_owned())?;
     match (answer.get("ok"), answer.get("error").and_then(Value::as_str)) {
         (Some(found), _) => Ok(found.clone()),
         (_, Some(error)) => Err(error.to_owned()),
-        _ => Err("its process said nothing".to_owned()),
+        _ => Err("its process printed no result".to_owned()),
     }
 }
 
-/// A command's standard output; an error where it crashed, failed or took longer than `longest`.
+/// A command's standard output. An error where it crashed, failed or took longer than `longest`.
 pub(crate) fn output(command: &mut Command, longest: Duration) -> Result<String, String> {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = spawned.map_err(|error| error.to_string())?;

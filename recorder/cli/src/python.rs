@@ -1,4 +1,4 @@
-//! The Python package, carried in this executable and unpacked into the recording's folder.
+//! The embedded Python package, which is unpacked into the recording's folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) fn unpack(folder: &Path) -> anyhow::Result<OsString> {
     search_path(&root.join("hook"), env::var_os("PYTHONPATH").as_deref())
 }
 
-/// Our hook first, so that Python imports it at its start, and it finds the package; then what the user has set.
+/// stallmap's hook first: Python imports it at its start, and it finds the package. Then the user's own value.
 fn search_path(hook: &Path, inherited: Option<&std::ffi::OsStr>) -> anyhow::Result<OsString> {
     let mut paths: Vec<PathBuf> = vec![hook.to_owned()];
     // An empty variable means nothing to Python, but an empty entry means the working folder.

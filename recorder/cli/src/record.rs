@@ -1,4 +1,4 @@
-//! The recording: prepare, run the program, finish the capture, end as the program ended.
+//! The recording: prepare, run the program, finalize the capture, end as the program ended.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::{bundles, finishing, folder};
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
 
-/// Records the program; ends with its exit code.
+/// Records the program. Ends with its exit code.
 pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let Some(output) = options.output.as_deref() else {
         return Err(Failure::before(anyhow!("no output is named: use -o NAME.stallmap")));
@@ -33,7 +33,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::create(output, options.method.force)?;
     if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
-        message::warning(format_args!("only {} MB are free beside the output", free >> 20));
+        message::warning(format_args!("only {} MB are free in the output's folder", free >> 20));
     }
     let passes = Passes { options, folder: &folder, signals: &signals, messages };
     let mut recording = describe(options);
@@ -54,7 +54,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     }
     let recover = format!("stallmap-record recover {}", folder.path().display());
     signals.only_us_left(
-        format!("interrupted before the capture was written; run `{recover}`"),
+        format!("interrupted before the capture was written: run `{recover}`"),
         finishing::leftovers(output),
     );
     match finishing::finish(folder.path(), output, options.method.force, messages) {
@@ -68,12 +68,12 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
             let code = if program_code == 0 { exit::NOT_WRITTEN } else { program_code };
             Err(failure
                 .with_code(code)
-                .hint(format_args!("what was recorded is kept: run `{recover} -o NAME.stallmap`")))
+                .hint(format_args!("to use what was recorded, run `{recover} -o NAME.stallmap`")))
         }
     }
 }
 
-/// Runs the program; without the recorder's library it runs all the same.
+/// Runs the program. Without the recorder's library it runs all the same.
 fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure> {
     if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
         message::warning(format_args!(
@@ -108,7 +108,7 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
     Ok(ends)
 }
 
-/// The folder proved that we can write; nothing is in it that anybody needs.
+/// The folder proved that the output can be written. It holds no rows.
 fn remove_unless_it_holds_rows(folder: &Folder) {
     if [Instrument::Accesses, Instrument::PcSamples]
         .iter()
@@ -191,7 +191,7 @@ fn describe(options: &Record) -> Recording {
     }
 }
 
-/// Every option that decides what is recorded, whether given or not.
+/// Every option that affects the recording, given or not.
 fn described_options(options: &Record) -> Vec<RecordingOption> {
     let (volume, method) = (&options.volume, &options.method);
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();

@@ -1,5 +1,5 @@
-//! `recover`: makes a capture of what an interrupted recording left; the folder stays. What interrupted replays left is
-//! added to their capture, and that folder goes: added twice, they would count twice.
+//! `recover`: makes a capture of an interrupted recording. The folder remains. Results of interrupted replays are
+//! added to their capture, and that folder is removed: added twice, they would count twice.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,24 +11,24 @@ use crate::exit::Failure;
 use crate::message::Messages;
 use crate::{finishing, folder, replay};
 
-/// Writes the capture, and says what was lost.
+/// Writes the capture, and reports losses.
 pub(crate) fn recover(options: &Recover) -> Result<ExitCode, Failure> {
     let path = &options.folder;
     if !path.is_dir() {
-        let text = anyhow!("no recording's folder is there: `{}`", path.display());
+        let text = anyhow!("the recording's folder is missing: `{}`", path.display());
         return Err(Failure::before(text).hint("it is named after the capture: NAME.stallmap.partial"));
     }
     if let Some(output) = folder::output_of_replays(path) {
         return recover_replays(options, &output);
     }
     let Some(output) = options.output.clone().or_else(|| folder::output_of(path)) else {
-        let text = anyhow!("the folder's name says no capture: `{}`", path.display());
+        let text = anyhow!("the folder's name does not contain that of a capture: `{}`", path.display());
         return Err(Failure::before(text).hint("name the capture with -o NAME.stallmap"));
     };
     folder::check_output(&output, options.force)?;
     let messages = Messages(options.voice);
     finishing::finish(path, &output, options.force, messages)?;
-    messages.result(format_args!("the folder is kept: `{}`", path.display()));
+    messages.result(format_args!("the folder remains: `{}`", path.display()));
     Ok(ExitCode::SUCCESS)
 }
 

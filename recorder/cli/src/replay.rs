@@ -1,4 +1,4 @@
-//! `replay`: runs the bundled launches of a capture again, under other instruments, and adds what they gave to it.
+//! `replay`: runs the bundled launches of a capture again under other instruments. Adds the results to the capture.
 
 mod options;
 mod worker;
@@ -42,11 +42,11 @@ const SAMPLE_REPEATS: u32 = 2000;
 const SAMPLING_BUFFER_BYTES: u64 = 64 << 20;
 
 /// Sampling periods by the duration of a launch: below so many nanoseconds, every two to this power cycles. An H200
-/// drops samples above about 2,000 a microsecond, which 2^8 cycles stay below; a launch of a few microseconds is over
+/// drops samples above about 2,000 a microsecond, which 2^8 cycles stay below. A launch of a few microseconds is over
 /// before its buffer is full, and needs them denser.
 const PERIODS: [(u64, u32); 4] = [(20_000, 6), (300_000, 8), (5_000_000, 10), (u64::MAX, 12)];
 
-/// Replays launches; the exit code says whether all were verified.
+/// Replays launches. The exit code says whether all were verified.
 pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let messages = Messages(options.voice);
     let (capture, bundles) = open(options, messages)?;
@@ -64,7 +64,7 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let outcomes = match round.all(&bundles) {
         Ok(outcomes) => outcomes,
         Err(failure) if round.has_replayed => {
-            return Err(failure.hint(format_args!("what was replayed is kept: run `{recover}`")));
+            return Err(failure.hint(format_args!("to use what was replayed, run `{recover}`")));
         }
         Err(failure) => {
             remove(&folder);
@@ -73,10 +73,10 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     };
     let is_whole = !round.has_failed;
     let words =
-        format!("interrupted before the results were in the capture, which is as it was; run `{recover}`");
+        format!("interrupted before the results were added, the capture is unchanged: run `{recover}`");
     signals.only_us_left(words, finishing::leftovers(&output));
     finishing::append(&options.capture, folder.path(), &output, messages)
-        .map_err(|failure| failure.hint(format_args!("what was replayed is kept: run `{recover}`")))?;
+        .map_err(|failure| failure.hint(format_args!("to use what was replayed, run `{recover}`")))?;
     if !options.keep {
         remove(&folder);
     }
@@ -88,7 +88,7 @@ fn remove(folder: &Folder) {
     folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
 }
 
-/// What is written about these replays.
+/// Description of these replays for `recording.json`.
 fn describe(options: &Replay) -> Recording {
     let mut words = std::env::args();
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
@@ -114,7 +114,7 @@ fn describe(options: &Replay) -> Recording {
     }
 }
 
-/// Reads the bundles that were asked for.
+/// Reads the selected bundles.
 fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
     let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
     let mut bundles = Bundles::read(&capture).map_err(unreadable)?;
@@ -168,10 +168,10 @@ fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -
     let known = |launch: &&u64| bundles.bundles.contains_key(&KernelId(**launch));
     let Some(unknown) = launches.iter().find(|launch| !known(launch)) else { return Ok(()) };
     let reason =
-        bundles.refusals.get(&KernelId(*unknown)).map_or("it is no bundle of the capture", String::as_str);
+        bundles.refusals.get(&KernelId(*unknown)).map_or("it is not a bundle of the capture", String::as_str);
     let text = anyhow!("launch {unknown} cannot be replayed: {reason}");
     let query = "SELECT kernel_id FROM bundle WHERE refusal IS NULL";
-    Err(Failure::before(text).hint(format_args!("those that can: `stallmap sql {path} -c '{query}'`")))
+    Err(Failure::before(text).hint(format_args!("list the bundles with `stallmap sql {path} -c '{query}'`")))
 }
 
 fn finds(name: &Regex, bundle: &Bundle) -> bool {
@@ -203,9 +203,9 @@ struct Round<'a> {
     signals: &'a Signals,
     messages: Messages,
     recording: Recording,
-    /// Whether any launch was replayed.
+    /// True if any launch was replayed.
     has_replayed: bool,
-    /// Whether an instrument measured nothing.
+    /// True if an instrument measured nothing.
     has_failed: bool,
 }
 
@@ -215,7 +215,8 @@ impl<'a> Round<'a> {
         Self { options, folder, signals, messages, recording, has_replayed: false, has_failed: false }
     }
 
-    /// Every instrument in turn; what the launches came to without any. Where one fails, the others' results count.
+    /// Every instrument in turn. Returns the outcome of each launch without an instrument. If one fails, the rest
+    /// counts.
     fn all(&mut self, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
         let plan = self.plan(Instrument::Native, kernels)?;
@@ -255,7 +256,7 @@ impl<'a> Round<'a> {
             let coarse = coarse.count();
             if coarse > 0 {
                 message::warning(format_args!(
-                    "{coarse} of {} launches sampled every 2^{period} cycles are less precise than wished: raise --budget or --repeat",
+                    "{coarse} of {} launches sampled every 2^{period} cycles miss the precision: raise --budget or --repeat",
                     outcomes.len()
                 ));
             }
@@ -340,7 +341,7 @@ impl<'a> Round<'a> {
 
 fn interrupted(signal: i32) -> Failure {
     let code = u8::try_from(128 + signal).unwrap_or(exit::NOT_STARTED);
-    Failure::new(code, anyhow!("interrupted: the capture is as it was"))
+    Failure::new(code, anyhow!("interrupted: the capture is unchanged"))
 }
 
 /// The period for a launch of a duration.
@@ -358,14 +359,14 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds.clamp(0.0, 1e9) * 1e9) as u64
 }
 
-/// Says what came of it, and whether every launch did what was recorded.
+/// Prints the summary. Returns whether every launch was reproduced.
 fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> bool {
     let good = outcomes.values().filter(|outcome| outcome.good > 0).count();
     let unstable =
         outcomes.values().filter(|outcome| outcome.good > 0 && !outcome.unstable.is_empty()).count();
     let all = bundles.bundles.len();
     messages.result(format_args!(
-        "{good} of {all} launches did what was recorded, {unstable} of them with memory that differs from replay to replay"
+        "{good} of {all} launches were reproduced, {unstable} of them with memory that differs between replays"
     ));
     let bad = outcomes.values().filter(|outcome| outcome.good == 0);
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! The name of a process's folder in a recording: `run-<instrument>-<host>-<process id>-<start>`.
 //!
-//! Host and start keep apart what a process id does not: processes of several hosts on one file system, a process id
+//! Host and start separate runs with one process id: processes of several hosts on one file system, a process id
 //! that came round again, and the programs that one process executes one after the other. Earlier releases wrote
 //! `run-<instrument>-<process id>`, which is still read.
 
@@ -19,11 +19,11 @@ pub struct RunName {
     pub instrument: Instrument,
     /// The process.
     pub process_id: u32,
-    /// Host and start; null in a folder of an earlier release.
+    /// Host and start. Null in a folder of an earlier release.
     pub origin: Option<Origin>,
 }
 
-/// Where and when a session began.
+/// Host and time at which a session began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The host's name, as [`host_word`] writes it.
@@ -66,7 +66,7 @@ impl FromStr for RunName {
 
 impl RunName {
     fn parse(name: &str) -> Option<Self> {
-        // No instrument's word has a dash; a host's name may.
+        // No instrument's text has a dash. A host's name may.
         let (word, rest) = name.strip_prefix("run-")?.split_once('-')?;
         let instrument = Instrument::ALL.into_iter().find(|known| known.word() == word)?;
         if let Ok(process_id) = rest.parse() {

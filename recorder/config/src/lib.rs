@@ -14,45 +14,45 @@ use serde::{Deserialize, Serialize};
 /// The variable that carries a [`Config`] as JSON into the program and its children.
 pub const VARIABLE: &str = "STALLMAP_CONFIG";
 
-/// What one process is to record, and where.
+/// Configuration of the recording of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// The recording's folder; each process makes a folder of its own in it.
+    /// The recording's folder. Each process makes a folder of its own in it.
     pub directory: PathBuf,
     /// The instrument of this pass.
     pub instrument: Instrument,
-    /// Which launches to record.
+    /// Selection of launches to record.
     pub selection: Selection,
-    /// Record this many blocks of each launch, spread evenly; all where null.
+    /// Record this many blocks of each launch, spread evenly. All where null.
     pub blocks: Option<u64>,
     /// The address spaces whose accesses are recorded.
     pub spaces: Vec<Space>,
-    /// What happens when the buffer is full.
+    /// Action when the buffer is full.
     pub when_full: WhenFull,
     /// Bytes of the buffer that the GPU writes and the host reads.
     pub buffer_bytes: u64,
-    /// The PC sampling period is two to this power, in cycles; chosen by the recorder where null.
+    /// The PC sampling period is two to this power, in cycles. Chosen by the recorder where null.
     pub sampling_period_exponent: Option<u32>,
     /// Bytes of CUPTI's hardware sample buffer.
     pub sampling_buffer_bytes: u64,
-    /// Whether Python stacks, ops and tensors are recorded.
+    /// True to record Python stacks, ops and tensors.
     pub python: bool,
-    /// Which launches are recorded as bundles, for replay; none where null.
+    /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<Bundles>,
-    /// Whether the process replays launches of a capture: only those that it announces are recorded, as runs of them.
+    /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
 
-/// Which launches of an access pass become bundles, among those that the selection lets through.
+/// Selection of bundles among the selected launches of an access pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bundles {
-    /// So many launches of each distinct (function, grid, block, shared memory, shapes of the op); all where null.
+    /// Number of launches of each distinct (function, grid, block, shared memory, shapes of the op). All if null.
     pub per_kind: Option<u64>,
     /// Only kernels whose name, mangled or not, this regular expression finds.
     pub kernels: Option<String>,
-    /// Only these kernels; any where null.
+    /// Only these kernels. Any where null.
     pub only: Option<Vec<KernelShape>>,
     /// Bytes of contents, before compression, after which no more bundles are recorded.
     pub budget_bytes: u64,
@@ -81,19 +81,19 @@ pub enum Instrument {
     Accesses,
     /// Stall samples, by CUPTI.
     PcSamples,
-    /// Hardware counters, by CUPTI's range profiler; only in replays.
+    /// Hardware counters, by CUPTI's range profiler. Only in replays.
     Counters,
-    /// Nothing: launches as they are; only in replays.
+    /// None: launches as they are, only in replays.
     Native,
 }
 
-/// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, and PyTorch's on
-/// symmetric memory. An instrument slows one GPU of several down, and the others wait for it, so that what such a kernel
-/// would show is the instrument.
+/// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, PyTorch's
+/// symmetric memory. An instrument slows one of several GPUs down while the rest wait for it. Measurements of such a
+/// kernel would show the instrument.
 pub const COLLECTIVES: &str =
     r"^nccl(Dev)?Kernel|ncclSymk|nvshmem|(one|two)_shot_all_reduce|multimem_(one_shot_)?all_|symm_mem";
 
-/// Which launches are recorded. Every other launch is counted, with the reason.
+/// Selection of recorded launches. Every other launch is counted, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
@@ -107,7 +107,7 @@ pub struct Selection {
     pub skip: u64,
     /// Then take one of every so many; 0 and 1 take all.
     pub every: u64,
-    /// Then stop after so many; all where null.
+    /// Then stop after so many. All where null.
     pub count: Option<u64>,
     /// Only launches inside user regions of this name.
     pub region: Option<String>,
@@ -127,7 +127,7 @@ pub enum Space {
     Local,
 }
 
-/// What happens when the buffer is full.
+/// Action when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
@@ -162,7 +162,7 @@ impl Config {
         serde_json::to_string(self)
     }
 
-    /// Reads the value of [`VARIABLE`]; options that are absent have their default.
+    /// Reads the value of [`VARIABLE`]. Absent options have their default.
     pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }

@@ -1,4 +1,4 @@
-//! The place of a process in a distributed program, as its launcher told it by environment variables.
+//! The rank of a process in a distributed program, from environment variables of its launcher.
 
 /// A process's rank. Every number is smaller than `world_size`, where that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ struct Launcher {
     world_size: &'static [&'static str],
     /// A rank without a size is believed: no other program uses the name.
     is_own_name: bool,
-    /// A variable without which the others say nothing.
+    /// A variable that the rest depends on.
     needs: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ const LAUNCHERS: [Launcher; 6] = [
 const AGENTS: [&str; 3] = ["torchrun", "torch.distributed.run", "torch.distributed.launch"];
 
 impl Rank {
-    /// The rank that the environment tells, where its numbers agree; `variable` looks up a variable.
+    /// The rank from the environment, if its numbers agree. `variable` looks up a variable.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         LAUNCHERS.iter().find_map(|launcher| launcher.rank(&variable))
     }

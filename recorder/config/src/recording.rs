@@ -1,7 +1,7 @@
-//! What `stallmap-record` knows about a recording and its processes do not: `recording.json` in the recording's folder.
+//! Facts about a recording that only `stallmap-record` knows: `recording.json` in the recording's folder.
 //!
-//! It is written before the first pass and again after each, so that a recording that is cut off still says what it
-//! was. A reader takes absent fields as their defaults and ignores those that it does not know.
+//! It is written before the first pass and again after each: an interrupted recording still describes itself. A reader
+//! takes absent fields as their defaults and ignores unknown ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub const RECORDING_FILE: &str = "recording.json";
 pub struct Recording {
     /// The release of `stallmap-record`.
     pub recorder_version: String,
-    /// When the recording began, nanoseconds since the Unix epoch.
+    /// Start of the recording, nanoseconds since the Unix epoch.
     pub created_ns: i64,
     /// The program as given.
     pub program: String,
@@ -24,7 +24,7 @@ pub struct Recording {
     pub arguments: Vec<String>,
     /// The folder that it was started in.
     pub working_directory: String,
-    /// The host that `stallmap-record` ran on, as folders' names have it; empty in recordings of earlier releases.
+    /// The host that `stallmap-record` ran on, as folders' names have it. Empty in recordings of earlier releases.
     pub host: String,
     /// The recording's options: names as on the command line without dashes, values as text.
     pub options: Vec<RecordingOption>,
@@ -45,13 +45,13 @@ pub struct RecordingOption {
 /// One run of the program under one instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// The instrument; the process's folder is named by [`crate::folder::RunName`].
+    /// The instrument. The process's folder is named by [`crate::folder::RunName`].
     pub instrument: Instrument,
-    /// The process that was started; processes that it started have folders of their own.
+    /// The process that was started. Processes that it started have folders of their own.
     pub process_id: u32,
-    /// When it was started, nanoseconds since the Unix epoch.
+    /// Its start, nanoseconds since the Unix epoch.
     pub started_ns: i64,
-    /// When it ended; null while it runs, and where `stallmap-record` did not see the end.
+    /// Its end. Null while it runs, and if `stallmap-record` did not see the end.
     #[serde(default)]
     pub ended_ns: Option<i64>,
     /// Its exit code, where it exited.
@@ -66,7 +66,7 @@ impl Instrument {
     /// Every instrument.
     pub const ALL: [Self; 4] = [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native];
 
-    /// The instrument's word in captures and in folders' names.
+    /// The instrument's text in captures and in folders' names.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Accesses => "accesses",

@@ -1,4 +1,4 @@
-//! How fast accesses are finished, and in how much memory:
+//! Throughput and memory of finalizing accesses:
 //! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH`.
 
 use std::error::Error;

@@ -23,17 +23,17 @@ use crate::runs::RunState;
 /// Bytes of records that are converted at once where launches are small.
 const WINDOW_BYTES: u64 = 32 << 20;
 
-/// What the table's making needs beside the run.
+/// Inputs of the table other than the run.
 pub(crate) struct Surroundings<'a> {
     pub(crate) segment: &'a SegmentReader,
     pub(crate) code: &'a CodeMap,
     /// The folder for temporary files.
     pub(crate) scratch: &'a Path,
-    /// Told how many bytes of records are done.
+    /// Called with the number of bytes of records that are done.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
-/// Writes a run's accesses, and fills the counts of its launches. The functions that the rows name.
+/// Writes a run's accesses, and fills the counts of its launches. Returns the functions that the rows name.
 pub(crate) fn write(
     run: &mut RunState,
     around: &Surroundings<'_>,
@@ -55,7 +55,7 @@ pub(crate) fn write(
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
-    // One thread writes what the others have sorted; a window that is ready waits for it, so memory stays bounded.
+    // One thread writes the sorted batches. A window that is ready waits for it, so memory stays bounded.
     std::thread::scope(|scope| {
         let (send, batches) = sync_channel(1);
         let appended = scope.spawn(move || append_all(&batches, writer));
@@ -97,7 +97,7 @@ fn convert_all(
     Ok(functions)
 }
 
-/// How many of the launches are converted at once: a few for each thread, at least one.
+/// Number of launches that are converted at once: a few for each thread, at least one.
 fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, frames): &&(&mut LaunchRun, Vec<FrameRef>)| {
@@ -143,7 +143,7 @@ fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>
     }
 }
 
-/// Fills a launch's counts with what really became rows, and counts the difference to what the GPU says it wrote.
+/// Fills a launch's counts from its rows, and counts the difference to the GPU's own count.
 pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
     let kernel_id = Some(row.kernel_id);
     let mut lost = 0;
@@ -162,7 +162,7 @@ pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Los
     row.lost_request_count = Some(row.lost_request_count.unwrap_or(0) + lost + missing);
 }
 
-/// Whether a run records accesses.
+/// True if the run records accesses.
 pub(crate) fn has_accesses(run: &RunState) -> bool {
     run.row.instrument == Instrument::Accesses
 }

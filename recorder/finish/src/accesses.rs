@@ -1,7 +1,7 @@
 //! The GPU's records of one launch, turned into sorted rows of `memory_access`.
 //!
-//! A launch's records are sorted in memory where they fit, and in sorted runs on disk that are merged where they do
-//! not, so that memory stays bounded however large the launch is.
+//! A launch's records are sorted in memory if they fit, else in sorted runs on disk that are merged. Memory stays
+//! bounded however large the launch is.
 
 mod columns;
 mod external;
@@ -32,11 +32,11 @@ pub(crate) struct Source<'a> {
     pub(crate) kernel_id: KernelId,
     /// Its position in its run.
     pub(crate) ordinal: u64,
-    /// Where its records are.
+    /// The segment with its records.
     pub(crate) segment: &'a SegmentReader,
     /// The frames of its records, in the order in which they were written.
     pub(crate) frames: &'a [FrameRef],
-    /// Where the run's functions lie.
+    /// Address ranges of the run's functions.
     pub(crate) code: &'a CodeMap,
     /// The folder for temporary files.
     pub(crate) scratch: &'a Path,
@@ -49,7 +49,7 @@ impl Source<'_> {
     }
 }
 
-/// What became of a launch's records.
+/// Result of the conversion of a launch's records.
 #[derive(Debug, Default)]
 pub(crate) struct Converted {
     /// Requests that became rows.

@@ -1,7 +1,7 @@
-//! A capture and the replays of its launches, written as one capture.
+//! Merge of a capture with the replays of its launches into one capture.
 //!
-//! Tables to which nothing comes are copied byte for byte, and so are the cubins. Into the others the new rows are
-//! merged batch by batch, so that what is in memory does not grow with the old capture.
+//! Tables without new rows are copied byte for byte, and so are the cubins. New rows are merged into the rest batch by
+//! batch, so memory does not grow with the old capture.
 
 mod before;
 mod merge;
@@ -125,7 +125,7 @@ impl<'a> Appending<'a> {
         Ok(())
     }
 
-    /// Which launch of which run the accesses of each launch come from; those of all others are dropped and counted.
+    /// The launch of a run that the accesses of each launch come from. Other accesses are dropped and counted.
     fn choose_accesses(&mut self) -> BTreeMap<KernelId, (usize, usize)> {
         let mut chosen = BTreeMap::new();
         for (index, run) in self.runs.iter_mut().enumerate() {
@@ -212,7 +212,7 @@ impl<'a> Appending<'a> {
         Ok(())
     }
 
-    /// Copies what nothing came to, tables that this release does not know too.
+    /// Copies tables without new rows, even those that this release does not know.
     fn copy_rest(&mut self) -> Result<(), FinishError> {
         for table in self.reader.tables().iter().filter(|table| !self.written.contains(table.name.as_str())) {
             let path = entry::table(&table.name);

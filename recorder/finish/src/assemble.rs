@@ -1,4 +1,4 @@
-//! All runs of a recording, brought together and written as one capture.
+//! Assembly of all runs of a recording into one capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bundles: launches that can be replayed. A bundle is whole, or it is a refusal that says why.
+//! Bundles: launches that can be replayed. A bundle is complete, or it is a refusal with a reason.
 
 mod contents;
 
@@ -20,11 +20,11 @@ use crate::summary::BundleSummary;
 
 const NOT_WHOLE: &str = "its memory is not whole on the disk";
 
-/// Where a run's bundles are.
+/// Location of a run's bundles.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) segment: &'a SegmentReader,
-    /// Told how many bytes of contents are done.
+    /// Called with the number of bytes of contents that are done.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
@@ -60,12 +60,12 @@ pub(crate) fn write(
 struct Bundles {
     rows: BTreeMap<KernelId, Bundle>,
     symbols: BTreeMap<KernelId, Vec<BundleSymbol>>,
-    /// Launches whose bundle is not whole, with the number of their pages that are.
+    /// Launches whose bundle is incomplete, with the number of their complete pages.
     dropped: BTreeMap<KernelId, usize>,
 }
 
 impl Bundles {
-    /// The bundles of launches that are in the capture; others are counted as lost.
+    /// The bundles of launches that are in the capture. Others are counted as lost.
     fn of(run: &mut RunState, frames: &PageFrames, losses: &mut Losses) -> Self {
         let run_id = run.run_id();
         let known: BTreeSet<KernelId> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
@@ -87,7 +87,7 @@ impl Bundles {
         self.rows.values().filter(|row| row.refusal.is_none()).map(|row| row.kernel_id).collect()
     }
 
-    /// The contents, by the run's own identifiers, of all bundles that are whole; the others become refusals.
+    /// The contents, by the run's own identifiers, of all complete bundles. Incomplete ones become refusals.
     fn use_contents(
         &mut self,
         frames: &PageFrames,
@@ -100,8 +100,8 @@ impl Bundles {
             let pages = reader.read(rows::ordinal(kernel_id));
             let ids: Vec<u64> =
                 pages.iter().flat_map(rows::contents_of).chain(self.symbol_contents(kernel_id)).collect();
-            let said = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
-            if pages.len() as u64 == said && ids.iter().all(|id| contents.holds(*id)) {
+            let stated = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
+            if pages.len() as u64 == stated && ids.iter().all(|id| contents.holds(*id)) {
                 used.extend(ids);
             } else {
                 self.refuse(kernel_id, pages.len());
@@ -110,7 +110,7 @@ impl Bundles {
         used
     }
 
-    /// Refuses bundles whose contents turned out to be unreadable: their frames are whole, and hold something else.
+    /// Refuses bundles whose contents turned out to be unreadable: their frames are complete, but hold something else.
     fn refuse_unreadable(&mut self, frames: &PageFrames, segment: &SegmentReader, unreadable: &HashSet<u64>) {
         let mut reader = frames.reader(segment);
         for kernel_id in self.whole().into_iter().filter(|_| !unreadable.is_empty()) {

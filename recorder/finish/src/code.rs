@@ -1,4 +1,4 @@
-//! Code: which instruction of which function an address is, and what the cubins say about their functions.
+//! Code: the instruction at an address, with the cubins' facts about functions.
 
 mod map;
 mod modules;

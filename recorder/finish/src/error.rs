@@ -1,4 +1,4 @@
-//! What can go wrong while a recording is finished.
+//! Errors of finalizing a recording.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use arrow::error::ArrowError;
 use stallmap_schema::capture::error::CaptureError;
 
-/// Why a recording could not be finished. The recording itself is never changed.
+/// Errors of finalizing a recording. The recording itself is never changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
     /// The folder holds no recording.
     #[error("no recording found: {cause}: `{}`", path.display())]
     NoRecording {
-        /// What shows it.
+        /// The evidence.
         cause: String,
         /// The folder.
         path: PathBuf,
@@ -20,39 +20,39 @@ pub enum FinishError {
     /// The operating system refused.
     #[error("{action}: {source}: `{}`", path.display())]
     Io {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A segment could not be read, or the capture not be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The thread that writes the capture has stopped; it says why.
+    /// The thread that writes the capture has stopped. It says why.
     #[error("writing the capture has stopped")]
     Stopped,
     /// Rows did not fit their table: a fault of stallmap.
     #[error("make rows: {source}")]
     Rows {
-        /// What does not fit.
+        /// The mismatch.
         #[from]
         source: ArrowError,
     },
 }
 
 impl FinishError {
-    /// What to do about it, where that is known.
+    /// An action that may help, where one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoRecording { .. } => Some(
-                "name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that \
+                "name the folder that the recording left next to its output, `NAME.stallmap.partial`, or that \
                  replays left, `NAME.stallmap.replays`"
                     .to_owned(),
             ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some("free some space and run `stallmap-record recover` again; nothing is lost".to_owned())
+                Some("free some space and run `stallmap-record recover` again: nothing is lost".to_owned())
             }
             Self::Capture(error) => error.hint(),
             Self::Io { .. } | Self::Rows { .. } | Self::Stopped => None,

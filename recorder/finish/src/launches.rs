@@ -1,4 +1,4 @@
-//! Launches: every launch gets both of its rows, and its identifier in the capture.
+//! Launches: each one gets its two rows with its identifier in the capture.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::loss::Losses;
 use crate::matching::{self, Described};
 use crate::runs::RunState;
 
-/// Brings a run's two rows of each launch together; a launch of which one is lost keeps what is known.
+/// Brings a run's two rows of each launch together. A launch with one lost row has the facts of the other.
 pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     let run_id = run.run_id();
     let mut launches: BTreeMap<KernelId, Launch> = BTreeMap::new();
@@ -33,7 +33,7 @@ pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     run.rows.launch_runs = seen.into_values().collect();
 }
 
-/// Rows of `launch_run` by ordinal, each with everything that was said of it.
+/// Rows of `launch_run` by ordinal, each with all that was recorded about it.
 pub(crate) fn last_states(rows: Vec<LaunchRun>) -> Vec<LaunchRun> {
     let mut seen: BTreeMap<u64, LaunchRun> = BTreeMap::new();
     for row in rows {

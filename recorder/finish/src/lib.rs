@@ -1,9 +1,9 @@
-//! Turns a recording's segments into a capture.
+//! Finalizing: a recording's segments become a capture.
 //!
 //! ```text
 //! recording (folder, one segment a run)
 //!   → rows      every run's rows, identifiers made unique in the capture
-//!   → runs, launches, tensors, python    what belongs together is brought together
+//!   → runs, launches, tensors, python    related rows are joined
 //!   → matching  launches of the sampling run find their launch of the access run
 //!   → code      addresses become (function, pc); cubins lose the code that nothing used
 //!   → accesses, sampling    the GPU's records and CUPTI's become sorted rows
@@ -11,10 +11,10 @@
 //!   → assemble  everything is written, the losses last
 //!
 //! capture + recording of its replays
-//!   → append    the same steps for the new runs, merged into the old tables; launches are those of the capture
+//!   → append    the same steps for the new runs, merged into the old tables. Launches are those of the capture
 //! ```
 //!
-//! The recording is only read. [`recover`] is [`finish`] of a recording that was cut off: whatever is complete in the
+//! The recording is only read. [`recover`] is [`finish`] of an interrupted recording: whatever is complete in the
 //! segments becomes rows, and every thing that is not is counted in the table `loss`, so the two are one function.
 
 mod access_table;
@@ -57,8 +57,8 @@ pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> 
 /// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.
 ///
 /// Everything of the old capture is in the new one. Its runs are followed by those of the folder, whose rows name the
-/// launches that they replayed by the capture's `kernel_id`s; what was measured in a replay that did not do what the
-/// launch did is dropped and counted.
+/// launches that they replayed by the capture's `kernel_id`s. Measurements of a replay with other results than the
+/// launch are dropped and counted.
 pub fn append(
     capture: &Path,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Allocations and frees become lives: half-open, and never two at one address at once.
+//! Lifetimes from allocations and frees: half-open, and never two at one address at once.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ macro_rules! life {
             fn size_bytes(&self) -> u64 { self.size_bytes }
             fn begin(&self) -> (i64, u64) { (self.alloc_ns, self.alloc_ordinal) }
             fn end(&mut self, time_ns: i64, ordinal: u64) {
-                // Clocks of two threads may disagree by a little; a life never ends before it begins.
+                // Clocks of two threads may disagree by a little. A lifetime never ends before it begins.
                 self.free_ns = Some(time_ns.max(self.alloc_ns));
                 self.free_ordinal = Some(ordinal.max(self.alloc_ordinal));
             }
@@ -94,7 +94,7 @@ life! { Storage storage_id DeviceAllocation allocation_id }
 
 struct Lives<T> {
     rows: BTreeMap<u64, T>,
-    /// Who lies where now: (device, first address) to the identifier.
+    /// Live things: (device, first address) to the identifier.
     live: BTreeMap<(i32, u64), u64>,
     frees_of_unknown: u64,
     frees_not_seen: u64,
@@ -131,7 +131,7 @@ impl<T: Life> Lives<T> {
     }
 
     fn overlapping(&self, device: i32, first: u64, end: u64) -> Vec<(i32, u64)> {
-        // Live things do not overlap each other, so at most one begins before the range and reaches into it.
+        // Live things do not overlap: no more than one begins before the range and reaches into it.
         let before = self.live.range((device, 0)..(device, first)).next_back().filter(|(_, id)| {
             self.rows.get(id).is_some_and(|row| row.address().0.saturating_add(row.size_bytes()) > first)
         });

@@ -1,4 +1,4 @@
-//! Everything that does not reach the capture, counted by run, kind, reason and launch.
+//! Losses: things missing from the capture, counted by run, kind, reason and launch.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Losses(BTreeMap<Key, (u64, Option<String>)>);
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     run_id: RunId,
-    // Rows are sorted by the word, not by the order of declaration.
+    // Rows are sorted by the text, not by the order of declaration.
     kind: &'static str,
     reason: String,
     kernel_id: Option<KernelId>,

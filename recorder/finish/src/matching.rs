@@ -1,9 +1,9 @@
-//! Which launch of the reference run a launch of another run is.
+//! Matching of a run's launches with those of the reference run.
 //!
 //! Two launches match if they are equal in Python state, op name, function, grid, block, device, dynamic shared memory
 //! and node of a graph, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
-//! matched by what they launch, and by their number only where that is the same. What does not match is never guessed:
-//! it gets a reason.
+//! matched by their launches, and by their number only if those are the same. A launch without a match gets a reason,
+//! never a guess.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use stallmap_schema::tables::launch::Launch;
 pub(crate) struct Likeness {
     function_id: FunctionId,
     shape: [u32; 6],
-    /// The executable graph and its node; null for a launch of its own.
+    /// The executable graph and its node. Null for a launch of its own.
     node: Option<(Option<u64>, Option<u32>)>,
     device_id: i32,
     /// Null where one of the two runs does not know it.
@@ -34,7 +34,7 @@ pub(crate) struct Described {
     likeness: Likeness,
 }
 
-/// A launch whose likeness is of what both runs know, and which of its thread's equal launches it is.
+/// A launch with a likeness of facts that both runs know, and its index among its thread's equal launches.
 #[derive(Clone, Debug)]
 struct Counted {
     kernel_id: KernelId,
@@ -117,7 +117,7 @@ pub(crate) fn match_launches(
     matches
 }
 
-/// Functions and shapes of which a launch does not know its dynamic shared memory: there it is no likeness.
+/// Functions and shapes with a launch of unknown dynamic shared memory, which is then not part of the likeness.
 fn without_shared_bytes<'a>(
     launches: impl Iterator<Item = &'a Described>,
 ) -> BTreeSet<(FunctionId, [u32; 6])> {
@@ -140,8 +140,8 @@ fn count(launches: &[Described], vague: &BTreeSet<(FunctionId, [u32; 6])>) -> Ve
     counted
 }
 
-/// The reference's thread for each thread of a run: one that launches the same things, with the same number if there are
-/// several; else, where it launches other things in the two runs, the one with the same number.
+/// The reference's thread for each thread of a run: one that launches the same things, with the same number if there
+/// are several. A thread that launches other things in the two runs gets the one with the same number.
 fn match_threads(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
     let (references, roles) = (roles(reference), roles(run));
     let mut free: BTreeSet<u32> = references.keys().copied().collect();
@@ -172,7 +172,7 @@ fn match_threads(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
     threads
 }
 
-/// What a thread launches.
+/// The set of things that a thread launches.
 type Role<'a> = BTreeSet<&'a Likeness>;
 
 fn roles(launches: &[Counted]) -> BTreeMap<u32, Role<'_>> {

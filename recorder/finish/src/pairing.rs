@@ -1,4 +1,4 @@
-//! Which process of one pass is which process of the other: by rank, else by role, and never by process id.
+//! Pairing of the processes of two passes: by rank, else by role, but never by process id.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 pub(crate) struct Process<'a> {
     /// Its rank in a distributed program.
     pub(crate) rank: Option<u32>,
-    /// Which of the merged recordings it is in. Ranks may move between them from pass to pass, other processes do not.
+    /// Index of its recording among the merged ones. Only ranks may move between them from pass to pass.
     pub(crate) part: usize,
     /// Program and arguments.
     pub(crate) role: (&'a str, &'a str),
-    /// When it started.
+    /// Its start.
     pub(crate) started_ns: i64,
-    /// Whether it launched anything.
+    /// True if it launched anything.
     pub(crate) has_launches: bool,
 }
 
@@ -26,10 +26,10 @@ impl Process<'_> {
     }
 }
 
-/// For each process the index of the reference that it is; a reference is at most one of them.
+/// For each process the index of its reference. A reference belongs to no more than one process.
 ///
-/// The n-th process of a role in its group, by start, is the n-th of that role among the references. Of those left, the
-/// ones that launched something are paired in their group, by start.
+/// The n-th process of a role in its group, by start, is the n-th with that role among the references. The remaining
+/// processes with launches are paired in their group, by start.
 pub(crate) fn pair(references: &[Process<'_>], processes: &[Process<'_>]) -> Vec<Option<usize>> {
     let mut pairs = Pairs { of: vec![None; processes.len()], taken: vec![false; references.len()] };
     let by_role =
@@ -43,7 +43,7 @@ pub(crate) fn pair(references: &[Process<'_>], processes: &[Process<'_>]) -> Vec
 struct Pairs {
     /// The reference of each process.
     of: Vec<Option<usize>>,
-    /// Whether a reference has its process.
+    /// True for references that have their process.
     taken: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Python frames and stacks: the same in every run, so each is kept once.
+//! Python frames and stacks: the same in every run, so each is stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use stallmap_schema::word::LossKind;
 use crate::loss::Losses;
 use crate::runs::RunState;
 
-/// Rows of `python_frame` and `python_state` of all runs; a stack belongs to the first run that saw it.
+/// Rows of `python_frame` and `python_state` of all runs. A stack belongs to the first run that saw it.
 pub(crate) fn merge(runs: &mut [RunState], losses: &mut Losses) -> (Vec<PythonFrame>, Vec<PythonState>) {
     let mut frames = BTreeMap::new();
     let mut states = BTreeMap::new();
@@ -20,7 +20,7 @@ pub(crate) fn merge(runs: &mut [RunState], losses: &mut Losses) -> (Vec<PythonFr
             states.entry((state.pystates_hash, state.depth)).or_insert(state);
         }
     }
-    // A stack of which a frame is missing would show as another stack: it is left out whole.
+    // A stack without one of its frames would look like another stack, so all of it is left out.
     let broken: BTreeSet<_> = states
         .values()
         .filter(|state: &&PythonState| !frames.contains_key(&state.frame_id))

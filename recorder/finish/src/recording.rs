@@ -15,21 +15,21 @@ use crate::error::FinishError;
 /// Frames at the start of a segment among which the run's own row is: a flush writes one for each table.
 const FIRST_FRAMES: usize = 64;
 
-/// The folder of a recording, opened; or those of one program's recordings on several hosts, as one.
+/// The folder of a recording, opened. Or those of one program's recordings on several hosts, as one.
 #[derive(Debug)]
 pub(crate) struct Folder {
     /// At least one.
     parts: Vec<Part>,
     /// The runs in the order of their run_ids. Sampling runs come last. In one folder, the program's own process comes
-    /// before its children; otherwise runs are in the order of rank and start.
+    /// before its children. Otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
 }
 
-/// What one `stallmap-record` wrote.
+/// The folder of one `stallmap-record`.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
-    /// What `stallmap-record` knew; its default where the file is missing or damaged.
+    /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
     recording: Recording,
 }
 
@@ -37,13 +37,13 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     pub(crate) name: RunName,
-    /// Which of the recording's folders holds it.
+    /// Index of the recording's folder that holds it.
     pub(crate) part: usize,
-    /// Its rows; the error's text where they cannot be read at all.
+    /// Its rows. The error's text where they cannot be read at all.
     pub(crate) segment: Result<SegmentReader, String>,
     /// Rows that were written when the disk was full.
     pub(crate) reserve: Option<SegmentReader>,
-    /// The process's own row; null where it was lost.
+    /// The process's own row. Null where it was lost.
     row: Option<Run>,
 }
 
@@ -75,7 +75,7 @@ impl Folder {
         Ok(Self { parts, runs })
     }
 
-    /// What `stallmap-record` knew of the recording that a run is part of.
+    /// The facts from `stallmap-record` about the recording that a run is part of.
     pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
         static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();
         let part = self.parts.get(run.part);
@@ -136,7 +136,7 @@ impl RunFolder {
         self.name.instrument == Instrument::PcSamples
     }
 
-    /// What runs of one kind are ordered by: rank (those without one come last), start, process.
+    /// Sort key of runs of one kind: rank (those without one come last), start, process.
     fn order(&self) -> (u32, i64, u32) {
         let rank = self.row.as_ref().and_then(|row| row.rank).unwrap_or(u32::MAX);
         (rank, self.start_ns(), self.name.process_id)
@@ -147,7 +147,7 @@ impl RunFolder {
         self.row.as_ref().map(|row| row.started_ns).or_else(named).unwrap_or(0)
     }
 
-    /// Whether it is of the process that a pass started. A process of another host may have the same id.
+    /// True if it belongs to the process that a pass started. A process of another host may have the same id.
     fn is_of(&self, pass: &Pass, recording: &Recording) -> bool {
         let is_host = |origin: &stallmap_config::folder::Origin| {
             recording.host.is_empty() || origin.host == host_word(&recording.host)

@@ -90,7 +90,7 @@ run_rows! {
 }
 
 impl RunRows {
-    /// Reads a run's rows, and counts what cannot be read. Their identifiers are the run's own.
+    /// Reads a run's rows, and counts unreadable ones. Their identifiers are the run's own.
     pub(crate) fn read(segment: &SegmentReader, run_id: RunId, losses: &mut Losses) -> Self {
         let mut rows = Self::default();
         for frame in segment.frames() {
@@ -110,7 +110,7 @@ impl RunRows {
     /// used.
     pub(crate) fn read_reserve(&mut self, reserve: &SegmentReader) {
         for frame in reserve.frames() {
-            // A row that is not whole has an earlier one of the same losses.
+            // An incomplete row has an earlier one of the same losses.
             self.add_frame(reserve, frame).unwrap_or_default();
         }
     }
@@ -131,7 +131,7 @@ impl RunRows {
         }));
     }
 
-    /// Adds what a frame holds, or notes where it is; the reason and its detail where neither can be done.
+    /// Adds a frame's content, or notes its location. The error is the reason with its detail if neither works.
     fn add_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), (&'static str, String)> {
         match frame.kind {
             Some(Kind::Requests) => self.requests.entry(frame.aux).or_default().push(*frame),

@@ -1,4 +1,4 @@
-//! The rows of `run`: what each process wrote about itself, what it said later, and what `stallmap-record` saw.
+//! The rows of `run`: facts from each process at its start, later facts, facts from `stallmap-record`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use crate::rows::RunRows;
 pub(crate) struct RunState {
     pub(crate) row: Run,
     pub(crate) rows: RunRows,
-    /// Whether the process said that it had written everything.
+    /// True if the process reported that it had written everything.
     pub(crate) clean_end: bool,
-    /// Where among the folder's runs it is.
+    /// Index among the folder's runs.
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
     pub(crate) crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
-    /// Ordinals of its launches whose measurements do not count, with the reason; none but in replays.
+    /// Ordinals of its launches whose measurements do not count, with the reason. None but in replays.
     pub(crate) unusable: BTreeMap<u64, &'static str>,
 }
 
@@ -108,7 +108,7 @@ fn read_run(
     RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
 }
 
-/// A sampling run refers to the access run of the same process; see [`pairing`]. Every other run is its own reference,
+/// A sampling run refers to the access run of the same process. See [`pairing`]. Every other run is its own reference,
 /// and is counted where it launched something and the other pass has processes to find it among.
 fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
     for run in runs.iter_mut() {
@@ -202,7 +202,7 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
     }
 }
 
-/// The options of the command line, then those that the process wrote beside them.
+/// The options of the command line, then those that the process added.
 fn options(run_id: RunId, own: &[RunOption], given: &[RecordingOption]) -> Vec<RunOption> {
     let given = given.iter().map(|option| RunOption {
         run_id,

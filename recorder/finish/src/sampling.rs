@@ -1,4 +1,4 @@
-//! Raw samples become rows: by launch, function, pc and reason, with both counters side by side.
+//! Rows of raw samples: by launch, function, pc and reason, with both counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ impl Samples {
     }
 }
 
-/// What a raw sample counts.
+/// The meaning of a raw sample's number.
 #[derive(Clone, Copy, Debug)]
 enum Counter {
     Samples(u32),
@@ -118,18 +118,18 @@ struct Merger<'a> {
     functions: BTreeMap<(u64, u32), Vec<FunctionId>>,
 }
 
-/// A launch's totals: what was delivered, and what the hardware says about itself.
+/// A launch's totals: samples collected, and the hardware's own counts.
 #[derive(Default)]
 struct Totals {
-    delivered: u64,
+    collected: u64,
     taken: Option<u64>,
     dropped: Option<u64>,
     unknown_function: u64,
-    /// Samples of a replay that did not do what the launch did.
+    /// Samples of a replay with other results than the launch.
     unusable: u64,
 }
 
-/// What each name of a run's raw samples counts, by the name's number.
+/// The meaning of each name of a run's raw samples, by the name's number.
 fn counters(raw: &RawSamples, reasons: &[String]) -> Vec<Counter> {
     let number = |reason: &str| {
         let position = reasons.binary_search_by(|other| other.as_str().cmp(reason)).unwrap_or_default();
@@ -173,7 +173,7 @@ impl Merger<'_> {
                 Counter::Samples(number) => (number, sample.samples, 0),
                 Counter::NotIssued(number) => (number, 0, sample.samples),
             };
-            total.delivered += samples;
+            total.collected += samples;
             if run.unusable.contains_key(&ordinal) {
                 total.unusable += samples;
                 continue;
@@ -201,7 +201,7 @@ impl Merger<'_> {
         sum(rows)
     }
 
-    /// The function of a sample: by its module's CRC and its name, of several the one in the launched kernel's module;
+    /// The function of a sample, by its module's CRC and its name. Of several the one in the launched kernel's module,
     /// else the launched kernel if it has that name.
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
         let (raw, modules) = (self.raw, self.modules);
@@ -290,20 +290,20 @@ pub(crate) fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, Functi
 }
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
-/// belong to another. What the run says it took in all and what arrived is compared over the whole run.
+/// belong to another. The run's own total of samples is compared with those that arrived.
 fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64, losses: &mut Losses) {
     let run_id = run.run_id();
     let nothing = Totals::default();
-    let (mut said, mut arrived) = (0, unknown_launch);
+    let (mut reported, mut arrived) = (0, unknown_launch);
     for row in &mut run.rows.launch_runs {
         let total = totals.get(&row.ordinal).unwrap_or(&nothing);
-        if !row.recorded && total.delivered == 0 {
+        if !row.recorded && total.collected == 0 {
             continue;
         }
         let dropped = row.lost_sample_count.or(total.dropped);
-        said += row.sample_count.or(total.taken).unwrap_or(0);
-        arrived += total.delivered + dropped.unwrap_or(0);
-        row.sample_count = Some(total.delivered + dropped.unwrap_or(0));
+        reported += row.sample_count.or(total.taken).unwrap_or(0);
+        arrived += total.collected + dropped.unwrap_or(0);
+        row.sample_count = Some(total.collected + dropped.unwrap_or(0));
         row.lost_sample_count = dropped;
         let not_kept = total.unknown_function + total.unusable;
         if not_kept > 0 {
@@ -316,18 +316,18 @@ fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64
             losses.add_at(run_id, LossKind::Replay, reason, total.unusable, kernel_id);
         }
     }
-    let missing = said.saturating_sub(arrived);
+    let missing = reported.saturating_sub(arrived);
     losses.add(run_id, LossKind::Sample, "not on disk when the process ended", missing);
 }
 
 /// Adds up rows of one key.
 fn sum(mut rows: Vec<Merged>) -> Vec<Merged> {
     rows.sort_unstable_by_key(|row| row.key);
-    rows.dedup_by(|row, kept| {
-        let same = row.key == kept.key;
+    rows.dedup_by(|row, merged| {
+        let same = row.key == merged.key;
         if same {
-            kept.samples += row.samples;
-            kept.samples_not_issued += row.samples_not_issued;
+            merged.samples += row.samples;
+            merged.samples_not_issued += row.samples_not_issued;
         }
         same
     });

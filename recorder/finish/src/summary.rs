@@ -1,4 +1,4 @@
-//! What finishing says while it runs, and what it did.
+//! Progress and summary of finalizing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use stallmap_schema::word::{Match, ReplayResult};
 
 use crate::runs::RunState;
 
-/// How far finishing is.
+/// Progress of finalizing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current stage.
     pub stage: &'static str,
-    /// How much of it is done.
+    /// Units done.
     pub done: u64,
-    /// How much there is.
+    /// Units in total.
     pub total: u64,
 }
 
-/// What a finished recording holds, and what it does not.
+/// Contents and losses of a finalized recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The capture.
@@ -34,7 +34,7 @@ pub struct Summary {
     pub manifest: Manifest,
     /// Its runs.
     pub runs: Vec<RunSummary>,
-    /// The bundles that were recorded; none where replays were appended.
+    /// The bundles that were recorded. None where replays were appended.
     pub bundles: BundleSummary,
     /// Everything that was not recorded, as in the capture's table.
     pub losses: Vec<Loss>,
@@ -45,20 +45,20 @@ pub struct Summary {
 pub struct BundleSummary {
     /// All of them.
     pub selected_count: u64,
-    /// Those that can be replayed.
+    /// Bundles that can be replayed.
     pub bundle_count: u64,
     /// Bytes of the contents of their pages, each counted once.
     pub content_bytes: u64,
-    /// How many cannot be replayed, by reason.
+    /// Number of launches that cannot be replayed, by reason.
     pub refusals: BTreeMap<String, u64>,
 }
 
-/// One run of a finished recording.
+/// One run of a finalized recording.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     /// Its row.
     pub run: Run,
-    /// Whether the process said that it had written everything.
+    /// True if the process reported that it had written everything.
     pub clean_end: bool,
     /// Launches that it saw.
     pub launch_count: u64,

@@ -1,4 +1,4 @@
-//! Ops, storages and tensors: ends and names that became known later, and references that a crash left open.
+//! Ops, storages and tensors, completed by later ends and names, without references that a crash left open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(crate) fn complete(run: &mut RunState, losses: &mut Losses) {
     close_references(run, losses);
 }
 
-/// Rows sorted by their key; of rows with one key the last.
+/// Rows sorted by their key. Of rows with one key the last.
 fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
@@ -82,7 +82,7 @@ fn close_references(run: &mut RunState, losses: &mut Losses) {
     rows.op_tensors.retain(|row| ops.contains(&row.op_id) && tensors.contains(&row.tensor_id));
     let lost = (before - rows.op_tensors.len()) as u64;
     losses.add(run_id, LossKind::Tensor, "its op or tensor was not recorded", lost);
-    // Words are sorted as words, not in the order of their declaration.
+    // Enum values are sorted as text, not in the order of their declaration.
     let key = |row: &OpTensor| (row.op_id, row.direction.word(), row.position, row.element);
     rows.op_tensors = once(std::mem::take(&mut rows.op_tensors), key);
 }

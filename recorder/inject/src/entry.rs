@@ -7,7 +7,7 @@ use stallmap_instruments as instruments;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
 
-/// Called by the driver at `cuInit`, before the first context. 1 tells it that all is well.
+/// Called by the driver at `cuInit`, before the first context. 1 means success.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guard((), || {

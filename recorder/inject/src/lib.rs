@@ -1,6 +1,6 @@
-//! The library that is injected into the recorded program: exported symbols, each behind a guard, and nothing else.
+//! The library that is injected into the recorded program: exported symbols only, each behind a guard.
 //!
-//! The driver loads it at `cuInit` (`CUDA_INJECTION64_PATH`) and calls [`entry::InitializeInjection`]; Python may have
+//! The driver loads it at `cuInit` (`CUDA_INJECTION64_PATH`) and calls [`entry::InitializeInjection`]. Python may have
 //! loaded it earlier. What they do is in `recorder/instruments`.
 
 pub mod entry;

@@ -15,7 +15,7 @@ pub extern "C" fn stallmap_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// What is recorded; starts the session where `start` is not 0.
+/// Mode of the recording. Starts the session where `start` is not 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_mode(start: u32) -> u32 {
     guard(0, || calls::mode(start != 0))
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn stallmap_text(bytes: *const c_void, length: usize) -> i
     guard(texts::NONE, || texts::number(&unsafe { text(bytes, length) }))
 }
 
-/// Records a stack; its hash.
+/// Records a stack. Returns its hash.
 ///
 /// # Safety
 /// `bytes` points to `length` readable bytes.
@@ -102,7 +102,7 @@ pub extern "C" fn stallmap_hook_allocator() -> i64 {
 }
 
 /// # Safety
-/// `bytes` points to `length` readable bytes that nobody writes while the text lives.
+/// `bytes` points to `length` readable bytes that do not change while the text lives.
 unsafe fn text<'a>(bytes: *const c_void, length: usize) -> Cow<'a, str> {
     if bytes.is_null() {
         return "".into();
@@ -112,7 +112,7 @@ unsafe fn text<'a>(bytes: *const c_void, length: usize) -> Cow<'a, str> {
 }
 
 /// # Safety
-/// `words` points to `length` readable words, aligned, that nobody writes while the slice lives.
+/// `words` points to `length` readable words, aligned, that do not change while the slice lives.
 unsafe fn slice<'a>(words: *const i64, length: usize) -> &'a [i64] {
     if words.is_null() || !words.is_aligned() {
         return &[];

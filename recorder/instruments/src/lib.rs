@@ -15,7 +15,7 @@ use stallmap_session::session;
 static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Attaches the instrument that the session asks for, once; says whether it is attached.
+/// Attaches the session's instrument, once. Returns whether it is attached.
 pub fn attach() -> bool {
     session::begin_instrument(shut_down);
     let attached = ATTACHED.get_or_init(|| {
@@ -38,7 +38,7 @@ pub fn attach() -> bool {
     attached.is_some()
 }
 
-/// Ends the instrument, with everything delivered.
+/// Ends the instrument after it has written everything.
 pub fn shut_down() {
     if ENDED.swap(true, Ordering::AcqRel) {
         return;

@@ -12,12 +12,12 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 def _watch():
     try:
-        # Last, so that nothing of the program is hidden by it.
+        # Last, because it must not hide anything of the program.
         sys.path.append(os.path.dirname(_HERE))
         from stallmap import _imports
 
         _imports.watch()
-    except Exception:  # The program must start whatever is wrong here; the recording lacks its Run facts then.
+    except Exception:  # The program must start whatever is wrong here. The recording then lacks its Run facts.
         pass
 
 

@@ -1,4 +1,4 @@
-"""What a recorded program can say to stallmap; harmless where nothing is recorded.
+"""Interface of recorded programs to stallmap. It is harmless where nothing is recorded.
 
     with stallmap.region("attention"):
         ...

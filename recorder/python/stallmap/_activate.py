@@ -25,7 +25,7 @@ def torch_imported():
 
 
 def compiler_imported():
-    """Says so where this version of PyTorch does not compile under a dispatch mode, ours included."""
+    """Reports a version of PyTorch that does not compile under a dispatch mode, stallmap's included."""
     if _active is None:
         return
     from torch.utils import _python_dispatch
@@ -36,7 +36,7 @@ def compiler_imported():
 
 
 def begin_region(name):
-    """Begins a region; what `end_region` needs, or None."""
+    """Begins a region. Returns the value that `end_region` needs, or None."""
     if torch.compiler.is_compiling():
         return None
     if _active is None or not SESSION.poll():
@@ -62,7 +62,7 @@ def _activate(library):
     mode = _dispatch.DispatchMode(recorder)
     _hide_from_compiler(library)
     _hook_allocator(library)
-    autograd.hook(names.tell_gradients)
+    autograd.hook(names.announce_gradients)
     optimizers.hook()
     _modules.Modules(library, names).hook()
     _triton.set_recorder(recorder)
@@ -88,7 +88,7 @@ def _report_other_threads(library):
 
 
 def _hide_from_compiler(library):
-    """Tells torch.compile to run our functions as they are, whoever calls them."""
+    """Makes torch.compile run stallmap's functions as they are, whoever calls them."""
     skip = _skip()
     if skip is None:
         library.lose_source("torch.compile may compile the recorder's own functions in this version of PyTorch")
@@ -101,7 +101,7 @@ def _hide_from_compiler(library):
 
 
 def _skip():
-    """What keeps the compiler from a function's code, without importing the compiler."""
+    """The function that keeps the compiler from a code object, without importing the compiler."""
     from torch._C._dynamo import eval_frame
 
     if hasattr(eval_frame, "skip_code"):

@@ -30,7 +30,7 @@ class Autograd:
     def forward_sequence(self):
         """The sequence number of the node that autograd made for the op that now begins, or -1.
 
-        Autograd makes the node just before the op reaches the mode. Numbers count by thread; one that stands still
+        Autograd makes the node just before the op reaches the mode. Numbers count by thread. An unchanged number
         means that there is no node.
         """
         number = _sequence_number()
@@ -61,7 +61,7 @@ class Autograd:
         return self._library.text(node.name()), sequence, self._forward_op(sequence)
 
     def _forward_op(self, sequence):
-        """The forward op on the thread that called backward; on another one where only one thread has such a number."""
+        """The forward op on the thread that called backward. On another thread only if no other has such a number."""
         calls = self._calls
         if calls:
             op_id = self._forward.get((sequence, calls[-1][0]))

@@ -12,7 +12,7 @@ _depth = torch._C._len_torch_dispatch_stack
 
 
 class DispatchMode(TorchDispatchMode):
-    """Records an op and runs it. What goes wrong here is counted and never reaches the program."""
+    """Records an op and runs it. Errors here are counted and never reach the program."""
 
     # Without this, higher-order operators would raise under the mode.
     supports_higher_order_operators = True
@@ -30,7 +30,7 @@ class DispatchMode(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls):
-        """Compiled code stays compiled; the mode sees the ops that it calls."""
+        """Compiled code stays compiled. The mode sees the ops that it calls."""
         return True
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -72,7 +72,7 @@ class DispatchMode(TorchDispatchMode):
             self._library.op_end([op[0]])
 
     def _subclass(self, func, types, args, kwargs):
-        """Tensors that are made of others: the class takes them apart, and its ops on the parts come back here.
+        """Tensors composed of other tensors: the class takes them apart, and its ops on the parts come back here.
 
         Under another mode (a compiler's, tracing with tensors that have no memory) the op goes on to that one.
         """
@@ -82,12 +82,12 @@ class DispatchMode(TorchDispatchMode):
 
 
 def _is_tracing():
-    """Whether ops are only worked out on paper, with tensors that have no memory."""
+    """True if ops are only simulated, with tensors that have no memory."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
 def _is_abstract(args, kwargs):
-    """Whether an op works on shapes only: nothing runs on the GPU."""
+    """True if an op works on shapes only: nothing runs on the GPU."""
     for value in args:
         if isinstance(value, torch.Tensor):
             return value.is_meta

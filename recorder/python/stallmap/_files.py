@@ -19,7 +19,7 @@ class Files:
         self._fixed = [generated, *(paths[kind] for kind in ("purelib", "platlib", "stdlib") if kind in paths)]
 
     def normalized(self, file):
-        """The name of a file, relative where a root holds it. Names that are no files stay."""
+        """The name of a file, relative if a root holds it. Names that are not files stay."""
         name = self._names.get(file)
         if name is None:
             name = self._names[file] = self._normalize(file)

@@ -48,13 +48,13 @@ def watch():
 
 
 class _Watcher:
-    """A finder that finds what the others find, and acts when it has been executed."""
+    """A finder that finds what the other finders find, and acts when it has been executed."""
 
     def __init__(self):
         self._finding = set()
 
     def find_spec(self, name, path=None, target=None):
-        """The other finders' answer."""
+        """The other finders' result."""
         if name not in _AFTER or name in self._finding:
             return None
         self._finding.add(name)

@@ -10,7 +10,7 @@ _OP, _TENSOR, _SOURCE = 0, 1, 2
 
 
 def load():
-    """The library, or None; why not is said in one line where a recording was asked for."""
+    """The library, or None. If a recording was requested, one line reports why it is missing."""
     # Programs that use `stallmap.region` unrecorded need not have it.
     import ctypes
 
@@ -64,12 +64,12 @@ class Library:
         return number
 
     def state(self, fields):
-        """Records a stack: five fields a frame; its hash."""
+        """Records a stack: five fields per frame. Returns its hash."""
         encoded = "".join([field + "\0" for field in fields]).encode("utf-8", "replace")
         return self._state(encoded, len(encoded))
 
     def op_begin(self, words):
-        """Begins an op; its op_id, 0 where it is not recorded."""
+        """Begins an op. Returns its op_id, 0 if it is not recorded."""
         return self._op_begin(self._pack(words), len(words))
 
     def op_end(self, words):
@@ -77,7 +77,7 @@ class Library:
         self._op_end(self._pack(words), len(words))
 
     def name(self, words):
-        """Says what tensors are to the model."""
+        """Sets the roles of tensors in the model."""
         if words:
             self._name(self._pack(words), len(words))
 
@@ -98,7 +98,7 @@ class Library:
         self._lost(_TENSOR, reason, error)
 
     def lose_source(self, reason, error=None):
-        """Says that a whole kind of event is not recorded."""
+        """Reports that a kind of event is not recorded."""
         self._lost(_SOURCE, reason, error)
 
     def _lost(self, kind, reason, error):

@@ -1,4 +1,4 @@
-"""Which nn.Module is being called: dotted paths from the outermost module that was called."""
+"""Path of the nn.Module that is being called, dotted, from the outermost module that was called."""
 
 import weakref
 
@@ -18,7 +18,7 @@ class Modules:
         self._roots = {}
 
     def hook(self):
-        """Hears of every call of every module.
+        """Hooks every call of every module.
 
         Not by PyTorch's own global hooks: with those, compiled modules warn, and compilers trace them. A compiler that
         is imported after this takes our function for PyTorch's own and goes past it.
@@ -66,7 +66,7 @@ class Modules:
             reference = weakref.ref(module, lambda _: self._roots.pop(key, None))
             root = self._roots[key] = _Root(reference, self._library, self._names)
         if SESSION.tensors:
-            root.tell()
+            root.announce()
         return root
 
 
@@ -83,7 +83,7 @@ class _Root:
         self._owned = None
 
     def path(self, module):
-        """The text of a submodule's path; the root's own is its class. None of a module that is not below."""
+        """The text of a submodule's path. The root's own is its class. None of a module that is not below."""
         path = self._paths.get(id(module))
         if path is None and id(module) not in self._absent:
             self._paths = self._find_paths()
@@ -92,11 +92,11 @@ class _Root:
                 self._absent.add(id(module))
         return path
 
-    def tell(self):
+    def announce(self):
         """Names parameters and buffers that are new or have moved."""
-        if self._owned is None or not self._names.tell(self._owned):
+        if self._owned is None or not self._names.announce(self._owned):
             self._owned = self._names.of_root(self.reference())
-            self._names.tell(self._owned)
+            self._names.announce(self._owned)
 
     def _find_paths(self):
         root = self.reference()

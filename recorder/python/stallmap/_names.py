@@ -1,4 +1,4 @@
-"""What tensors are to the model: parameters, buffers, gradients, optimizer state, by their dotted names."""
+"""Roles of tensors in the model: parameters, buffers, gradients, optimizer state, by their dotted names."""
 
 import weakref
 
@@ -32,8 +32,8 @@ class Names:
             self._addresses.pop(id(reference()), None)
         return owned
 
-    def tell(self, owned):
-        """Names the parameters and buffers that have moved since they were named; whether all still live."""
+    def announce(self, owned):
+        """Names the parameters and buffers that have moved since they were named. Returns whether all still live."""
         words, is_complete = [], True
         for reference, name, role in owned:
             tensor = reference()
@@ -44,7 +44,7 @@ class Names:
         self._library.name(words)
         return is_complete
 
-    def tell_gradients(self, parameters=None):
+    def announce_gradients(self, parameters=None):
         """Names the gradients of the parameters given, or of all that are known."""
         if not (SESSION.active and SESSION.tensors):
             return
@@ -58,7 +58,7 @@ class Names:
         except Exception as error:
             self._library.lose_tensor("a gradient's name is not known", error)
 
-    def tell_state(self, optimizer):
+    def announce_state(self, optimizer):
         """Names an optimizer's state: the parameter's name, then the state's."""
         words = []
         for parameter, state in optimizer.state.items():

@@ -12,20 +12,20 @@ class Optimizers:
         self.steps = 0
 
     def hook(self):
-        """Hears of every step of every optimizer."""
+        """Hooks every step of every optimizer."""
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
 
     def _before(self, optimizer, args, kwargs):
-        self._names.tell_gradients([p for group in optimizer.param_groups for p in group["params"]])
+        self._names.announce_gradients([p for group in optimizer.param_groups for p in group["params"]])
 
     def _after(self, optimizer, args, kwargs):
         self.steps += 1
         if not (SESSION.active and SESSION.tensors):
             return
         try:
-            self._names.tell_state(optimizer)
+            self._names.announce_state(optimizer)
         except Exception as error:
             self._library.lose_tensor("an optimizer state's name is not known", error)

@@ -42,7 +42,7 @@ class Recorder:
         return op_id, *places
 
     def end(self, schema, op, result):
-        """Ends it. `op` is what `begin` gave."""
+        """Ends it. `op` is the result of `begin`."""
         words = [op[0]]
         if SESSION.tensors and result is not None:
             self._results(words, schema, op[2], result)
@@ -105,18 +105,19 @@ class Recorder:
         self._tensors.add(words, tensor, OUT, position, element, 0, base)
 
     def launch(self, text, names, values):
-        """Begins the launch of a Triton kernel; its op_id."""
+        """Begins the launch of a Triton kernel. Returns its op_id."""
         words, _ = self.header(TRITON, text, caller(2), False)
         if SESSION.tensors:
             for position, (name, value) in enumerate(zip(names, values)):
                 if is_tensor(value):
-                    # What compiled code names so is written by the kernel; other kernels do not tell.
+                    # Arguments with these names in compiled code are written by the kernel. Names in other kernels show
+                    # nothing.
                     is_written = name.startswith(("out_ptr", "in_out_ptr"))
                     direction = INOUT if is_written else IN
                     self._tensors.add(words, value, direction, position, 0, self.library.text(name), NO_BASE)
         return self.library.op_begin(words)
 
     def region(self, name):
-        """Begins a region of the program; its op_id."""
+        """Begins a region of the program. Returns its op_id."""
         words, _ = self.header(REGION, self.library.text(name), caller(2), False)
         return self.library.op_begin(words)

@@ -1,4 +1,4 @@
-"""What an op's schema says about its arguments and results, looked up once an op."""
+"""Facts from an op's schema about its arguments and results, looked up once per op."""
 
 # Ops that only mark ranges for PyTorch's profiler.
 _MARKS = ("profiler::",)
@@ -6,7 +6,7 @@ _MARKS = ("profiler::",)
 
 class Schema:
     """One op: `arguments` holds (index, name, its text, whether a list, whether written, whether results may be views
-    of it) of those that are tensors; `written` says of each result whether it is a written argument."""
+    of it) of those that are tensors. `written` marks each result that is a written argument."""
 
     __slots__ = ("arguments", "function", "is_mark", "name", "text", "written")
 

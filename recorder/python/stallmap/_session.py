@@ -1,4 +1,4 @@
-"""What is being recorded in this process: the injected library, and what it asks for.
+"""State of the recording in this process: the injected library, and its requests.
 
 The library's session begins when CUDA does (the driver injects the library then). Until then nothing is recorded and
 every hook returns at once: a process that never uses the GPU leaves no trace. A child that is forked before that has
@@ -23,22 +23,22 @@ class Session:
         self.library = None
         self.active = False
         self.tensors = False
-        # What the program has asked for by `start` and `stop`; before that, the options say.
+        # The program's request by `start` or `stop`. Before the first one, the options decide.
         self._paused = None
         self._is_settled = False
         self._started = False
-        # Called in a forked child: what is remembered of the parent's session is not valid in the child's.
+        # Called in a forked child: data of the parent's session is not valid in the child's.
         self.forgetters = []
 
     def open(self):
-        """Loads the library, at the first call; whether there is one."""
+        """Loads the library, at the first call. Returns whether there is one."""
         if not self._is_settled:
             self._is_settled = True
             self.library = _library.load()
         return self.library is not None
 
     def poll(self):
-        """Whether the session has begun by now and is not paused."""
+        """True if the session has begun by now and is not paused."""
         if self.library is None:
             return False
         if not self._started:
@@ -105,7 +105,7 @@ def _finish_with_process(session):
 
 
 def _register_finish(session):
-    # Lower priorities run later; the program's own finalizers may still use the GPU.
+    # Lower priorities run later. The program's own finalizers may still use the GPU.
     sys.modules["multiprocessing.util"].Finalize(None, session.finish, exitpriority=-1000)
 
 
@@ -121,6 +121,6 @@ def start():
 
 
 def stop():
-    """Records nothing from here on; what is left out is counted."""
+    """Records nothing from here on. Omitted launches are counted."""
     if os.environ.get("STALLMAP_CONFIG"):
         SESSION.pause(True)

@@ -4,7 +4,7 @@ import os
 import sys
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# Innermost frames of these files say how PyTorch reached us, not what the program did.
+# Innermost frames of these files show how PyTorch called stallmap, not what the program did.
 _DISPATCH = ("utils/_python_dispatch.py", "_ops.py", "_compile.py", "_dynamo/eval_frame.py")
 _MOST = 100_000
 
@@ -72,5 +72,5 @@ class Stacks:
 
 
 def caller(depth):
-    """The frame `depth` calls outside of the caller; None on a thread that is not Python's, where there is none."""
+    """The frame `depth` calls outside of the caller. None on a thread that is not Python's, where there is none."""
     return sys._getframe(depth).f_back

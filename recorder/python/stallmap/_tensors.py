@@ -21,7 +21,7 @@ class Tensors:
         self._types = {}
 
     def add(self, words, tensor, direction, position, element, argument, base):
-        """Appends the record of a tensor; whether it has one. The base is a record's index in the op."""
+        """Appends the record of a tensor. Returns whether it has one. The base is a record's index in the op."""
         if not (tensor.is_cuda or (CPU and tensor.device.type == "cpu")):
             return False
         kind = type(tensor)
@@ -56,10 +56,10 @@ class Tensors:
 
 
 def is_plain(kind):
-    """Whether tensors of a class have memory of their own, and are not made of others: those are seen themselves."""
+    """True if tensors of a class have memory of their own. Parts of composed tensors are seen themselves."""
     return kind.__torch_dispatch__ is _no_dispatch
 
 
 def is_tensor(value):
-    """Whether a value is a tensor that has memory of its own."""
+    """True if a value is a tensor that has memory of its own."""
     return isinstance(value, _Tensor)

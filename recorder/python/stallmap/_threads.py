@@ -1,4 +1,4 @@
-"""What the hooks know about each thread, and the dispatch mode on every thread that Python starts."""
+"""State of the hooks on each thread, and the dispatch mode on every thread that Python starts."""
 
 import itertools
 import threading
@@ -24,7 +24,7 @@ HERE = Here()
 def enter(mode):
     """Puts the mode at the bottom of this thread's stack of modes, unless it is there or others already are.
 
-    Not by `with`: that would tell PyTorch's process-wide flags that a mode is on, which make it treat compiled code
+    Not by `with`: that would set PyTorch's process-wide flags for an active mode, which make it treat compiled code
     differently.
     """
     if torch._C._len_torch_dispatch_stack() == 0:

@@ -6,7 +6,7 @@ _recorder = None
 
 
 def set_recorder(recorder):
-    """Records launches from now on; until PyTorch is imported there is nobody to record them."""
+    """Records launches from now on. Before PyTorch is imported there is no recorder for them."""
     global _recorder
     _recorder = recorder
 

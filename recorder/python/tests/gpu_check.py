@@ -2,7 +2,7 @@
 
     STALLMAP_LIBRARY=.../libstallmap_inject.so SEGMENT_ROWS=.../examples/segment_rows python gpu_check.py
 
-Runs itself twice under the recorder (accesses, samples), reads the segments, prints facts; ends with 1 where one is
+Runs itself twice under the recorder (accesses, samples), reads the segments, prints facts. Ends with 1 if one is
 wrong.
 `segment_rows` is built by `cargo build -p stallmap-schema --example segment_rows`.
 """
@@ -101,17 +101,17 @@ def check_accesses(tables, check):
 
 def check_storages(tables, check):
     events = tables["storage_event"]
-    born = {event["storage_id"]: event for event in events if not event["is_free"]}
-    origins = collections.Counter(event["origin"] for event in born.values())
+    allocated = {event["storage_id"]: event for event in events if not event["is_free"]}
+    origins = collections.Counter(event["origin"] for event in allocated.values())
     check("storages come from the allocator", origins["tensor"] == 0, dict(origins))
     freed = {event["storage_id"] for event in events if event["is_free"]}
-    check("storages are freed", len(freed) > 100, f"{len(freed)}/{len(born)}")
+    check("storages are freed", len(freed) > 100, f"{len(freed)}/{len(allocated)}")
     wrong = [
         tensor
         for tensor in tables["tensor"]
         if not 0
-        <= tensor["address"] - born[tensor["storage_id"]]["address"]
-        <= born[tensor["storage_id"]]["size_bytes"] - tensor["span_bytes"]
+        <= tensor["address"] - allocated[tensor["storage_id"]]["address"]
+        <= allocated[tensor["storage_id"]]["size_bytes"] - tensor["span_bytes"]
     ]
     check("tensors lie in their storages", not wrong, f"{len(tables['tensor'])} tensors {wrong[:1]}")
 
@@ -133,7 +133,7 @@ def check_backward(tables, check):
         for state in tables["python_state"]
         if frames[state["frame_id"]]["line"] == line and frames[state["frame_id"]]["file"] == "gpu_check.py"
     }
-    # Compiled code has no backward here; every call of backward is that line's.
+    # Compiled code has no backward here. Every call of backward is that line's.
     placed = sum(op["pystates_hash"] in called for op in backward)
     check("backward ops know where backward was called", placed == len(backward), f"{placed}/{len(backward)}")
 

@@ -1,4 +1,4 @@
-//! The replays of one launch: what each did to memory, and the rows that say so.
+//! Replays of one launch: the effect of each on memory, turned into rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use stallmap_session::session;
 use crate::memory::Comparison;
 use crate::plan::Outcome;
 
-/// Stands for the part of a variable at a position among what was compared: variables have no recorded address.
+/// Stands for the part of a variable at a position among the compared pages: variables have no recorded address.
 const VARIABLE: u64 = 1 << 63;
 
 /// One replay that ran to its end.
@@ -19,7 +19,7 @@ const VARIABLE: u64 = 1 << 63;
 pub struct Attempt {
     /// The launch's ordinal in this process.
     pub ordinal: u64,
-    /// When it began.
+    /// Its start.
     pub begin_ns: i64,
     /// The n-th of its launch.
     pub repeat: u32,
@@ -52,7 +52,7 @@ impl Attempts {
         Self { kernel_id, is_translated, done: Vec::new(), first_hashes, varying }
     }
 
-    /// Adds one with what it did to memory; `address` gives the recorded address of what was compared at a position.
+    /// Adds a replay with its effect on memory. `address` gives the recorded address of a compared page by position.
     pub fn add(&mut self, attempt: Attempt, comparison: &Comparison, address: impl Fn(usize) -> Option<u64>) {
         let key = |position: usize| address(position).unwrap_or(VARIABLE | position as u64);
         if self.done.is_empty() {

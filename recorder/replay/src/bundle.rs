@@ -1,4 +1,4 @@
-//! Bundles as a capture holds them: launches with their code, parameters and memory.
+//! Bundles in a capture: launches with their code, parameters, memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
 use crate::error::{GpuError, ReplayError};
 use crate::gpu::Shape;
 
-/// Most rows of bundles, functions and modules that are kept: far more than any program has.
+/// Limit of rows of bundles, functions and modules in memory: far more than any program has.
 const MOST_BUNDLES: usize = 8 << 20;
 /// Most pages of all selected bundles together.
 const MOST_PAGES: usize = 64 << 20;
@@ -65,9 +65,9 @@ pub struct Page {
 pub struct Symbol {
     /// The variable's mangled name.
     pub name: String,
-    /// Where in it the part begins.
+    /// Offset of the part in it.
     pub offset_bytes: u64,
-    /// Bytes of the part, at most a page.
+    /// Bytes of the part, up to a page.
     pub size_bytes: u32,
     /// Its content before the launch.
     pub content_id: u64,
@@ -80,14 +80,14 @@ pub struct Symbol {
 pub struct Bundles {
     /// By launch.
     pub bundles: BTreeMap<KernelId, Bundle>,
-    /// Selected launches that are no bundles, with the reason.
+    /// Selected launches that are not bundles, with the reason.
     pub refusals: BTreeMap<KernelId, String>,
     /// The runs that recorded them.
     pub runs: BTreeSet<RunId>,
 }
 
 impl Bundle {
-    /// Says so where contents of its memory are missing.
+    /// Returns an error if contents of its memory are missing.
     pub fn check_whole(&self, contents: &Contents) -> Result<(), GpuError> {
         let pages = self.pages.iter().map(|page| page.content_id);
         let ids = pages.chain(self.symbols.iter().map(|symbol| symbol.content_id));
@@ -98,7 +98,7 @@ impl Bundle {
         Err(GpuError::own("fill its memory", format!("the capture lacks {missing} of its pages")))
     }
 
-    /// What no recorder writes. A capture may come from a stranger: what goes on counts on this.
+    /// A flaw that no recorder writes. A capture is untrusted, and later steps rely on this check.
     fn flaw(&self) -> Option<&'static str> {
         let is_page =
             |page: &Page| page.address.is_multiple_of(PAGE_BYTES as u64) && page.address < ADDRESSES;
@@ -152,7 +152,7 @@ impl Bundles {
         })
     }
 
-    /// Reads the memory of the bundles that are left; those that are flawed become refusals.
+    /// Reads the memory of the bundles that are left. Those that are flawed become refusals.
     pub fn read_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
         let mut left = MOST_PAGES;
         let mut is_room = || {
@@ -210,7 +210,7 @@ pub fn contents<'a>(
     Ok(contents)
 }
 
-/// Which cubin each function is in.
+/// The cubin of each function.
 struct Code {
     functions: BTreeMap<FunctionId, Function>,
     modules: BTreeMap<ModuleId, Module>,
@@ -276,9 +276,9 @@ mod tests {
         let mut bytes = vec![0; 144];
         bytes[0] = 6; // programmatic stream serialization
         bytes[72] = 4; // cluster
-        let kept = attributes(&bytes, true);
-        assert_eq!(kept.iter().map(|attribute| attribute.0[0]).collect::<Vec<_>>(), [4, 2]);
-        assert_eq!(kept[1].0[8], 1);
+        let filtered = attributes(&bytes, true);
+        assert_eq!(filtered.iter().map(|attribute| attribute.0[0]).collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(filtered[1].0[8], 1);
         assert!(attributes(&bytes[..71], false).is_empty());
     }
 }

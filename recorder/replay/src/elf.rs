@@ -1,14 +1,14 @@
-//! Whether a cubin is as long as its headers say: the driver reads it by them.
+//! Length check of cubins: the driver reads a cubin by its headers, without a length.
 
 /// Bytes of the header of a 64-bit ELF file.
 const HEADER_BYTES: usize = 64;
 /// Type of sections that take no bytes of the file.
 const NO_BITS: u32 = 8;
 
-/// Says what is wrong with a file that is no 64-bit ELF file, or that ends before something that its headers name.
+/// Reports the fault of a file that is not a 64-bit ELF file, or that ends before something that its headers name.
 pub fn check_whole(file: &[u8]) -> Result<(), String> {
     if file.len() < HEADER_BYTES || !file.starts_with(b"\x7fELF\x02\x01") {
-        return Err("it is no ELF file".to_owned());
+        return Err("it is not an ELF file".to_owned());
     }
     let tables = [("segments", 32, 54, 56, 56), ("sections", 40, 58, 60, 64)];
     for (what, start, size, count, least) in tables {
@@ -26,7 +26,7 @@ pub fn check_whole(file: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether what an entry of a table describes is in the file.
+/// True if the thing that an entry of a table describes is in the file.
 fn is_inside(file: &[u8], entry: &[u8], is_section: bool) -> bool {
     if is_section {
         number(entry, 4, 4) == u64::from(NO_BITS)
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_whole_cubin_is_whole_and_a_shorter_one_is_not() {
         assert_eq!(check_whole(CUBIN), Ok(()));
-        assert_eq!(check_whole(b"text"), Err("it is no ELF file".to_owned()));
+        assert_eq!(check_whole(b"text"), Err("it is not an ELF file".to_owned()));
         let cut = &CUBIN[..CUBIN.len() - 1];
         assert_eq!(check_whole(cut), Err("it ends before its segments".to_owned()));
     }
@@ -70,7 +70,7 @@ mod tests {
             for (target, byte) in file.iter_mut().skip(at).zip(bytes) {
                 *target = byte;
             }
-            // No panic is the test; that what passes is inside is what the code says.
+            // The test is that nothing panics.
             drop(check_whole(&file));
             drop(check_whole(&file[at..]));
         }

@@ -1,4 +1,4 @@
-//! What can go wrong in a replay.
+//! Errors of a replay.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use stallmap_schema::capture::error::CaptureError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("failed to {action}: {cause}")]
 pub struct GpuError {
-    /// What was tried.
+    /// The action that failed.
     pub action: String,
     /// The driver's name for the error.
     pub cause: String,
@@ -22,14 +22,14 @@ impl GpuError {
         Self { action: action.into(), cause: cause.into(), code: 0 }
     }
 
-    /// Whether the context is of no more use: a kernel faulted, and every later call fails alike.
+    /// True if the context is of no more use: a kernel faulted, and every later call fails alike.
     pub fn is_sticky(&self) -> bool {
         // Faults of kernels, CUDA_ERROR_ILLEGAL_ADDRESS to CUDA_ERROR_TENSOR_MEMORY_LEAK, and the GPU's own.
         matches!(self.code, 700 | 702 | 709 | 710 | 714..=719 | 721 | 46 | 214 | 220 | 226 | 911)
     }
 }
 
-/// Why bundles cannot be read or replayed at all.
+/// Errors that keep all bundles from being read or replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The capture cannot be read.
@@ -41,11 +41,11 @@ pub enum ReplayError {
     /// A file could not be read or written.
     #[error("failed to {action} `{path}`: {source}", path = .path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The plan of a worker cannot be read.
@@ -53,24 +53,24 @@ pub enum ReplayError {
     Plan {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         cause: String,
     },
-    /// Recorded addresses are not free in this process; in another one they may be.
+    /// Recorded addresses are not free in this process. In another one they may be.
     #[error("failed to reserve {mib} MiB at {address:#x}: the addresses are taken")]
     Taken {
         /// The first of them.
         address: u64,
-        /// How many.
+        /// Size of the reservation.
         mib: u64,
     },
     /// More than fits into memory.
     #[error("the selected launches have more than {0} pages of memory, each counted for every launch")]
     TooMuch(usize),
-    /// Nothing says what is to be recorded, and where.
-    #[error("there is no session: STALLMAP_CONFIG is missing or wrong")]
+    /// The configuration of the recording is missing.
+    #[error("the recording's session is missing: STALLMAP_CONFIG is unset or invalid")]
     NoSession,
-    /// The instrument cannot be used here; it has said why.
+    /// The instrument cannot be used here. It has reported why.
     #[error("the instrument {0} could not be attached")]
     NotAttached(&'static str),
 }

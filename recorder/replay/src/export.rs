@@ -15,7 +15,7 @@ use crate::error::ReplayError;
 /// The program, the same for every bundle.
 const PROGRAM: &str = include_str!("export/replay.c");
 
-/// Writes a bundle into a new folder below `folder`, whole or not at all; says which.
+/// Writes a bundle into a new folder below `folder`, completely or not at all. Returns that folder.
 pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
@@ -25,7 +25,7 @@ pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result
     fs::create_dir(&path).map_err(io("create folder", &path))?;
     let written = write_files(&path, bundle, &cubin, &contents);
     if written.is_err() {
-        // The reason is told; what is left over of a half is not worth a second one.
+        // The reason is reported already. A failure to clean up adds nothing.
         drop(fs::remove_dir_all(&path));
     }
     written.map(|()| path)
@@ -52,7 +52,7 @@ fn write_contents(path: &Path, contents: &Contents) -> Result<(), ReplayError> {
     file.flush().map_err(io("write", path))
 }
 
-/// Four words a page: address, number of its content, whether it is written, hash afterwards.
+/// Four words per page: address, number of its content, written flag, hash afterwards.
 fn pages(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
     let words = bundle.pages.iter().flat_map(|page| {
         let number = numbers.get(&page.content_id).copied().unwrap_or(0);
@@ -113,7 +113,7 @@ fn list(bytes: impl Iterator<Item = u8>) -> String {
     })
 }
 
-/// A name inside a C string: names are a stranger's, so everything but plain symbols is escaped.
+/// A name inside a C string. Names are untrusted, so everything but plain symbols is escaped.
 fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"_$.".contains(&byte) {

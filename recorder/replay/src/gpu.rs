@@ -10,7 +10,7 @@ use stallmap_sys::replayer::{self, Attribute, Configuration, Driver, types};
 use crate::elf;
 use crate::error::GpuError;
 
-/// Granularity of physical memory, and of what lies at a chosen address.
+/// Granularity of physical memory, and of mappings at a chosen address.
 pub const GRANULE_BYTES: u64 = 2 << 20;
 
 /// A GPU with a context of its own.
@@ -23,7 +23,7 @@ pub struct Gpu {
     pub device: i32,
 }
 
-/// What a launch is given besides its parameters.
+/// Arguments of a launch other than its parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// Blocks in x, y, z.
@@ -77,10 +77,10 @@ impl Gpu {
 
     // Memory at chosen addresses.
 
-    /// Reserves addresses, at `wished` if the driver will; says where they are.
+    /// Reserves addresses, at `wished` if the driver will. Says where they are.
     pub fn reserve(&self, wished: u64, bytes: u64) -> Result<u64, GpuError> {
         let mut address = 0;
-        // SAFETY: `address` outlives the call; a reservation touches nothing that exists.
+        // SAFETY: `address` outlives the call. A reservation touches nothing that exists.
         let code = unsafe { (self.driver.reserve)(&raw mut address, size(bytes), 0, wished, 0) };
         self.check(code, "reserve addresses")?;
         Ok(address)
@@ -155,26 +155,26 @@ impl Gpu {
 
     /// Copies to device memory, and waits.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), GpuError> {
-        // SAFETY: the source has that many bytes; a bad address is the driver's error.
+        // SAFETY: the source has that many bytes. A bad address is the driver's error.
         let code = unsafe { (self.driver.copy_to_device)(address, bytes.as_ptr().cast(), bytes.len()) };
         self.check(code, "write memory")
     }
 
     /// Copies from device memory, and waits.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
-        // SAFETY: the target has that many bytes; a bad address is the driver's error.
+        // SAFETY: the target has that many bytes. A bad address is the driver's error.
         let code = unsafe { (self.driver.copy_to_host)(bytes.as_mut_ptr().cast(), address, bytes.len()) };
         self.check(code, "read memory")
     }
 
-    /// Copies within device memory, behind what was begun before.
+    /// Copies within device memory, after earlier work.
     pub fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
         let code = unsafe { (self.driver.copy_on_device)(target, source, size(bytes), Handle::NULL) };
         self.check(code, "copy memory")
     }
 
-    /// Fills device memory with a byte, behind what was begun before.
+    /// Fills device memory with a byte, after earlier work.
     pub fn fill(&self, address: u64, byte: u8, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
         self.check(unsafe { (self.driver.fill)(address, byte, size(bytes), Handle::NULL) }, "fill memory")
@@ -186,7 +186,7 @@ impl Gpu {
         // SAFETY: `pointer` outlives the call.
         let code = unsafe { (self.driver.alloc_host)(&raw mut pointer, bytes, replayer::HOST_PORTABLE) };
         self.check(code, "allocate host memory")?;
-        // SAFETY: the driver gave that many bytes, which nobody else knows and which are never freed.
+        // SAFETY: the driver gave that many bytes, which are not shared and which are never freed.
         unsafe {
             pointer.cast::<u8>().write_bytes(0, bytes);
             Ok(std::slice::from_raw_parts_mut(pointer.cast(), bytes))
@@ -195,7 +195,7 @@ impl Gpu {
 
     // Code.
 
-    /// Loads a cubin. The driver is not told where it ends and believes what its headers say.
+    /// Loads a cubin. The driver gets no length and trusts the cubin's headers.
     pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
         elf::check_whole(cubin).map_err(|cause| GpuError::own("load a cubin", cause))?;
         let mut module = Handle::NULL;
@@ -218,24 +218,24 @@ impl Gpu {
     pub fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
         let c_name = c_name(name)?;
         let mut function = Handle::NULL;
-        // SAFETY: the module is loaded; the name outlives the call.
+        // SAFETY: the module is loaded. The name outlives the call.
         let code = unsafe { (self.driver.function)(&raw mut function, module.0, c_name.as_ptr()) };
         self.check(code, "find the kernel in its cubin")?;
         Ok(Kernel(function))
     }
 
-    /// Where a module's variable lies, and its bytes.
+    /// Address and bytes of a module's variable.
     pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
         let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: the module is loaded; the name outlives the call.
+        // SAFETY: the module is loaded. The name outlives the call.
         let code =
             unsafe { (self.driver.variable)(&raw mut address, &raw mut bytes, module.0, c_name.as_ptr()) };
         self.check(code, "find a variable of the cubin")?;
         Ok((address, bytes as u64))
     }
 
-    /// Sets what a kernel is allowed or prefers; a driver that refuses will refuse the launch too.
+    /// Sets the limits and preferences of a kernel. A driver that refuses them will refuse the launch too.
     pub fn set_attribute(&self, kernel: Kernel, attribute: c_int, value: i32) {
         // SAFETY: the kernel is loaded.
         unsafe { (self.driver.set_function_attribute)(kernel.0, attribute, value) };
@@ -260,7 +260,7 @@ impl Gpu {
             null_mut(),
         ];
         let extra = if parameters.is_empty() { null_mut() } else { extra.as_mut_ptr() };
-        // SAFETY: everything outlives the call, which copies the parameters; what the kernel does to memory is what
+        // SAFETY: everything outlives the call, which copies the parameters. What the kernel does to memory is what
         // the recorded launch did.
         let code = unsafe { (self.driver.launch)(&raw const configuration, kernel.0, null_mut(), extra) };
         self.check(code, "launch the kernel")
@@ -293,7 +293,7 @@ impl Gpu {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a positive time of seconds at most"
+            reason = "a positive time of a few seconds"
         )]
         Ok((f64::from(milliseconds) * 1e6).round() as u64)
     }

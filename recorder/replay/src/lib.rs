@@ -6,7 +6,7 @@
 //!   → place    the recorded addresses, reserved and mapped
 //!   → memory   filled, compared, restored
 //!   → worker   replays under the session's instrument
-//!   → attempt  what each replay did to memory becomes rows
+//!   → attempt  the effect of each replay on memory becomes rows
 //! ```
 //!
 //! `stallmap-record replay` starts workers, one a process, and brings their rows back into the capture.

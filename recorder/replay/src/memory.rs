@@ -63,9 +63,9 @@ impl Staging {
 /// Neighbouring pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PageRun {
-    /// Where they lie in this process.
+    /// Their address in this process.
     address: u64,
-    /// How many.
+    /// Their number.
     count: u64,
     /// The position of the first among all of its kind.
     first: usize,
@@ -78,13 +78,13 @@ pub struct Memory<'a> {
     written: Vec<PageRun>,
     /// The same pages, in order.
     expected: Vec<Page>,
-    /// A copy on the GPU of what written pages hold before the launch, one after the other.
+    /// A copy on the GPU of the written pages' contents before the launch, one after the other.
     backup: u64,
     /// Parts of variables with where they lie.
     symbols: Vec<(usize, u64)>,
 }
 
-/// Pages after a replay that differ from what was recorded.
+/// Pages after a replay that differ from the recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Pages compared.
@@ -138,7 +138,7 @@ impl<'a> Memory<'a> {
         gpu.synchronize()
     }
 
-    /// Makes everything what it was before the launch.
+    /// Restores the state before the launch.
     pub fn restore(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
         for run in &self.written {
             gpu.copy(run.address, self.backup + run.first as u64 * PAGE, run.count * PAGE)?;
@@ -159,7 +159,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Compares what a replay wrote with what was recorded.
+    /// Compares the pages that a replay wrote with the recorded ones.
     pub fn compare(
         &self,
         gpu: Gpu,
@@ -192,7 +192,7 @@ impl<'a> Memory<'a> {
         Ok(Comparison { checked_page_count: expected.len() as u64, hashes, different, near })
     }
 
-    /// Whether a page that atomics wrote differs from the recorded one in the last bits only.
+    /// True if a page that atomics wrote differs from the recorded one in the last bits only.
     fn is_near(&self, gpu: Gpu, place: &Place, contents: &Contents, at: usize) -> Result<bool, GpuError> {
         let recorded = self.expected.get(at).and_then(|page| Some((page.address, page.content_after_id?)));
         let Some((address, content_id)) = recorded else { return Ok(false) };
@@ -213,7 +213,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Where the recorded parts of variables lie in a loaded module.
+/// Addresses of the recorded parts of variables in a loaded module.
 fn locate(gpu: Gpu, module: Module, bundle: &Bundle) -> Result<Vec<(usize, u64)>, GpuError> {
     let place = |(index, symbol): (usize, &Symbol)| {
         let (address, bytes) = gpu.variable(module, &symbol.name)?;

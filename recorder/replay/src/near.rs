@@ -1,12 +1,12 @@
-//! Whether two pages hold the same sums but for the order of their additions.
+//! Comparison of pages with sums whose additions may have another order.
 
-/// How far two numbers may be apart, of themselves.
+/// Largest distance of two numbers, relative to them.
 const OF_ITSELF: f32 = 1e-4;
-/// How far, of the largest that differs: a sum that cancels out keeps the error of its parts.
+/// Largest distance, relative to the largest that differs: a sum that cancels out keeps the error of its parts.
 const OF_LARGEST: f32 = 1e-5;
 
-/// Whether all float32 numbers of two pages are near each other. Those that differ must be normal numbers: counts, which
-/// would be denormal ones, are exact. Read as wider or narrower numbers, pages with real differences would pass.
+/// True if all float32 numbers of two pages are near each other. Those that differ must be normal numbers: counts,
+/// which would be denormal ones, are exact. Read as wider or narrower numbers, pages with real differences would pass.
 pub fn are_near(a: &[u8], b: &[u8]) -> bool {
     let words = || a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0);
     let pairs =

@@ -3,7 +3,7 @@
 //! The driver honours a wished address only for large, aligned reservations: requests of a GiB at a multiple of 32 MiB
 //! are exact wherever the range is free, small ones are carved from elsewhere. So spans of at least a GiB are reserved
 //! over the recorded pages, and granules of 2 MiB of physical memory are mapped where pages lie. A span that is taken
-//! in this process (by a library, a stack) is either an error, for another process to try, or reserved elsewhere; then
+//! in this process (by a library, a stack) is either an error, for another process to try, or reserved elsewhere. Then
 //! pointers are translated.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::error::{GpuError, ReplayError};
 use crate::gpu::{GRANULE_BYTES, Gpu};
 use crate::plan::Translation;
 
-/// What a wished address must be a multiple of.
+/// Alignment of a wished address.
 const ALIGNMENT_BYTES: u64 = 32 << 20;
 /// The least reservation for which the driver honours the address.
 const SPAN_BYTES: u64 = 1 << 30;
@@ -66,7 +66,7 @@ impl Place {
         Err(ReplayError::Taken { address: span.recorded, mib: span.bytes >> 20 })
     }
 
-    /// Maps memory for a bundle; what earlier bundles used is taken from them where memory is short.
+    /// Maps memory for a bundle. What earlier bundles used is taken from them where memory is short.
     pub fn require(&mut self, bundle: &Bundle) -> Result<(), GpuError> {
         let wanted = granules(bundle);
         for &granule in &wanted {
@@ -101,13 +101,13 @@ impl Place {
         })
     }
 
-    /// Where a recorded address lies in this process; `None` where nothing is reserved for it.
+    /// The address in this process of a recorded address. `None` if nothing is reserved for it.
     pub fn translate(&self, address: u64) -> Option<u64> {
         let (_, (span, actual)) = self.spans.range(..=address).next_back()?;
         (address - span.recorded < span.bytes).then(|| actual + (address - span.recorded))
     }
 
-    /// Whether any of a bundle's pages lies elsewhere than recorded.
+    /// True if any of a bundle's pages lies elsewhere than recorded.
     pub fn is_translated(&self, bundle: &Bundle) -> bool {
         bundle.pages.iter().any(|page| self.translate(page.address) != Some(page.address))
     }

@@ -1,4 +1,4 @@
-//! What a worker process is to replay, and what it says while it does: both as JSON.
+//! Plan of a worker process, with its reports: both as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct Plan {
     pub kernels: Vec<u64>,
     /// Launches that ended an earlier worker: recorded as failed, with the reason.
     pub failed: BTreeMap<u64, String>,
-    /// Replays of each launch; for samples, the most.
+    /// Replays of each launch. For samples, the most.
     pub repeats: u32,
     /// Samples: stop when the relative error of every share that matters is below this.
     pub precision: Option<f64>,
@@ -22,22 +22,22 @@ pub struct Plan {
     pub budget_ns: u64,
     /// Metrics to measure.
     pub metrics: Vec<String>,
-    /// Whether caches are flushed before each replay.
+    /// True if caches are flushed before each replay.
     pub is_cold: bool,
-    /// Whether memory may lie elsewhere than recorded, with pointers translated.
+    /// Permission to place memory elsewhere than recorded, with pointers translated.
     pub translation: Translation,
     /// Pages that differ between two replays without an instrument, by launch.
     pub unstable: BTreeMap<u64, BTreeSet<u64>>,
 }
 
-/// Whether memory may lie elsewhere than recorded.
+/// Permission to place memory elsewhere than recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Translation {
-    /// It must not: taken addresses are for another process to try.
+    /// Forbidden: another process may find the addresses free.
     #[default]
     Never,
-    /// Where addresses are taken.
+    /// Allowed if addresses are taken.
     IfTaken,
     /// All of it.
     Always,
@@ -56,7 +56,7 @@ pub enum Event {
     End(Outcome),
     /// Addresses are taken in this process: another one may have them free.
     Taken {
-        /// Which.
+        /// The taken addresses.
         detail: String,
     },
     /// Everything that could be done is done.
@@ -65,28 +65,28 @@ pub enum Event {
     Lost,
     /// Nothing can be replayed at all.
     Failed {
-        /// Why.
+        /// The reason.
         detail: String,
     },
 }
 
-/// What came of the replays of one launch.
+/// Result of the replays of one launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The launch.
     pub kernel_id: u64,
     /// Replays that ran.
     pub repeats: u32,
-    /// Those whose memory came out as recorded, or different only where it is unstable.
+    /// Replays whose memory came out as recorded, or different only where it is unstable.
     pub good: u32,
     /// Pages that are unstable.
     pub unstable: BTreeSet<u64>,
-    /// Median time on the GPU, nanoseconds; null under an instrument.
+    /// Median time on the GPU, nanoseconds. Null under an instrument.
     pub duration_ns: Option<u64>,
     /// Samples taken.
     pub samples: u64,
     /// The largest relative error among the shares that matter.
     pub relative_error: Option<f64>,
-    /// What went wrong.
+    /// The error.
     pub detail: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! When samples are enough: the share of each instruction that matters is known to a wanted relative error.
+//! Stop rule of sampling: the share of each large instruction is known to a wanted relative error.
 
 use std::collections::BTreeMap;
 
 /// Half of a 95 % interval, in standard deviations.
 const DEVIATIONS: f64 = 1.96;
-/// Replays before the spread between them says anything.
+/// Minimum number of replays for an estimate from the spread between them.
 const LEAST_REPEATS: u32 = 3;
 /// Instructions with less than this share of the samples are not waited for.
 const LEAST_SHARE: f64 = 0.02;
@@ -26,7 +26,7 @@ struct Count {
 }
 
 impl<K: Ord> Shares<K> {
-    /// Adds the samples of one replay; each instruction comes once.
+    /// Adds the samples of one replay. Each instruction comes once.
     pub fn add(&mut self, samples: impl IntoIterator<Item = (K, u64)>) {
         let samples: Vec<(K, u64)> = samples.into_iter().collect();
         let total: u64 = samples.iter().map(|(_, samples)| samples).sum();
@@ -48,7 +48,7 @@ impl<K: Ord> Shares<K> {
 
     /// The largest relative error among the instructions that hold at least 2 % of the samples, or of the one that
     /// holds the most where none does: half of the 95 % interval of its share, from the counts (Poisson) or from the
-    /// spread between replays, whichever is wider. Infinite while there are too few replays to tell.
+    /// spread between replays, whichever is wider. Infinite while there are too few replays for an estimate.
     pub fn relative_error(&self) -> f64 {
         if self.repeats < LEAST_REPEATS || self.total == 0 {
             return f64::INFINITY;

@@ -1,8 +1,8 @@
 //! A worker: one process that replays launches under one instrument.
 //!
-//! It is the injected library's own session that records it: the instrument is attached before CUDA starts, and its
-//! rows (samples, accesses) come as those of any program. What is added here says which launch ran, and whether it did
-//! what was recorded.
+//! The injected library's own session records it: the instrument is attached before CUDA starts, and its rows (samples,
+//! accesses) come as those of any program. The worker adds which launch ran, and whether it did the same as in the
+//! recording.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ use crate::place::Place;
 use crate::plan::{Event, Outcome, Plan};
 use crate::precision::Shares;
 
-/// Replays a plan's launches; `say` hears of each.
+/// Replays a plan's launches. `say` receives each report.
 pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError> {
     if !session::start() {
         return Err(ReplayError::NoSession);
@@ -72,7 +72,7 @@ struct Worker<'a> {
     contents: &'a Contents,
     staging: Staging,
     modules: BTreeMap<ModuleId, Module>,
-    /// Where caches are to be cold.
+    /// Flushes caches, for replays that need them cold.
     flush: Option<Flush>,
     events: [Handle; 2],
     profiler: Option<Profiler>,
@@ -140,7 +140,7 @@ impl<'a> Worker<'a> {
             let mut outcome = Outcome { kernel_id, ..Outcome::default() };
             let result = self.replay(bundle, &mut attempts, &mut outcome);
             attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
-            // A driver may have errors that we do not know: what is lost does not synchronize.
+            // A driver may have unknown errors: a lost context does not synchronize.
             let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
             let lost = result.as_ref().is_err_and(is_lost);
             if let Err(error) = result {
@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
         Ok(module)
     }
 
-    /// One replay; for counters, one for each pass.
+    /// One replay. For counters, one for each pass.
     fn attempt(&mut self, ready: &Ready, repeat: u32) -> Result<Attempt, GpuError> {
         let begin_ns = session::now_ns();
         let ordinal = session::next_ordinal();
@@ -292,7 +292,7 @@ impl<'a> Worker<'a> {
         self.flush.as_ref().map_or(Ok(()), |flush| flush.flush(self.gpu))
     }
 
-    /// Whether the samples of a launch are as precise as wished.
+    /// True if the samples of a launch are as precise as wished.
     fn is_enough(&self, shares: &mut Shares<(String, Pc)>, outcome: &mut Outcome) -> bool {
         let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
             return false;

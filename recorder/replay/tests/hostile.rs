@@ -1,4 +1,4 @@
-//! Captures of strangers: whatever rows they hold, what is read of them can be counted on.
+//! Untrusted captures: whatever rows they hold, the values read from them are valid.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Hardware counters of a piece of work, through CUPTI's range profiler: the work is run once for each pass that the
 //! metrics need, and each run must find the memory that the first one found.
 //!
-//! No other client of CUPTI may be in the process. The caller replays; this only measures.
+//! No other client of CUPTI may be in the process. The caller replays. This only measures.
 #![expect(unsafe_code, reason = "calls of CUPTI")]
 
 use std::ffi::CString;
@@ -36,7 +36,7 @@ pub mod sets;
 pub struct Measured {
     /// The metric's name, as in ncu.
     pub metric: String,
-    /// Its value; none where the hardware gave none, such as a ratio whose divisor is 0.
+    /// Its value. None where the hardware gave none, such as a ratio whose divisor is 0.
     pub value: Option<f64>,
     /// Its unit as CUPTI names it, in base units: `byte`, `nanosecond`, `percent`, `l2_sector/l1tex_request`. Empty for
     /// a plain number.
@@ -45,7 +45,7 @@ pub struct Measured {
 
 /// A set of metrics, ready to be measured in one context as often as wished.
 ///
-/// The context is the one that was current when it was made; it must be current in every call and outlive this.
+/// The context is the one that was current when it was made. It must be current in every call and outlive this.
 pub struct Profiler {
     api: Api,
     ranges: *mut CUpti_RangeProfiler_Object,
@@ -56,7 +56,7 @@ pub struct Profiler {
 
 impl Profiler {
     /// Prepares `metrics` for a context and its device. Metrics that the chip does not have are left out and can be
-    /// asked for; having none at all is an error.
+    /// requested. Having none at all is an error.
     pub fn new(context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let (api, _path) = Api::open().map_err(|error| unfit(&error))?;
         Self::with(api, context, device, metrics)
@@ -66,10 +66,10 @@ impl Profiler {
     fn with(api: Api, context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Initialize_Params::new();
         call(&api, api.initialize, &mut initialize, "start CUPTI's profiler")?;
-        // From here on, dropping ends what has begun.
+        // From here on, dropping ends the measurement.
         let mut profiler = Self { api, ranges: null_mut(), configured: None, data: Image::default() };
         let chip = profiler.chip(device)?;
-        // To be asked before any session is active.
+        // To be called before any session is active.
         let availability = profiler.availability(context)?;
         let host = || Host::new(api, &chip, Some(&availability));
         profiler.configured = Some(Configured::new(host, metrics)?);
@@ -78,13 +78,13 @@ impl Profiler {
         Ok(profiler)
     }
 
-    /// How often one measurement runs the work.
+    /// Number of times that one measurement runs the work.
     pub fn passes(&self) -> usize {
         self.configured.as_ref().map_or(0, |configured| configured.passes)
     }
 
-    /// The metrics that were asked for and that the chip does not have. Those that [`sets::hold`] are the spellings of
-    /// other chips; others are worth a word to the user.
+    /// The requested metrics that the chip does not have. Those that [`sets::hold`] are the spellings of
+    /// other chips. The user should be warned about the rest.
     pub fn unknown(&self) -> &[String] {
         self.configured.as_ref().map_or(&[], |configured| configured.unknown.as_slice())
     }
@@ -115,7 +115,7 @@ impl Profiler {
         Err(format!("CUPTI wants more than the {} passes that it announced", self.passes()))
     }
 
-    /// One pass; whether it was the last.
+    /// One pass. Returns whether it was the last.
     fn pass(&mut self, launch: &mut dyn FnMut() -> Result<(), String>) -> Result<bool, String> {
         let mut start = CUpti_RangeProfiler_Start_Params::new();
         start.pRangeProfilerObject = self.ranges;
@@ -177,7 +177,7 @@ impl Profiler {
         call(&self.api, self.api.initialize_data, &mut initialize, "empty the counter data")
     }
 
-    /// Begins a measurement anew. CUPTI itself goes from pass to pass until it has submitted them all.
+    /// Starts a new measurement. CUPTI itself goes from pass to pass until it has submitted them all.
     fn set_config(&mut self) -> Result<(), String> {
         let Some(configured) = &mut self.configured else { return Err("no metric is configured".to_owned()) };
         let mut config = CUpti_RangeProfiler_SetConfig_Params::new();
@@ -197,7 +197,7 @@ impl Profiler {
         call(&self.api, self.api.set_config, &mut config, "configure range profiling")
     }
 
-    /// Brings what the hardware counted into the counter data.
+    /// Writes the hardware's counts into the counter data.
     fn decode(&mut self) -> Result<(), String> {
         let mut decode = CUpti_RangeProfiler_DecodeData_Params::new();
         decode.pRangeProfilerObject = self.ranges;
@@ -236,7 +236,7 @@ impl Drop for Profiler {
     }
 }
 
-/// Why a library is of no use for counters.
+/// The reason why a library is of no use for counters.
 fn unfit(error: &LoadError) -> String {
     match error {
         LoadError::MissingSymbol { .. } => {

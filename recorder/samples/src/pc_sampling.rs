@@ -1,4 +1,4 @@
-//! The stall instrument: CUPTI PC sampling, kernels serialized, so that every sample names its launch.
+//! The stall instrument: CUPTI PC sampling. Kernels are serialized, which gives each sample its launch.
 //!
 //! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
@@ -55,10 +55,10 @@ struct Instrument {
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// In rows, those of `_not_issued` reasons not counted again.
-    pub delivered: u64,
+    pub collected: u64,
     /// Dropped by the hardware.
     pub dropped: u64,
-    /// The delivered ones of each instruction, by its function's mangled name and its pc.
+    /// The collected samples of each instruction, by its function's mangled name and its pc.
     pub by_pc: BTreeMap<(String, Pc), u64>,
 }
 
@@ -69,8 +69,8 @@ thread_local! {
     static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The samples of the launch that ended last; only where launches are replayed.
-static LAST: Mutex<Taken> = Mutex::new(Taken { delivered: 0, dropped: 0, by_pc: BTreeMap::new() });
+/// The samples of the launch that ended last. Only where launches are replayed.
+static LAST: Mutex<Taken> = Mutex::new(Taken { collected: 0, dropped: 0, by_pc: BTreeMap::new() });
 
 /// The samples of the launch that ended last, in a session that replays.
 pub fn samples_of_last_launch() -> Taken {
@@ -112,7 +112,7 @@ pub fn attach() -> Result<(), String> {
     }
     if graphs::are_known() {
         for id in graphs::CALLBACKS.into_iter().chain(MODULE_LOAD_IDS) {
-            // SAFETY: as above. An older CUPTI does not know the newest; programs of its time do not call them.
+            // SAFETY: as above. An older CUPTI does not know the newest. Programs of its time do not call them.
             unsafe { (api.enable_callback)(1, subscriber, domain::DRIVER, id) };
         }
     }
@@ -127,7 +127,7 @@ pub fn attach() -> Result<(), String> {
     Ok(())
 }
 
-/// Delivers what is left and ends sampling.
+/// Collects the remaining samples and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
     let samplers = std::mem::take(&mut *lock(&instrument.samplers));
@@ -155,7 +155,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
 
 impl Instrument {
     /// # Safety
-    /// `data.descriptor` is what CUPTI documents for `id`.
+    /// `data.descriptor` has the type that CUPTI documents for `id`.
     unsafe fn resource(&self, id: u32, data: &ResourceData) {
         match id {
             resource::CONTEXT_CREATED => self.context_created(data.context),

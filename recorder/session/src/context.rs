@@ -1,6 +1,6 @@
-//! What runs on this thread: the innermost op or region and its Python stack.
+//! Context of this thread: the innermost op or region and its Python stack.
 //!
-//! Python pushes and pops; the launch callback, on the same thread, reads without taking the GIL.
+//! Python pushes and pops. The launch callback, on the same thread, reads without taking the GIL.
 
 use std::cell::RefCell;
 
@@ -15,8 +15,8 @@ pub struct Context {
     pub op_id: OpId,
     /// The Python stack of its call.
     pub pystates_hash: Option<PystatesHash>,
-    /// What the shapes of its arguments are, as a hash that holds in this process; 0 for regions, and
-    /// where no bundles are recorded.
+    /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and if no bundles
+    /// are recorded.
     pub shapes_hash: u64,
 }
 
@@ -69,13 +69,13 @@ pub fn region_exit(name: &str) {
     }
 }
 
-/// Whether this thread is in a region of that name.
+/// True if this thread is in a region of that name.
 pub fn in_region(name: &str) -> bool {
     REGIONS.try_with(|regions| regions.borrow().iter().any(|region| region == name)).unwrap_or(false)
 }
 
 fn with_stack(change: impl FnOnce(&mut Vec<Context>)) {
-    // A thread that is ending has no stack any more; its launches are recorded without an op.
+    // A thread that is ending has no stack any more. Its launches are recorded without an op.
     let change = |stack: &RefCell<(usize, Vec<Context>)>| {
         let (generation, stack) = &mut *stack.borrow_mut();
         if *generation != session::generation() {

@@ -1,4 +1,4 @@
-//! The wall between this library's mistakes and the host program.
+//! Guard between this library's errors and the host program.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,12 +15,12 @@ pub fn guard<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     if is_broken() { fallback } else { caught(body).unwrap_or(fallback) }
 }
 
-/// Runs `body`, after an earlier panic too: it writes what there is.
+/// Runs `body`, after an earlier panic too: it writes the remaining rows.
 pub fn guard_always(body: impl FnOnce()) {
     caught(body).unwrap_or_default();
 }
 
-/// Whether a panic has ended recording.
+/// True if a panic has ended recording.
 pub fn is_broken() -> bool {
     BROKEN.load(Ordering::Acquire)
 }
@@ -31,7 +31,7 @@ fn caught<T>(body: impl FnOnce() -> T) -> Option<T> {
         Err(panic) => panic,
     };
     if !BROKEN.swap(true, Ordering::AcqRel) {
-        say("an internal error ended the recording; the program runs on");
+        say("an internal error ended the recording, the program runs on");
         let detail = text(&*panic);
         let count = || session::lose(LossKind::Segment, "an internal error ended the recording", 1, detail);
         // A second panic has nothing to add.
@@ -40,7 +40,7 @@ fn caught<T>(body: impl FnOnce() -> T) -> Option<T> {
     None
 }
 
-/// What the panic said.
+/// The panic's message.
 fn text(panic: &(dyn Any + Send)) -> Option<String> {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

@@ -1,7 +1,7 @@
-//! Which launch of a capture is being replayed: the replayer says it, and the instruments record accordingly.
+//! Replay of a captured launch: the replayer announces it, and the instruments record accordingly.
 //!
-//! In a session with [`stallmap_config::Config::replays`], launches that nobody announced are the replayer's own and
-//! leave no trace; an announced one becomes a row of `launch_run` with the announced `kernel_id`.
+//! In a session with [`stallmap_config::Config::replays`], launches without an announcement are the replayer's own and
+//! leave no trace. An announced one becomes a row of `launch_run` with the announced `kernel_id`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ static CURRENT: AtomicU64 = AtomicU64::new(NONE);
 /// No kernel_id: they count from 0.
 const NONE: u64 = u64::MAX;
 
-/// Says which launch is being replayed from now on.
+/// Sets the launch that is being replayed from now on.
 pub fn set(kernel_id: Option<KernelId>) {
     CURRENT.store(kernel_id.map_or(NONE, |kernel_id| kernel_id.0), Ordering::Release);
 }
@@ -25,12 +25,12 @@ pub fn current() -> Option<KernelId> {
     (current != NONE).then_some(KernelId(current))
 }
 
-/// Whether this process replays launches.
+/// True if this process replays launches.
 pub fn is_session() -> bool {
     session::config().is_some_and(|config| config.replays)
 }
 
-/// Whether what the program does now is the replayer's own and is not recorded.
+/// True if the current work is the replayer's own and is not recorded.
 pub fn is_silent() -> bool {
     is_session() && current().is_none()
 }

@@ -1,4 +1,4 @@
-//! One recording of one process: its folder, its rows on their way to the disk, its clocks and counters.
+//! One recording of one process: its folder, queued rows, clocks, counters.
 //!
 //! A process has one session at a time, and a forked child has one of its own: it shares the parent's memory and file and
 //! has none of its threads, so the parent's session ends in it at the fork. A child of a process that had started CUDA
@@ -37,7 +37,7 @@ mod writer;
 
 /// Messages that may wait for the writer: the program waits when more would.
 const QUEUE: usize = 64;
-/// Sessions of a process and its children, grandchildren and so on; those of later generations record nothing.
+/// Sessions of a process and its children, grandchildren and so on. Those of later generations record nothing.
 const GENERATIONS: usize = 32;
 /// The fact that everything was written.
 const CLEAN_END: &str = "clean_end";
@@ -58,7 +58,7 @@ struct Session {
 /// The sessions of this process and of those that it was forked from. A child never touches those of its parents, whose
 /// locks may have been held when it was made.
 static SESSIONS: [OnceLock<Option<Session>>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
-/// How often this process's ancestors have forked since the library was first asked for a session.
+/// Number of forks of this process's ancestors since the first request for a session.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 /// Ends the instrument. It is set when the program starts CUDA, before the instrument is attached. A forked child may
 /// read it.
@@ -71,18 +71,18 @@ thread_local! {
     static THREAD: Cell<Option<(usize, u32)>> = const { Cell::new(None) };
 }
 
-/// Starts the session where the environment asks for one; later calls do nothing. Whether there is one.
+/// Starts the session if the environment asks for one. Later calls do nothing. Returns whether there is one.
 pub fn start() -> bool {
     let slot = SESSIONS.get(generation()).filter(|_| !is_forked_after_cuda());
     slot.is_some_and(|slot| slot.get_or_init(open).is_some()) && session().is_some()
 }
 
-/// Which fork of the process that first had the library this is: what belongs to a session is not valid in another.
+/// Number of forks since the process that first had the library. A session's data is not valid in another fork.
 pub fn generation() -> usize {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Whether the process was forked from one that had started CUDA: it cannot use CUDA, and nothing is recorded in it.
+/// True if the process was forked from one that had started CUDA: it cannot use CUDA, and nothing is recorded in it.
 pub fn is_forked_after_cuda() -> bool {
     CANNOT_USE_CUDA.load(Ordering::Acquire)
 }
@@ -206,7 +206,7 @@ impl Session {
         }
         let (answer, done) = sync_channel(1);
         self.send(Message::End(facts, answer));
-        // A writer that died has said why.
+        // A writer that died has reported why.
         done.recv().unwrap_or_default();
     }
 }
@@ -218,7 +218,7 @@ fn start_writer(directory: &Path, shared: Arc<Shared>) -> Result<SyncSender<Mess
         .map_err(|error| format!("failed to create `{}`: {error}", path.display()))?;
     let reserve = Reserve::create(directory);
     if let Err(error) = &reserve {
-        say(&format!("no room is kept for losses, should the disk be full: {error}"));
+        say(&format!("no disk space is reserved for losses, should the disk be full: {error}"));
     }
     let writer = Writer { file, reserve: reserve.ok(), shared };
     let (sender, messages) = sync_channel(QUEUE);
@@ -239,13 +239,13 @@ pub fn directory() -> Option<&'static Path> {
     session().map(|session| session.config.directory.as_path())
 }
 
-/// Whether rows cannot be written any more: the disk is full. The session goes on counting, so that what is lost is
-/// known; launches that are not begun yet are to be left out.
+/// True if rows cannot be written any more because the disk is full. The session goes on counting losses. Launches
+/// that are not begun yet are to be left out.
 pub fn has_failed() -> bool {
     session().is_some_and(|session| session.shared.has_failed())
 }
 
-/// What is known of PyTorch in this session.
+/// Known facts about PyTorch in this session.
 pub(crate) fn torch() -> Option<&'static TorchState> {
     session().map(|session| &session.torch)
 }
@@ -349,7 +349,7 @@ pub fn set_paused(paused: bool) {
     }
 }
 
-/// Whether launches are being left out.
+/// True if launches are being left out.
 pub fn is_paused() -> bool {
     session().is_some_and(|session| session.paused.load(Ordering::Relaxed))
 }
@@ -359,7 +359,7 @@ pub fn begin_instrument(shut_down: fn()) {
     INSTRUMENT.get_or_init(|| shut_down);
 }
 
-/// Writes everything; the session records nothing afterwards.
+/// Writes everything. The session records nothing afterwards.
 pub fn finish() {
     let Some(session) = session() else { return };
     if !guard::is_broken() {

@@ -1,25 +1,25 @@
-//! What PyTorch is doing: ops, Python stacks, tensors and the caching allocator, as Python's hooks report them.
+//! Activity of PyTorch: ops, Python stacks, tensors and the caching allocator, as Python's hooks report them.
 //!
 //! # The C interface, version [`calls::ABI_VERSION`]
 //!
-//! Python calls it by ctypes with the GIL held; nothing here calls Python or CUDA. Every function may be called from
+//! Python calls it by ctypes with the GIL held. Nothing here calls Python or CUDA. Every function may be called from
 //! any thread, and does nothing where nothing is recorded. Numbers are passed as arrays of 64-bit words in the
-//! machine's order; unsigned ones are reinterpreted as signed. Texts are numbered once ([`texts`]); 0 is no text.
+//! machine's order. Unsigned ones are reinterpreted as signed. Texts are numbered once ([`texts`]); 0 is no text.
 //!
-//! | function | what it does |
+//! | function | effect |
 //! |---|---|
-//! | `stallmap_abi_version()` | the version of this table; Python goes no further where it differs |
+//! | `stallmap_abi_version()` | the version of this table. Python stops if it differs |
 //! | `stallmap_mode(start)` | bits: 1 recording, 2 tensors are wanted, 4 begins paused, 8 never in this process (it was forked from one that had started CUDA); starts the session if `start` |
 //! | `stallmap_text(bytes, length)` | the number of a text |
-//! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash; see [`states`] |
-//! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id; see [`message::Begin`] |
-//! | `stallmap_op_end(words, length)` | ends it; see [`message::End`] |
-//! | `stallmap_name(words, length)` | says what tensors are to the model; see [`message::Name`] |
+//! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash. See [`states`] |
+//! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::Begin`] |
+//! | `stallmap_op_end(words, length)` | ends it. See [`message::End`] |
+//! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::Name`] |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
-//! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source; two texts |
+//! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |
 //! | `stallmap_finish()` | writes everything and ends the session: for processes that end without `exit` |
-//! | `stallmap_hook_allocator()` | hooks the caching allocator; the number of places, 0 where there is none |
+//! | `stallmap_hook_allocator()` | hooks the caching allocator. The number of places, 0 where there is none |
 //!
 //! A tensor record ([`message::Seen`]) is 13 words and the sizes and strides: direction (0 in, 1 out, 2 inout,
 //! 3 only mentioned), position, element, argument's name, index in this op of the tensor that it is a view of (or -1),
@@ -28,11 +28,11 @@
 //!
 //! # Identity
 //!
-//! A storage is one life of one allocator block. The caching allocator reports each allocation and free
-//! ([`allocator_hook`]), so that lives are exact and in order with the launches. A tensor in no such block was born
-//! before recording or is foreign memory: its storage has the origin `tensor` and lives from ordinal 0 until a free or
-//! an overlapping allocation says otherwise. Where the allocator cannot be hooked, results get storages that live from
-//! the launch before which their op began. Tensors of no elements have no storage and are left out.
+//! A storage is the lifetime of one allocator block. The caching allocator reports each allocation and free
+//! ([`allocator_hook`]), so lifetimes are exact and in order with the launches. A tensor in no such block was allocated
+//! before recording or by another allocator. Its storage has the origin `tensor` and lives from ordinal 0 until a free
+//! or an overlapping allocation. If the allocator cannot be hooked, results get storages that live from the launch
+//! before which their op began. Tensors of no elements have no storage and are left out.
 
 pub mod allocator_hook;
 pub mod calls;

@@ -115,7 +115,7 @@ pub mod node_type {
     pub const KERNEL: i32 = 0;
     /// A copy.
     pub const MEMCPY: i32 = 1;
-    /// A fill.
+    /// A memset.
     pub const MEMSET: i32 = 2;
     /// A graph in the graph.
     pub const GRAPH: i32 = 4;
@@ -163,7 +163,7 @@ pub struct LaunchKernel {
     pub stream: Handle,
     /// Pointers to the parameters, or null.
     pub parameters: *const *const c_void,
-    /// Alternating keys and pointers, or null; not there for cooperative launches.
+    /// Alternating keys and pointers, or null. Not there for cooperative launches.
     pub extra: *const *const c_void,
 }
 
@@ -183,7 +183,7 @@ pub struct LaunchConfig {
     pub stream: Handle,
     /// Attributes, or null.
     pub attributes: *const [u8; LAUNCH_ATTRIBUTE_BYTES],
-    /// How many there are.
+    /// Number of attributes.
     pub attribute_count: c_uint,
 }
 

@@ -88,7 +88,7 @@ pub struct ApiData {
     pub context: Handle,
     /// Its number.
     pub context_uid: u32,
-    /// A word that lasts from entry to exit.
+    /// A value of the subscriber's that lasts from entry to exit.
     pub correlation_data: *mut u64,
     /// The call's number, which samples refer to.
     pub correlation_id: u32,
@@ -101,7 +101,7 @@ pub struct ResourceData {
     pub context: Handle,
     /// A stream, for streams.
     pub handle: Handle,
-    /// What the id says.
+    /// Data of the given type.
     pub descriptor: *const c_void,
 }
 

@@ -1,4 +1,4 @@
-//! Raw access to NVIDIA's libraries, all opened at run time: what a machine lacks is a value, not a crash.
+//! Raw access to NVIDIA's libraries, all opened at run time: a missing library is a value, not a crash.
 //!
 //! Types and entry points as the C headers give them, with no logic; [`load`] opens a library and looks up its symbols.
 //! CUPTI's types come from cudarc, its symbols do not: cudarc's loader panics where a symbol is missing, and opens a

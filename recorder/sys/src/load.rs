@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// Why a library cannot be used.
+/// The reason why a library cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No candidate could be opened.
@@ -14,7 +14,7 @@ pub enum LoadError {
     NotFound {
         /// The library.
         library: &'static str,
-        /// Each path that was tried, with what the loader said.
+        /// Each path that was tried, with the loader's error.
         causes: Vec<(PathBuf, String)>,
     },
     /// The library lacks a function.
@@ -53,9 +53,9 @@ pub fn open_first(
 
 fn open(path: &Path) -> Result<Library, String> {
     let name: &OsStr = path.as_os_str();
-    // SAFETY: opening runs the library's initializers; the candidates are NVIDIA's libraries, made to be opened so.
+    // SAFETY: opening runs the library's initializers. The candidates are NVIDIA's libraries, made to be opened so.
     let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
-    // The loader's own words are the source; the error itself says only that it failed.
+    // The loader's message is the source. The error itself says only that loading failed.
     opened.map_err(|error| std::error::Error::source(&error).unwrap_or(&error).to_string())
 }
 

@@ -1,8 +1,8 @@
-//! Where NVIDIA's libraries and compilers lie on a machine: the candidates for `dlopen`, best first.
+//! Locations of NVIDIA's libraries and compilers on a machine: the candidates for `dlopen`, best first.
 //!
-//! A library that the process has already loaded comes first, because a second copy of CUPTI beside it does not work;
-//! then what the user names by variables; then Python packages and toolkits, those that fit the driver first; last the
-//! plain names, for the system's own search. Nothing is opened here, and a missing folder is an empty answer.
+//! A library that the process has already loaded comes first, because a second copy of CUPTI next to it does not work.
+//! Then come files that the user names by variables, Python packages and toolkits, those that fit the driver first, and
+//! plain names for the system's own search. Nothing is opened here, and a missing folder is an empty result.
 
 mod folders;
 mod machine;
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// Whether a file of this name is the part: the plain name, or the plain name with a version.
+    /// True if a file of this name is the part: the plain name, or the plain name with a version.
     fn is_named(self, name: &str) -> bool {
         let Some(rest) = name.strip_prefix(self.file_name()) else { return false };
         let is_version = |text: &str| {
@@ -122,7 +122,7 @@ impl Machine {
         found
     }
 
-    /// How badly a file's CUDA major version fits the driver: a newer one last, an older one before it.
+    /// Badness of a file's CUDA major version for the driver: a newer one comes last, an older one before it.
     fn misfit(&self, path: &Path) -> u32 {
         match (self.driver_cuda_major, cuda_major(path)) {
             (Some(driver), Some(major)) if major > driver => 100 + major,
@@ -154,7 +154,7 @@ pub fn cuda_major(path: &Path) -> Option<u32> {
     };
     let of_suffix = |name: &str| name.split_once(".so.")?.1.split('.').next()?.parse().ok();
     let names = || real.iter().rev().chain(path.iter().rev()).filter_map(|name| name.to_str());
-    // CUPTI's own files are versioned by year (libcupti.so.2025.3.1): that is no CUDA version.
+    // CUPTI's own files are versioned by year (libcupti.so.2025.3.1): that is not a CUDA version.
     names()
         .find_map(|name| of_folder(name).or_else(|| of_suffix(name)).filter(|major| (9..100).contains(major)))
 }

@@ -1,4 +1,4 @@
-//! A first look at one of NVIDIA's libraries: can it be loaded, which version is it, does it do what we need.
+//! Probe of one of NVIDIA's libraries: it can be loaded, its version, the functions that recording needs.
 //!
 //! A library that does not fit the machine may crash on loading, so callers look from a process of its own.
 
@@ -15,13 +15,13 @@ use crate::profiler::{self, Profiler};
 use crate::sanitizer::Sanitizer;
 use crate::{locate, nvrtc};
 
-/// Why a library is of no use.
+/// The reason why a library is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The system's loader refused.
     #[error("{cause}")]
     Load {
-        /// What the loader said.
+        /// The loader's error.
         cause: String,
         /// The library.
         path: PathBuf,
@@ -36,16 +36,16 @@ pub enum ProbeError {
     #[error(transparent)]
     Unfit(#[from] LoadError),
     /// A call failed.
-    #[error("{function} answers {code}{}", explained(*.code))]
+    #[error("{function} returned {code}{}", explained(*.code))]
     Call {
         /// The function's name.
         function: &'static str,
-        /// What it returned.
+        /// Its return code.
         code: c_int,
     },
 }
 
-/// What the driver says about itself and the machine.
+/// The driver's facts about itself and the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// The CUDA version that it supports, such as 13000.
@@ -63,12 +63,12 @@ pub struct Device {
     pub compute: (i32, i32),
 }
 
-/// Whether the library can be loaded.
+/// Checks that the library can be loaded.
 pub fn load(path: &Path) -> Result<(), ProbeError> {
     open(path).map(drop)
 }
 
-/// Initializes the driver and asks for its devices.
+/// Initializes the driver and lists its devices.
 pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
     let library = open(path)?;
     call1(&library, "cuInit", 0u32)?;
@@ -79,7 +79,7 @@ pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
     Ok(Driver { cuda_version, devices })
 }
 
-/// Whether the sanitizer API has what recording calls; it has no function that says its version.
+/// Checks that the sanitizer API has the functions that recording calls. It has no function for its version.
 pub fn sanitizer(path: &Path) -> Result<(), ProbeError> {
     open(path)?;
     Ok(Sanitizer::load(&[path.to_owned()]).map(drop)?)
@@ -97,7 +97,7 @@ pub fn cupti(path: &Path) -> Result<u32, ProbeError> {
     Ok(version)
 }
 
-/// Whether CUPTI and the library beside it measure hardware counters, as those since CUDA 12.6 do.
+/// Checks that CUPTI and the library next to it measure hardware counters, as those since CUDA 12.6 do.
 pub fn profiler(path: &Path) -> Result<(), ProbeError> {
     open(path)?;
     let (_, found) = Profiler::load(&[path.to_owned()])?;
@@ -118,15 +118,15 @@ pub fn nvrtc(path: &Path) -> Result<(i32, i32), ProbeError> {
     Ok((major, minor))
 }
 
-/// A file is looked up as given; a plain name is left to the system's search.
+/// A file is looked up as given. A plain name is left to the system's search.
 #[expect(unsafe_code, reason = "libraries of NVIDIA are opened at run time")]
 fn open(path: &Path) -> Result<Library, ProbeError> {
-    // SAFETY: loading runs the library's initializers; callers name libraries that are made to be loaded so.
+    // SAFETY: loading runs the library's initializers. Callers name libraries that are made to be loaded so.
     unsafe { Library::open(Some(path), libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL) }
         .map_err(|error| ProbeError::Load { cause: cause(&error, path), path: path.to_owned() })
 }
 
-/// The loader's own words, which the error holds as its source, without the path that they begin with.
+/// The loader's message, which the error holds as its source, without the path that it begins with.
 fn cause(error: &libloading::Error, path: &Path) -> String {
     let words = std::error::Error::source(error).unwrap_or(error).to_string();
     words.strip_prefix(&format!("{}: ", path.display())).map(str::to_owned).unwrap_or(words)
@@ -190,7 +190,7 @@ fn compile_for_tools(nvrtc: &Nvrtc) -> Result<(), ProbeError> {
     status("nvrtcCompileProgram", unsafe { (nvrtc.compile)(program, 2, options.as_ptr()) })
 }
 
-/// What the driver's most frequent codes mean.
+/// The meaning of the driver's most frequent codes.
 fn explained(code: c_int) -> &'static str {
     match code {
         3 => " (not initialized)",

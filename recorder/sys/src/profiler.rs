@@ -12,7 +12,7 @@ use crate::cupti::{Code, types};
 use crate::load::{self, LoadError};
 use crate::locate;
 
-/// cuptiProfilerHostGetMetricProperties: the name is no metric of the chip (CUPTI_ERROR_INVALID_METRIC_NAME).
+/// cuptiProfilerHostGetMetricProperties: the chip has no metric of the name (CUPTI_ERROR_INVALID_METRIC_NAME).
 pub const INVALID_METRIC_NAME: Code = 17;
 /// The driver lets only administrators read counters (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES).
 pub const INSUFFICIENT_PRIVILEGES: Code = 35;
@@ -30,7 +30,7 @@ crate::functions! {
         deinitialize: cuptiProfilerDeInitialize(*mut types::CUpti_Profiler_DeInitialize_Params) -> Code;
         /// The name under which the host functions know a device.
         chip_name: cuptiDeviceGetChipName(*mut types::CUpti_Device_GetChipName_Params) -> Code;
-        /// Which counters the driver gives out.
+        /// The counters that the driver gives out.
         availability:
             cuptiProfilerGetCounterAvailability(*mut types::CUpti_Profiler_GetCounterAvailability_Params) -> Code;
         /// A host object of a chip, which needs no device.
@@ -43,12 +43,12 @@ crate::functions! {
         /// Adds metrics. One that is refused leaves the host object unusable.
         add_metrics:
             cuptiProfilerHostConfigAddMetrics(*mut types::CUpti_Profiler_Host_ConfigAddMetrics_Params) -> Code;
-        /// Bytes of the configuration of what was added.
+        /// Bytes of the configuration of the added metrics.
         config_bytes:
             cuptiProfilerHostGetConfigImageSize(*mut types::CUpti_Profiler_Host_GetConfigImageSize_Params) -> Code;
         /// The configuration.
         config: cuptiProfilerHostGetConfigImage(*mut types::CUpti_Profiler_Host_GetConfigImage_Params) -> Code;
-        /// How often the work must run to measure it all.
+        /// Number of times that the work must run to measure it all.
         pass_count:
             cuptiProfilerHostGetNumOfPasses(*mut types::CUpti_Profiler_Host_GetNumOfPasses_Params) -> Code;
         /// Values of metrics, from counter data.
@@ -59,13 +59,13 @@ crate::functions! {
         enable: cuptiRangeProfilerEnable(*mut types::CUpti_RangeProfiler_Enable_Params) -> Code;
         /// Its end.
         disable: cuptiRangeProfilerDisable(*mut types::CUpti_RangeProfiler_Disable_Params) -> Code;
-        /// What is measured, how, and where the counter data goes.
+        /// Sets the metrics, the ranges and the target of the counter data.
         set_config: cuptiRangeProfilerSetConfig(*mut types::CUpti_RangeProfiler_SetConfig_Params) -> Code;
         /// The beginning of a pass.
         start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> Code;
         /// The end of a pass.
         stop: cuptiRangeProfilerStop(*mut types::CUpti_RangeProfiler_Stop_Params) -> Code;
-        /// Writes what the hardware counted into the counter data.
+        /// Writes the hardware's counts into the counter data.
         decode: cuptiRangeProfilerDecodeData(*mut types::CUpti_RangeProfiler_DecodeData_Params) -> Code;
         /// Bytes of the counter data.
         data_bytes:
@@ -81,27 +81,27 @@ crate::functions! {
 }
 
 impl Profiler {
-    /// Opens this machine's CUPTI, and the library beside it that knows the chips' counters.
+    /// Opens this machine's CUPTI, and the library next to it that knows the chips' counters.
     pub fn open() -> Result<(Self, PathBuf), LoadError> {
         let (table, path) = Self::load(&locate::cupti())?;
-        // A failure is CUPTI's to tell.
+        // CUPTI reports a failure itself.
         open_host_library(&path).ok();
         Ok((table, path))
     }
 }
 
-/// Opens the library of metrics that belongs to a CUPTI. CUPTI opens it by plain name, which the system finds only
-/// where it is loaded already.
+/// Opens the library of metrics that belongs to a CUPTI. CUPTI opens it by plain name, which the system finds only if
+/// it is loaded already.
 pub fn open_host_library(cupti: &Path) -> Result<(), LoadError> {
-    let candidates: Vec<PathBuf> = beside(cupti).into_iter().chain([HOST_LIBRARY.into()]).collect();
+    let candidates: Vec<PathBuf> = next_to(cupti).into_iter().chain([HOST_LIBRARY.into()]).collect();
     load::open_first(HOST_LIBRARY, &candidates).map(drop)
 }
 
 /// The library of metrics and how chips count them.
 const HOST_LIBRARY: &str = "libnvperf_host.so";
 
-/// Where the library of metrics that belongs to a CUPTI may lie.
-fn beside(cupti: &Path) -> Vec<PathBuf> {
+/// Possible locations of the library of metrics that belongs to a CUPTI.
+fn next_to(cupti: &Path) -> Vec<PathBuf> {
     // Of a CUPTI that was opened by plain name, the list of loaded libraries knows the folder.
     let loaded = locate::cupti().into_iter().next();
     let files =
@@ -179,7 +179,7 @@ pub struct MetricProperties {
     pub pHostObject: *mut types::CUpti_Profiler_Host_Object,
     /// The metric's name.
     pub pMetricName: *const c_char,
-    /// What it says; CUPTI's memory, as the next two.
+    /// Its description, in CUPTI's memory, as the next two.
     pub pDescription: *const c_char,
     /// The part of the chip that counts it.
     pub pHwUnit: *const c_char,
@@ -193,7 +193,7 @@ pub struct MetricProperties {
 mod tests {
     use super::*;
 
-    /// What the `*_STRUCT_SIZE` macros of the headers of CUDA 13.0 come to.
+    /// Values of the `*_STRUCT_SIZE` macros of the headers of CUDA 13.0.
     #[test]
     fn sizes_are_those_of_the_headers() {
         use types::*;

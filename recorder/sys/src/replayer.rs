@@ -24,7 +24,7 @@ pub struct Attribute(pub [u8; 72]);
 /// CUlaunchAttributeID of a cooperative launch.
 pub const LAUNCH_COOPERATIVE: i32 = 2;
 /// CUlaunchAttributeIDs that change how a kernel alone on the GPU runs: cooperative, cluster size, cluster scheduling,
-/// preferred cluster size, shared memory carveout. The others order it among other work.
+/// preferred cluster size, shared memory carveout. The rest orders it among other work.
 pub const LAUNCH_OWN: [i32; 5] = [LAUNCH_COOPERATIVE, 4, 5, 11, 14];
 
 /// CUlaunchConfig.
@@ -39,7 +39,7 @@ pub struct Configuration {
     pub stream: Handle,
     /// Attributes.
     pub attributes: *const Attribute,
-    /// How many.
+    /// Number of attributes.
     pub attribute_count: c_uint,
 }
 

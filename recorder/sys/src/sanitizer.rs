@@ -1,4 +1,4 @@
-//! NVIDIA's sanitizer API: callbacks on what the driver does, and patches in front of instructions.
+//! NVIDIA's sanitizer API: callbacks on the driver's actions, and patches in front of instructions.
 //!
 //! Layouts of CUDA 12.4 to 13: a field that a later version appends is not read.
 #![expect(unsafe_code, reason = "tables of C functions")]
@@ -58,7 +58,7 @@ pub mod domain {
     pub const LAUNCH: i32 = 5;
     /// Copies.
     pub const MEMCPY: i32 = 6;
-    /// Fills.
+    /// Memsets.
     pub const MEMSET: i32 = 7;
     /// CUDA graphs.
     pub const GRAPHS: i32 = 10;
@@ -98,9 +98,9 @@ pub mod memory_flag {
     pub const HOST: u32 = 0x4 | 0x8;
     /// Memory of another GPU.
     pub const PEER: u32 = 0x10 | 0x20;
-    /// What cooperative groups need at run time.
+    /// Memory that cooperative groups need at run time.
     pub const COOPERATIVE_GROUPS: u32 = 0x40;
-    /// What launches from the device need.
+    /// Memory that launches from the device need.
     pub const DEVICE_LAUNCHES: u32 = 0x80;
 }
 
@@ -232,7 +232,7 @@ pub struct LaunchData {
 /// Data of callbacks on executable graphs.
 #[repr(C)]
 pub struct GraphExecData {
-    /// The graph that it is made of.
+    /// The graph that it was instantiated from.
     pub graph: Handle,
     /// The executable graph.
     pub exec: Handle,
@@ -249,7 +249,7 @@ pub struct GraphLaunchData {
     pub stream_handle: Handle,
     /// The executable graph.
     pub exec: Handle,
-    /// Whether the graph is uploaded only.
+    /// True if the graph is uploaded only.
     pub is_upload: u32,
 }
 
@@ -264,18 +264,18 @@ pub struct GraphNodeData {
     pub node: Handle,
     /// Its type, as [`crate::cuda::node_type`].
     pub node_type: c_int,
-    /// What is launched, by its type. What follows lies elsewhere from version to version and is not read.
+    /// The launched work, by its type. What follows lies elsewhere from version to version and is not read.
     pub what: GraphNodeWork,
 }
 
-/// What a node does.
+/// Work of a node.
 #[repr(C)]
 pub union GraphNodeWork {
     /// A kernel.
     pub launch: std::mem::ManuallyDrop<LaunchData>,
     /// A copy.
     pub copy: std::mem::ManuallyDrop<MemcpyData>,
-    /// A fill.
+    /// A memset.
     pub fill: std::mem::ManuallyDrop<MemsetData>,
     /// An allocation.
     pub allocation: std::mem::ManuallyDrop<MemoryData>,
@@ -300,13 +300,13 @@ pub struct MemcpyData {
     pub extent: [u64; 3],
     /// Pitch of source and destination.
     pub pitches: [u64; 2],
-    /// Whether it is asynchronous.
+    /// True if it is asynchronous.
     pub is_async: u32,
     /// 2 host to device, 3 device to host, 4 device to device.
     pub direction: c_int,
 }
 
-/// Data of fill callbacks.
+/// Data of memset callbacks.
 #[repr(C)]
 pub struct MemsetData {
     /// The context.

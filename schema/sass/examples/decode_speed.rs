@@ -1,4 +1,4 @@
-//! Decodes all code of the given cubins over and over for a second, and says how many instructions that is.
+//! Speed of decoding: repeats all code of the given cubins for a second and prints the number of instructions.
 
 use std::error::Error;
 use std::hint::black_box;

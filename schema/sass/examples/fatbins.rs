@@ -1,4 +1,4 @@
-//! Writes what the fatbins of a program hold into a folder, and prints what it is.
+//! Extraction of a program's fatbins: writes their contents into a folder and lists them.
 
 use std::io::{self, Write};
 use std::path::Path;

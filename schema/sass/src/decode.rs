@@ -1,4 +1,4 @@
-//! From bits to what depends on them.
+//! Decoder: from an instruction's bits to its dependencies.
 //!
 //! ```text
 //! word ── opcode ── Family (a row of decode/<class>.rs: name, class, operands, memory, flow)
@@ -6,8 +6,8 @@
 //!   └── fields ────────┴──► registers written and read, memory, flow
 //! ```
 //!
-//! The tables hold what is regular: where an operand is, how wide it is, when it is there. The few instructions whose
-//! widths or registers need a calculation have it beside their table. Guard and control word are at the same place in
+//! The tables hold the regular parts of an operand: position, width, condition. The few instructions with computed
+//! widths or registers have the calculation next to their table. Guard and control word are at the same place in
 //! every instruction, known or not.
 
 mod alu;
@@ -44,7 +44,7 @@ use operand::{Operand, Role};
 /// Index of the predicates that are always true, PT and UPT.
 const ALWAYS: u8 = 7;
 
-/// Decodes an instruction. One that is not known says so; its guard and scheduling are read all the same.
+/// Decodes an instruction. One that is not known says so. Its guard and scheduling are read all the same.
 pub fn decode(word: Word, sm: Sm) -> Instruction {
     match family::find(word, sm) {
         Some(family) => known(word, sm, family),

@@ -1,7 +1,7 @@
-//! ELF files, read part by part: a part that is damaged does not take the others.
+//! ELF files, read part by part: a damaged part does not affect the rest.
 //!
-//! goblin reads the records. What bounds them is here: sections lie in the file, and together they are not much larger
-//! than it, so that reading all of them is linear in the file's size.
+//! goblin reads the records. The bounds are here: sections lie in the file, and together they are not much larger
+//! than it. Reading all of them is therefore linear in the file's size.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use goblin::elf::sym::{Sym, Symtab};
 
 /// Sections may be this many times larger than the file, together: a damaged one covers others.
 const MOST_OVERLAP: usize = 4;
-/// Types of sections that have no bytes in the file; the last three are NVIDIA's global, local and shared memory.
+/// Types of sections that have no bytes in the file. The last three are NVIDIA's global, local and shared memory.
 const WITHOUT_BYTES: [u32; 5] = [SHT_NULL, SHT_NOBITS, 0x7000_0007, 0x7000_0009, 0x7000_000a];
 /// No name is longer: without a bound, many could share one long text.
 const LONGEST_NAME: usize = 1 << 16;
@@ -41,12 +41,12 @@ pub(crate) struct Relocation {
     pub(crate) kind: u32,
     /// The index of the symbol by which it does so.
     pub(crate) symbol: usize,
-    /// What is added; `None` where the place holds it.
+    /// The addend. `None` where the relocated place holds it.
     pub(crate) addend: Option<i64>,
 }
 
 impl<'a> Elf<'a> {
-    /// Reads the headers; an error says what is wrong.
+    /// Reads the headers. The error is the reason.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let header = Goblin::parse_header(bytes).map_err(|cause| cause.to_string())?;
         if header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB {
@@ -71,7 +71,7 @@ impl<'a> Elf<'a> {
         &self.headers
     }
 
-    /// Where a section's bytes are in the file.
+    /// Range of a section's bytes in the file.
     pub(crate) fn range(&self, section: usize) -> Option<Range<usize>> {
         self.ranges.get(section)?.clone()
     }
@@ -108,7 +108,7 @@ impl<'a> Elf<'a> {
         tables.flat_map(|table| self.relocation_table(table).into_iter().flatten())
     }
 
-    /// The section that a table of relocations is for; none where it is no such table.
+    /// The section that a table of relocations is for. None for other tables.
     pub(crate) fn relocated(&self, table: usize) -> Option<usize> {
         let header = self.headers.get(table)?;
         matches!(header.sh_type, SHT_REL | SHT_RELA).then_some(header.sh_info as usize)
@@ -132,7 +132,7 @@ impl<'a> Elf<'a> {
         }))
     }
 
-    /// Finds out where sections are; those that leave the file, are too many or are compressed are damage.
+    /// Finds out where sections are. Those that leave the file, are too many or are compressed are damage.
     fn place_sections(&mut self) {
         let mut budget = self.bytes.len().saturating_mul(MOST_OVERLAP);
         for (index, header) in self.headers.iter().enumerate() {
@@ -143,7 +143,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Where a section is in the file, if it has bytes there.
+/// Range of a section in the file, if it has bytes there.
 fn place(
     header: &SectionHeader,
     file_bytes: usize,

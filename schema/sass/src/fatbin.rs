@@ -1,6 +1,6 @@
-//! Fatbins: how a program carries its cubins and PTX, one for each architecture, compressed or not.
+//! Fatbins: containers of a program's cubins and PTX, one per architecture, compressed or not.
 //!
-//! A region is a header and entries; a section of a host file holds many regions one after the other. A damaged region
+//! A region is a header and entries. A section of a host file holds many regions one after the other. A damaged region
 //! is an error in its place, and the walk goes on with the next one.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use entry::Walk;
 mod entry;
 mod lz4;
 
-/// What a region begins with.
+/// First bytes of a region.
 const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 /// Sections of host files that hold fatbins: of linked code, and of code that is to be linked.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
@@ -30,13 +30,13 @@ pub struct Fatbins<'a> {
 /// A cubin, or the PTX to make one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is.
+    /// The kind of entry.
     pub kind: Kind,
-    /// The architecture that it is for; of PTX the lowest.
+    /// The architecture that it is for. Of PTX the lowest.
     pub sm: Sm,
-    /// Whether it runs on this very architecture only, such as sm_90a.
+    /// True if it runs only on exactly this architecture, such as sm_90a.
     pub is_specific: bool,
-    /// The name that it was given; most have none.
+    /// The name that it was given. Most have none.
     pub name: Option<&'a str>,
     /// As it is stored.
     stored: &'a [u8],
@@ -45,7 +45,7 @@ pub struct Entry<'a> {
     claimed_bytes: u64,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Assembly for a virtual architecture.
@@ -65,13 +65,13 @@ enum Compression {
     Zstd,
 }
 
-/// Why fatbins, or one of their entries, cannot be read.
+/// Errors of reading fatbins, or one of their entries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatbinError {
     /// Neither a fatbin nor an ELF file with fatbins.
     #[error("it holds no fatbins: {cause}")]
     NoFatbins {
-        /// What is wrong.
+        /// The cause.
         cause: String,
     },
     /// A region or an entry that does not lie where it says.
@@ -79,12 +79,12 @@ pub enum FatbinError {
     Damaged {
         /// Where, from the begin of its section.
         offset: usize,
-        /// What is wrong.
+        /// The cause.
         cause: &'static str,
     },
     /// An entry that is too large.
     #[error(
-        "{claimed_bytes} bytes of {stored_bytes} compressed ones are too many: at most 512 MiB, and 1024 times as many"
+        "{claimed_bytes} bytes of {stored_bytes} compressed ones exceed the limit: 512 MiB, and 1024 times as many"
     )]
     TooLarge {
         /// Bytes that it claims to have.
@@ -92,12 +92,12 @@ pub enum FatbinError {
         /// Bytes that it has in the file.
         stored_bytes: usize,
     },
-    /// An entry that does not become what it claims to be.
+    /// An entry whose decompressed data differs from its header.
     #[error("decompress {format}: {cause}")]
     Compressed {
-        /// How it is compressed.
+        /// The compression format.
         format: &'static str,
-        /// What is wrong.
+        /// The cause.
         cause: String,
     },
 }
@@ -119,7 +119,7 @@ impl<'a> Fatbins<'a> {
         Ok(Self { parts })
     }
 
-    /// Every entry, in the file's order; errors stand where something is damaged.
+    /// Every entry, in the file's order. Errors stand where something is damaged.
     pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, FatbinError>> {
         self.parts.iter().flat_map(|part| Walk::new(part))
     }

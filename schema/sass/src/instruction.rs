@@ -1,4 +1,4 @@
-//! An instruction as far as others depend on it: what it reads, writes, waits for and where it goes on.
+//! Dependencies of an instruction: its reads, writes, waits and control flow.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ pub struct Instruction {
     /// Its bits.
     pub word: Word,
     /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
-    /// no register that we know of.
+    /// no known register.
     pub mnemonic: Option<&'static str>,
-    /// Which unit executes it.
+    /// The unit that executes it.
     pub class: Class,
     /// The predicate that lets it execute; `None` where it always does.
     pub guard: Option<Guard>,
@@ -22,21 +22,21 @@ pub struct Instruction {
     pub writes: Registers,
     /// Registers that it reads, its guard among them.
     pub reads: Registers,
-    /// How it accesses memory, where it does.
+    /// Its memory access, if it has one.
     pub memory: Option<Memory>,
-    /// Where the warp goes on.
+    /// The control flow after it.
     pub flow: Flow,
     /// Its scheduling.
     pub control: Control,
 }
 
 impl Instruction {
-    /// Whether the guard lets it execute always, so that its writes replace earlier ones.
+    /// True if the guard lets it execute always: its writes then replace earlier ones.
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
     }
 
-    /// What it waits for besides the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
+    /// Its wait in addition to the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
     pub fn barrier_wait(&self) -> Option<BarrierWait> {
         let word = self.word;
         match self.mnemonic? {
@@ -51,8 +51,8 @@ impl Instruction {
         }
     }
 
-    /// The uniform register that holds the address of the mbarrier on which a copy to shared memory arrives: the second
-    /// of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for what arrives on none.
+    /// The uniform register with the address of the mbarrier that a copy to shared memory signals: the second one in
+    /// a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for instructions that signal none.
     pub fn copy_mbarrier(&self) -> Option<Register> {
         let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
         let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));
@@ -108,9 +108,9 @@ impl fmt::Display for Instruction {
 /// A predicate before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// P or UP; never PT or UPT without a negation.
+    /// P or UP. Never PT or UPT without a negation.
     pub register: Register,
-    /// Whether the instruction executes where the predicate is false.
+    /// True if the instruction executes where the predicate is false.
     pub negated: bool,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Guard {
     }
 }
 
-/// Which unit executes an instruction: a function of its operation's family.
+/// The unit that executes an instruction: a function of its operation's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Integers, logic, comparisons, moves.
@@ -147,7 +147,7 @@ pub enum Class {
     Shared,
     /// Textures and surfaces.
     Texture,
-    /// Copies that run beside the warp: LDGSTS, tensor-map and bulk copies.
+    /// Asynchronous copies: LDGSTS, tensor-map and bulk copies.
     Async,
     /// Exchanges between the lanes of a warp.
     Shuffle,
@@ -187,28 +187,28 @@ impl Class {
     }
 }
 
-/// How an instruction accesses memory.
+/// A memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// Where.
+    /// The address space.
     pub space: Space,
-    /// What it does there.
+    /// The kind of access.
     pub kind: Access,
-    /// Bytes a lane; 0 where the instruction does not say.
+    /// Bytes per lane, 0 where the instruction does not encode it.
     pub bytes: u32,
-    /// The first general register of the address; `None` where the address has none. LDGSTS: of the address in device
+    /// The first general register of the address. `None` where the address has none. LDGSTS: of the address in device
     /// memory. SYNCS and ARRIVES: of the mbarrier's address.
     pub address: Option<Register>,
-    /// The first uniform register of the address or of the descriptor of an LDG; of a tensor-map copy's (UTMALDG,
-    /// UTMASTG, UTMAREDG, UTMAPF) tensor map; of a bulk copy's (UBLKCP, UBLKRED, UBLKPF) address in device memory; of
-    /// the mbarrier's address of SYNCS, ARRIVES and UTCBAR. A copy to shared memory has the pair of its shared address
-    /// and its mbarrier's at bit 32: see [`Instruction::copy_mbarrier`].
+    /// The first uniform register of the address, or of the descriptor of an LDG. For a tensor-map copy (UTMALDG,
+    /// UTMASTG, UTMAREDG, UTMAPF) the tensor map. For a bulk copy (UBLKCP, UBLKRED, UBLKPF) the address in device
+    /// memory. For SYNCS, ARRIVES and UTCBAR the mbarrier's address. A copy to shared memory has the pair of its shared
+    /// address and its mbarrier's at bit 32: see [`Instruction::copy_mbarrier`].
     pub uniform: Option<Register>,
-    /// What is added to the address, in bytes. LDGSTS: to the address in device memory.
+    /// Offset added to the address, in bytes. For LDGSTS, added to the address in device memory.
     pub offset: i32,
 }
 
-/// Which memory an instruction accesses.
+/// The memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// Device memory.
@@ -242,7 +242,7 @@ impl Space {
     }
 }
 
-/// What an instruction does to memory.
+/// The effect of an instruction on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// Reads into registers.
@@ -276,38 +276,38 @@ impl Access {
     }
 }
 
-/// Where a warp goes on behind an instruction.
+/// The control flow of a warp after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// To the next instruction.
     Next,
-    /// To `displacement` bytes from the next instruction; to that too, where it is conditional.
+    /// To `displacement` bytes from the next instruction. To that too, where it is conditional.
     Branch {
         /// Signed bytes from the next instruction.
         displacement: i64,
-        /// Whether the branch may not be taken: guarded, with a second predicate, or by divergence.
+        /// True if the branch may not be taken: guarded, with a second predicate, or by divergence.
         conditional: bool,
     },
     /// To where a register says (BRX, JMX, BRXU).
     IndirectBranch {
-        /// Whether it may not be taken.
+        /// True if it may not be taken.
         conditional: bool,
     },
     /// Into a function, and back behind the call.
     Call {
         /// Signed bytes from the next instruction; `None` where a register says.
         displacement: Option<i64>,
-        /// Whether it may not be made.
+        /// True if it may not be made.
         conditional: bool,
     },
     /// Back to the caller.
     Return {
-        /// Whether it may not happen.
+        /// True if it may not happen.
         conditional: bool,
     },
     /// The warp's end (EXIT, KILL), for the lanes that execute it.
     Exit {
-        /// Whether some lanes may go on.
+        /// True if some lanes may continue.
         conditional: bool,
     },
 }

@@ -1,13 +1,13 @@
-//! Which machine instructions access memory, and which of those NVIDIA's sanitizer API lets a tool observe.
+//! Memory instructions, and those of them that NVIDIA's sanitizer API lets a tool observe.
 
 use crate::decode;
 use crate::instruction::{Class, Instruction, Space};
 use crate::word::{Sm, Word};
 
-/// How an instruction accesses memory.
+/// The memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// Device memory, where a patch point fires; asynchronous copies to shared memory too.
+    /// Device memory, where a patch point fires. Asynchronous copies to shared memory too.
     Global,
     /// Shared memory of the block, where a patch point fires.
     Shared,
@@ -25,20 +25,20 @@ enum Access {
     Other,
 }
 
-/// Instructions of a function that access memory, counted by what observes them.
+/// Instructions of a function that access memory, counted by the patch point that observes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInstructions {
     /// All of them.
     pub all: u32,
-    /// Those with a patch point for device memory; asynchronous copies to shared memory too.
+    /// Instructions with a patch point for device memory, including asynchronous copies to shared memory.
     pub global: u32,
-    /// Those with the patch point for shared memory.
+    /// Instructions with the patch point for shared memory.
     pub shared: u32,
-    /// Those with the patch point for local memory.
+    /// Instructions with the patch point for local memory.
     pub local: u32,
     /// Loads and stores of matrices in shared memory, which have patch points of their own.
     pub matrix: u32,
-    /// Those by tensor maps, which no patch point covers.
+    /// Accesses by tensor maps, which no patch point covers.
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
     pub texture: u32,
@@ -49,12 +49,12 @@ pub struct MemoryInstructions {
 }
 
 impl MemoryInstructions {
-    /// Those that no patch point covers.
+    /// Instructions that no patch point covers.
     pub fn uncovered(self) -> u32 {
         self.tensor_map + self.texture + self.remote_shared + self.other_uncovered
     }
 
-    /// Those of two functions.
+    /// The sum of two functions' counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl MemoryInstructions {
     }
 }
 
-/// The instructions in a function's code that access memory; none where the architecture is not known.
+/// The instructions in a function's code that access memory. None where the architecture is not known.
 pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     let mut counts = MemoryInstructions::default();
     if !sm.is_known() {
@@ -94,7 +94,7 @@ pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     counts
 }
 
-/// Constants, tensor memory, and the mbarriers of waits are no memory that is counted here.
+/// Constants, tensor memory, and the mbarriers of waits are not counted here.
 fn access(instruction: &Instruction) -> Option<Access> {
     let space = instruction.memory?.space;
     match (instruction.class, instruction.mnemonic?) {

@@ -1,8 +1,8 @@
-//! Registers, and sets of them.
+//! Registers, with sets of registers.
 
 use std::fmt;
 
-/// What kind of register. Zero and true registers (RZ, URZ, PT, UPT) are none: nothing depends on them.
+/// The kind of a register. Zero and true registers (RZ, URZ, PT, UPT) are none: nothing depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum File {
     /// R0 to R254: a value a lane.
@@ -20,9 +20,9 @@ pub enum File {
 /// One register of 32 bits, or one bit of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register {
-    /// Which kind.
+    /// The kind.
     pub file: File,
-    /// Which of them.
+    /// Its number.
     pub index: u8,
 }
 
@@ -77,7 +77,7 @@ impl Registers {
         }
     }
 
-    /// Whether a register is in the set.
+    /// True if a register is in the set.
     pub const fn contains(&self, register: Register) -> bool {
         let index = register.index;
         match register.file {
@@ -89,30 +89,30 @@ impl Registers {
         }
     }
 
-    /// Whether the set holds nothing.
+    /// True if the set holds nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// What is in both sets.
+    /// Registers in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
-    /// What is in either set.
+    /// Registers in either set.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// What is in this set and not in the other.
+    /// Registers in this set but not in the other.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// Whether any register is in both sets.
+    /// True if any register is in both sets.
     pub fn intersects(&self, other: &Self) -> bool {
         !self.and(other).is_empty()
     }

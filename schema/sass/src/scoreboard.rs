@@ -1,9 +1,9 @@
-//! What a warp may still wait for at each instruction: the barriers of the scoreboard, followed along the control flow.
+//! Possible waits of a warp at each instruction: the barriers of the scoreboard, followed along the control flow.
 //!
-//! A barrier is a counter: instructions that set it add one until their result is written (or their sources are read),
-//! and an instruction that names it in its wait mask issues when it is zero. So whoever set it since it was last waited
-//! for, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n` waits for all
-//! but the newest n.
+//! A barrier is a counter. Instructions that set it add one until their result is written (or their sources are read),
+//! and an instruction that names it in its wait mask issues when it is zero. Every instruction that set it since the
+//! last wait for it, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n`
+//! waits for all but the newest n.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,25 @@ use crate::graph::FlowGraph;
 use crate::instruction::{Access, BarrierWait, Class, Flow, Instruction, Space};
 use crate::register::Registers;
 
-/// Stores kept as pending: a warp that drains waits for the last of them.
+/// Maximum number of pending stores: a warp that drains waits for the last of them.
 const MOST_STORES: usize = 32;
-/// Loads without a barrier of their own kept as pending.
+/// Maximum number of pending loads without a barrier of their own.
 const MOST_UNMARKED: usize = 32;
 /// Visits of blocks, as a multiple of their count, after which the search for more paths ends. Real code needs few.
 const MOST_VISITS: usize = 64;
 
-/// One candidate of what an instruction waits for.
+/// One candidate for the producer of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The instruction that it may wait for.
     pub(crate) producer: usize,
-    /// Why it may wait for it.
+    /// The reason for the possible wait.
     pub(crate) through: Through,
     /// Fewest cycles of issue between them; `None` for groups.
     pub(crate) cycles: Option<u32>,
 }
 
-/// By what an instruction waits for another.
+/// The means by which an instruction waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Through {
     /// A barrier that is held until the result is written.
@@ -71,7 +71,7 @@ pub(crate) fn waiting(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Wai
     found
 }
 
-/// What is pending at a point. Times are of issue cycles, since an arbitrary start.
+/// Pending results at a point. Times are issue cycles since an arbitrary start.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pending {
     now: i64,
@@ -87,7 +87,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds what is pending on another path; whether that was new.
+    /// Adds the pending results of another path. Returns whether any was new.
     fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;
         let mut is_new = false;
@@ -112,7 +112,7 @@ impl Pending {
     }
 }
 
-/// Takes over later times, while there is room for more instructions; whether any was new.
+/// Takes over later times, while there is room for more instructions. Returns whether any was new.
 fn keep_latest(
     mine: &mut BTreeMap<usize, i64>,
     theirs: &BTreeMap<usize, i64>,
@@ -147,7 +147,7 @@ struct Board<'a> {
 }
 
 impl Board<'_> {
-    /// What is pending where each block begins.
+    /// Pending results at the start of each block.
     fn entries(&mut self, flow: &FlowGraph) -> BTreeMap<NodeIndex, Pending> {
         let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
         // In the order of the code, which is nearly that of execution.
@@ -171,7 +171,7 @@ impl Board<'_> {
         entries
     }
 
-    /// Executes an instruction; tells `found` what it waits for.
+    /// Executes an instruction. Adds its waits to `found`.
     fn step(&mut self, pending: &mut Pending, index: usize, found: Option<&mut Vec<Waiting>>) {
         let instruction = &self.instructions[index];
         let mut candidates = Vec::new();
@@ -315,7 +315,7 @@ impl Board<'_> {
     }
 }
 
-/// Whether samples find the warp at the next instruction: a DEPBAR has issued when it waits.
+/// True if samples find the warp at the next instruction: a DEPBAR has issued when it waits.
 fn is_found_behind(instruction: &Instruction) -> bool {
     matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))
 }
@@ -353,7 +353,7 @@ fn waited_barriers(instruction: &Instruction) -> u8 {
     if ends { (1 << BARRIERS) - 1 } else { cleared_barriers(instruction) }
 }
 
-/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of others are what they were.
+/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of other lanes are unchanged.
 fn cleared_barriers(instruction: &Instruction) -> u8 {
     match instruction.barrier_wait() {
         Some(BarrierWait::Scoreboard { empty, .. }) => instruction.control.wait_mask | empty,
@@ -373,7 +373,7 @@ fn touches(instruction: &Instruction, registers: &Registers) -> bool {
     instruction.reads.intersects(registers) || instruction.writes.intersects(registers)
 }
 
-/// Whether the memory that an instruction writes is the device's.
+/// True if the memory that an instruction writes is the device's.
 fn is_store(instruction: &Instruction) -> bool {
     instruction.memory.is_some_and(|memory| {
         let is_device = matches!(memory.space, Space::Global | Space::Generic);
@@ -383,7 +383,7 @@ fn is_store(instruction: &Instruction) -> bool {
     })
 }
 
-/// Which groups an asynchronous copy belongs to.
+/// Groups that an asynchronous copy belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     /// LDGSTS, closed by LDGDEPBAR.

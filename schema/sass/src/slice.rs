@@ -1,9 +1,9 @@
-//! From what an instruction may wait for to what it waits for, by stall reason.
+//! Selection of producers among the candidates of a wait, by stall reason.
 //!
-//! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept; among those,
-//! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Of accesses
-//! of shared memory, which answers in order, the last is waited for. Where no candidate fits the reason, all stay, marked
-//! so. Weights are shares by inverse distance in issue cycles.
+//! The scoreboard lists the candidates. Candidates that the stall reason cannot mean are dropped. Registers choose
+//! among the rest: a result that is read, then one that is overwritten, then sources that are overwritten. Shared
+//! memory answers in order, so its last access is the producer. If no candidate fits the reason, all stay, marked so.
+//! Weights are shares by inverse distance in issue cycles.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::graph::FlowGraph;
 use crate::instruction::{Access, Class, Flow, Instruction};
 use crate::scoreboard::{Candidate, Through, Waiting, waiting};
 
-/// Who waits for whom in a section, by (waiter, wait, producer).
+/// Producers in a section, by (waiter, wait, producer).
 pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: &Copies) -> Vec<Producer> {
     let mut found = Vec::new();
     for waiting in waiting(instructions, flow) {
@@ -102,7 +102,7 @@ impl Slice<'_> {
         }
     }
 
-    /// The candidates that the wait can mean; all of them, where there is none.
+    /// The candidates that the wait can mean. All of them, where there is none.
     fn fitting(&self) -> (Vec<Linked>, bool) {
         let of_stores = |candidate: &&Candidate| candidate.through == Through::Store;
         if self.wait == Wait::Stores {
@@ -170,7 +170,7 @@ impl Slice<'_> {
         }
     }
 
-    /// Whether the waiter executes only where the producer does not: opposite guards, the predicate unchanged between
+    /// True if the waiter executes only if the producer does not: opposite guards, the predicate unchanged between
     /// them. Seen within a block.
     fn excludes(&self, producer: usize) -> bool {
         let (first, last) = (producer, self.waiting.waiter);
@@ -184,7 +184,7 @@ impl Slice<'_> {
     }
 }
 
-/// Those with the strongest link that any has. Groups of copies are waited for whatever registers say.
+/// The candidates with the strongest link. Groups of copies are waited for whatever registers say.
 fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
     let best = linked.iter().map(|linked| linked.link).min();
     let is_kept = |linked: &Linked| Some(linked.link) == best || linked.link == Link::Group;
@@ -205,7 +205,7 @@ fn nearness(cycles: Option<u32>) -> f64 {
     1.0 / f64::from(cycles.unwrap_or(1).max(1))
 }
 
-/// Each producer once, by its place: a copy that arrives on two mbarriers that are waited for bears both.
+/// Each producer once, by its offset. A copy that signals two awaited mbarriers gets the weights of both.
 fn merged(producers: Vec<Producer>) -> Vec<Producer> {
     let mut merged: BTreeMap<u32, Producer> = BTreeMap::new();
     for producer in producers {
@@ -217,8 +217,8 @@ fn merged(producers: Vec<Producer>) -> Vec<Producer> {
     merged.into_values().collect()
 }
 
-/// Whether the hardware reports a wait for this instruction so. Read off samples: mbarriers, copies and whatever may
-/// leave the multiprocessor are long, the units beside the arithmetic are short.
+/// True if the hardware reports a wait for this instruction with this reason. Measured on samples: mbarriers, copies
+/// and anything that may leave the multiprocessor are long, the units next to the arithmetic are short.
 fn fits(producer: &Instruction, wait: Wait) -> bool {
     let is_long = match producer.class {
         Class::Global | Class::Local | Class::Texture | Class::Async | Class::Sync => true,

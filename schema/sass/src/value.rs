@@ -1,8 +1,8 @@
-//! What a register holds, as far as it is a constant plus something: addresses of mbarriers and tensor maps are.
+//! Values of registers that are a constant plus something, such as addresses of mbarriers and tensor maps.
 //!
 //! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
-//! Every path counts, so a value is a set. Around a loop an addition is taken at most once; asked for its start, a
-//! value leaves out what the loop adds.
+//! Every path counts, so a value is a set. Around a loop an addition is taken no more than once. The start of a value
+//! leaves out what the loop adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,28 +18,28 @@ mod expression;
 
 use expression::{Expression, Operand, Term};
 
-/// Steps of one question, after which the answer is that nothing is known.
+/// Maximum steps of one query. After them the result is unknown.
 const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
 
-/// A constant, and what it is added to.
+/// A constant with the base that it is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Value {
     pub(crate) base: Base,
     pub(crate) constant: i64,
 }
 
-/// What a constant is added to.
+/// The base to which a constant is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
     /// Nothing: the value is the constant.
     Zero,
-    /// What a constant bank holds.
+    /// The content of a constant bank.
     Bank {
-        /// Which bank.
+        /// Index of the bank.
         bank: u8,
-        /// Where in it, bytes.
+        /// Offset in it, bytes.
         offset: u32,
     },
     /// Something that is not known.
@@ -82,11 +82,11 @@ pub(crate) struct Question<'a> {
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
     values: BTreeMap<(usize, Register), BTreeSet<Value>>,
-    /// The same, what loops add left out.
+    /// The same without additions in loops.
     starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
-    /// Whether to leave out what circular definitions add.
+    /// True to leave out additions in circular definitions.
     without_loops: bool,
     definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
 }
@@ -108,12 +108,12 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Every value that a register can have before an instruction, loops taken at most once.
+    /// Every value that a register can have before an instruction, loops taken no more than once.
     pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         self.ask(index, register, false)
     }
 
-    /// The values with which a register begins: what loops add to it is left out.
+    /// The values with which a register begins, without additions in loops.
     pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         // Once to find the circles, once to leave them out.
         let circles = self.circular.len();
@@ -147,7 +147,7 @@ impl<'a> Question<'a> {
         limited(values)
     }
 
-    /// Instructions whose result a register may hold before an instruction; `None` stands for what came from outside.
+    /// Instructions whose result a register may hold before an instruction; `None` stands for a value from outside.
     fn definitions(&mut self, index: usize, register: Register) -> Vec<Option<usize>> {
         if let Some(known) = self.definitions.get(&(index, register)) {
             return known.clone();
@@ -176,7 +176,8 @@ impl<'a> Question<'a> {
         found
     }
 
-    /// The last definitions of a register among instructions in order; whether one of them replaces all before.
+    /// The last definitions of a register among instructions in order. The flag is true if one of them replaces all
+    /// before.
     fn last_definitions(
         &self,
         range: Range<usize>,
@@ -195,7 +196,7 @@ impl<'a> Question<'a> {
         false
     }
 
-    /// What an instruction puts into a register.
+    /// The value that an instruction puts into a register.
     fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         let key = (index, register);
         if let Some(known) = self.known().get(&key) {

@@ -1,4 +1,4 @@
-//! Any bits decode, and to registers that the architecture has.
+//! Decoding of any bits, to registers that the architecture has.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Fatbins: the same code stored in every way, in host files, and damaged.
 
-#![expect(clippy::unwrap_used, reason = "what is committed can be read")]
+#![expect(clippy::unwrap_used, reason = "committed files can be read")]
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn bytes(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/fatbins").join(name)).unwrap()
 }
 
-/// (what it is, architecture, whether it is that architecture's only, bytes) of every entry.
+/// (kind, architecture, specific flag, bytes) of every entry.
 fn contents(fatbins: &[u8]) -> Vec<(Kind, Sm, bool, Vec<u8>)> {
     let entries: Vec<_> = Fatbins::find(fatbins).unwrap().entries().map(Result::unwrap).collect();
     entries.iter().map(|e| (e.kind, e.sm, e.is_specific, e.bytes().unwrap().into_owned())).collect()

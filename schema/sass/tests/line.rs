@@ -1,6 +1,6 @@
-//! Line tables against what nvdisasm says of them: `scripts/check-lines --update` writes both.
+//! Line tables against nvdisasm's output: `scripts/check-lines --update` writes both.
 
-#![expect(clippy::unwrap_used, reason = "what is committed can be read")]
+#![expect(clippy::unwrap_used, reason = "committed files can be read")]
 
 use std::fmt::Write;
 use std::fs;

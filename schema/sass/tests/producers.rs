@@ -1,4 +1,4 @@
-//! Who waits for whom in small programs: every rule of slicing by an example, and what must hold for any bytes.
+//! Producers in small programs: every rule of slicing by an example, with properties that hold for any bytes.
 #![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
 ];
 
 /// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
-/// barriers, `>3` is a target, `<=1` what a DEPBAR leaves in flight.
+/// barriers, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight.
 fn assemble(index: usize, line: &str) -> u128 {
     let mut words = line.split_whitespace().peekable();
     let guard = words.next_if(|word| word.starts_with('@'));
@@ -165,7 +165,7 @@ fn a_predicated_load_leaves_the_earlier_one() {
          ADD R8 R2 R2 wait0";
     let both = "2 waits for 0: reads, shared 0.33\n2 waits for 1: reads, shared 0.67\n";
     check(program, Wait::LongScoreboard, both);
-    // A use under one of the predicates reads what was loaded under it.
+    // A use under one of the predicates reads the value loaded under it.
     let guarded = program.replace("ADD", "@P0 ADD").replace("@P0 @P0", "@P0");
     check(&guarded, Wait::LongScoreboard, "2 waits for 0: reads, refined 1.00\n");
 }

@@ -1,7 +1,7 @@
-//! Whether a capture is what it says: container, hashes, schema, order, keys, references, lives, and sums that must
+//! Validity of a capture: container, hashes, schema, order, keys, references, lifetimes, and sums that must
 //! come out even.
 //!
-//! Every rule lists what breaks it, at most [`SHOWN`] things one by one and the rest as a number. A capture that
+//! Every rule lists its violations: up to [`SHOWN`] one by one and the rest as a number. A capture that
 //! cannot be opened at all is an error of [`super::reader::CaptureReader::open`], not a violation.
 
 mod access;
@@ -27,7 +27,7 @@ pub const SHOWN: usize = 10;
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// What breaks it, and how.
+    /// The row or entry that breaks the rule, and how.
     pub what: String,
 }
 
@@ -37,20 +37,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a capture must be.
+/// A rule that every capture must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The container holds what the manifest lists, and nothing else.
+    /// The container holds exactly the entries of the manifest.
     Container,
-    /// Every entry has the hash that the manifest says, and the capture's id is that of its entries.
+    /// Every entry has the hash that the manifest states, and the capture's id is that of its entries.
     Hash,
-    /// Every table has its columns with their types, and the rows that the manifest says; it can be read.
+    /// Every table can be read, and has its columns with their types and the rows that the manifest states.
     Schema,
     /// Rows are in the table's order.
     Order,
     /// No two rows of a table have one key.
     Key,
-    /// What a row refers to is there.
+    /// Each reference leads to a row that exists.
     Reference,
     /// Nothing ends before it begins.
     Life,
@@ -58,7 +58,7 @@ pub enum Rule {
     SampleConservation,
     /// Per launch: the rows' requests and lane accesses are those that the launch counts.
     AccessCount,
-    /// Every content of a page has the hash that stands beside it, and a page's bytes.
+    /// Every content of a page has the hash that its row states, and a page's bytes.
     Content,
 }
 
@@ -72,7 +72,7 @@ impl Rule {
             Self::Order => "order",
             Self::Key => "key",
             Self::Reference => "reference",
-            Self::Life => "life",
+            Self::Life => "lifetime",
             Self::SampleConservation => "sample conservation",
             Self::AccessCount => "access count",
             Self::Content => "content",
@@ -80,7 +80,7 @@ impl Rule {
     }
 }
 
-/// Everything that is wrong with a capture; empty where nothing is.
+/// Everything that is wrong with a capture. Empty where nothing is.
 pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     let mut found = Found::default();
     check_container(reader, &mut found);
@@ -111,7 +111,7 @@ fn check_container(reader: &CaptureReader, found: &mut Found) {
         match reader.entry_bytes(&name).and_then(EntryBytes::hash) {
             Ok(hash) => {
                 if hash != blake3 {
-                    let what = || format!("entry `{name}` has another hash than the manifest says");
+                    let what = || format!("the hash of entry `{name}` differs from the manifest's");
                     found.add(Rule::Hash, what);
                 }
             }

@@ -138,7 +138,7 @@ impl RangeSource for Mapped<'_> {
     }
 }
 
-/// Reads at most `limit` bytes of a file.
+/// Reads up to `limit` bytes of a file.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! How each table's columns are encoded in Parquet.
+//! Parquet encoding of each table's columns.
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
@@ -66,7 +66,7 @@ const ACCESSES: &[(&str, Encoding)] = &[
     ("offsets.list.item", Encoding::BYTE_STREAM_SPLIT),
 ];
 
-/// Addresses and contents of a launch's pages count on for long stretches; hashes are random.
+/// Addresses and contents of a launch's pages count on in long runs. Hashes are random.
 const PAGES: &[(&str, Encoding)] = &[
     ("address", Encoding::DELTA_BINARY_PACKED),
     ("content_id", Encoding::DELTA_BINARY_PACKED),
@@ -79,7 +79,7 @@ const SYMBOLS: &[(&str, Encoding)] =
 const CONTENTS: &[(&str, Encoding)] =
     &[("content_id", Encoding::DELTA_BINARY_PACKED), ("hash", Encoding::PLAIN), ("bytes", Encoding::PLAIN)];
 
-/// Contents are distinct, so a dictionary of them, and the least and the greatest of them, help nobody.
+/// Contents are distinct, so neither a dictionary of them nor their minimum and maximum is of use.
 fn contents(builder: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
     let bytes = ColumnPath::from("bytes");
     encode(builder, CONTENTS)

@@ -1,4 +1,4 @@
-//! Names of entries: what a capture calls its files, and which names are refused.
+//! Names of a capture's entries, with the rule that refuses unsafe ones.
 
 /// The manifest's entry.
 pub const MANIFEST: &str = "manifest.json";
@@ -8,7 +8,7 @@ pub fn table(name: &str) -> String {
     format!("tables/{name}.parquet")
 }
 
-/// Whether an entry is a table's.
+/// True if the entry is a table's.
 pub fn is_table(name: &str) -> bool {
     name.strip_prefix("tables/").is_some_and(|name| name.strip_suffix(".parquet").is_some())
 }
@@ -18,17 +18,17 @@ pub fn cubin(content_hash: &str) -> String {
     format!("cubins/{content_hash}.cubin.zst")
 }
 
-/// Whether an entry is a cubin's.
+/// True if the entry is a cubin's.
 pub fn is_cubin(name: &str) -> bool {
     name.strip_prefix("cubins/").is_some_and(|name| name.strip_suffix(".cubin.zst").is_some())
 }
 
-/// Whether an entry is compressed with zstd.
+/// True if the entry is compressed with zstd.
 pub fn is_compressed(name: &str) -> bool {
     name.strip_suffix(".zst").is_some()
 }
 
-/// Whether a name stays inside the capture wherever it is unpacked: relative, with plain components only.
+/// True if the name stays inside the capture wherever it is unpacked: relative, with plain components only.
 pub fn is_safe(name: &str) -> bool {
     let plain = |part: &str| !matches!(part, "" | "." | "..");
     name.len() <= 255

@@ -1,29 +1,29 @@
-//! What can go wrong with a capture or a segment: the thing, the cause, the path, and what to do.
+//! Errors of captures and segments: the thing, the cause, the path, and a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of this crate; [`CaptureError::hint`] says what to do about it.
+/// An error of this crate. [`CaptureError::hint`] has an action that may help.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The operating system refused.
     #[error("{action}: {source}: `{}`", path.display())]
     Io {
-        /// What was being done, such as "open capture".
+        /// The action that failed, such as "open capture".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A server did not give what was asked for.
+    /// A server did not return the requested data.
     #[error("{action}: {cause}: `{}`", path.display())]
     Remote {
-        /// What was being done, such as "open capture".
+        /// The action that failed, such as "open capture".
         action: &'static str,
-        /// What the server said, or that it said nothing.
+        /// The server's error, or a note that it sent none.
         cause: String,
-        /// What to do about it.
+        /// An action that may help.
         hint: Option<&'static str>,
         /// The capture's URL.
         path: PathBuf,
@@ -31,22 +31,22 @@ pub enum CaptureError {
     /// The file or folder is something else.
     #[error("not a stallmap capture: {cause}: `{}`", path.display())]
     NotACapture {
-        /// What shows it.
+        /// The evidence.
         cause: String,
         /// The file or folder.
         path: PathBuf,
     },
     /// The file ends too early.
-    #[error("capture is cut short: {cause}: `{}`", path.display())]
+    #[error("capture is truncated: {cause}: `{}`", path.display())]
     Truncated {
-        /// What is missing.
+        /// The missing part.
         cause: String,
         /// The file.
         path: PathBuf,
     },
     /// The capture was written by a later release.
     #[error(
-        "capture has format {found}, written by stallmap {writer}; this one reads up to {supported}.x: `{}`",
+        "capture has format {found}, written by stallmap {writer}, but this release reads up to {supported}.x: `{}`",
         path.display()
     )]
     NewerFormat {
@@ -78,9 +78,9 @@ pub enum CaptureError {
     /// Something in the capture or segment is damaged.
     #[error("{thing} is damaged: {cause}: `{}`", path.display())]
     Corrupt {
-        /// What is damaged, such as "table `launch`".
+        /// The damaged thing, such as "table `launch`".
         thing: String,
-        /// What shows it.
+        /// The evidence.
         cause: String,
         /// The capture or segment.
         path: PathBuf,
@@ -88,9 +88,9 @@ pub enum CaptureError {
     /// Rows or records that cannot be written.
     #[error("write {thing}: {cause}: `{}`", path.display())]
     Refused {
-        /// What was to be written.
+        /// The thing that was to be written.
         thing: String,
-        /// Why it cannot be.
+        /// The reason.
         cause: String,
         /// The capture or segment.
         path: PathBuf,
@@ -101,7 +101,7 @@ pub enum CaptureError {
 const _: () = assert!(size_of::<CaptureError>() <= 128, "CaptureError is too large");
 
 impl CaptureError {
-    /// What to do about it, where that is known.
+    /// An action that may help, where one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => io_hint(source.kind()),
@@ -110,7 +110,7 @@ impl CaptureError {
                 Some("a capture is made by `stallmap-record -o NAME.stallmap -- PROGRAM`".to_owned())
             }
             Self::Truncated { .. } => Some(
-                "copy the file again; if the recording was interrupted, run `stallmap-record recover` on its \
+                "copy the file again, or if the recording was interrupted, run `stallmap-record recover` on its \
                  `.stallmap.partial` folder"
                     .to_owned(),
             ),
@@ -118,7 +118,7 @@ impl CaptureError {
                 Some(format!("install stallmap {writer} or later to read this capture"))
             }
             Self::MissingTable { .. } | Self::MissingEntry { .. } | Self::Corrupt { .. } => {
-                Some("`stallmap check` lists everything that is wrong with a capture".to_owned())
+                Some("run `stallmap check` to list all problems of a capture".to_owned())
             }
             Self::Refused { .. } => None,
         }

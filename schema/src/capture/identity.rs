@@ -1,11 +1,11 @@
-//! What a capture holds, as one number: the same whether it is a file or a folder, however its tables are encoded and
-//! wherever it lies. Two people compare it to know that they look at the same recording.
+//! Identity of a capture's content as one number: the same for a file and a folder, for any encoding of its tables and
+//! any location. Two people compare it to know that they look at the same recording.
 //!
 //! Rules, `stallmap-content/1`. All hashes are BLAKE3.
 //!
 //! - A value is one byte, 1, and its bytes: numbers little endian, text and binaries with their length before them as 8
-//!   bytes, lists with their length and their values; a null is one byte, 0.
-//! - A column is its values in the order of the rows; a word is its text.
+//!   bytes, lists with their length and their values. A null is one byte, 0.
+//! - A column is its values in the order of the rows. A word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
 //!   without rows is as one that is not there, and so is a column of nulls that a later release added.
 //! - A file is its content, uncompressed where its name ends with `.zst`.
@@ -27,19 +27,19 @@ use crate::tables;
 /// Name and version of the rules in this file.
 pub const RULES: &str = "stallmap-content/1";
 
-/// What a capture holds.
+/// The identity of a capture's content and of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of everything, in hexadecimal digits.
+    /// Hash of the whole content, in hexadecimal digits.
     pub content_id: String,
-    /// Of each table that has rows: rows and hash.
+    /// Rows and hash of each table that has rows.
     pub tables: BTreeMap<String, (u64, String)>,
-    /// Of each file.
+    /// Hash of each file.
     pub files: BTreeMap<String, String>,
 }
 
 impl Identity {
-    /// The identity of a capture's content; everything in it is read.
+    /// The identity of a capture's content. Everything in it is read.
     pub fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let mut tables = BTreeMap::new();
         for table in reader.tables().iter().filter(|table| table.rows > 0) {

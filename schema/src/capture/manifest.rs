@@ -1,4 +1,4 @@
-//! The manifest: what a capture consists of, and which release can read it.
+//! The manifest: the content of a capture, and the release that can read it.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::hash;
 
 /// The format's major version that this release writes, and the latest that it reads.
 pub const MAJOR: u32 = 1;
-/// The format's minor version that this release writes. A minor version only adds tables and columns, which a reader
-/// of an earlier one leaves alone: 1 adds launches to replay and what came of their replays.
+/// The format's minor version that this release writes. A minor version only adds tables and columns. A reader of an
+/// earlier one ignores them. Version 1 adds launches to replay and the results of their replays.
 pub const MINOR: u32 = 1;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// What a capture consists of.
+/// The list of a capture's tables and files, with their hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The format's version.
@@ -25,7 +25,7 @@ pub struct Manifest {
     pub writer: String,
     /// The rules of the hashes in the tables: [`crate::hash::ALGORITHM`].
     pub hash_algorithm: String,
-    /// When the capture was finished, nanoseconds since the Unix epoch.
+    /// Time at which the capture was finalized, nanoseconds since the Unix epoch.
     pub created_ns: i64,
     /// BLAKE3 over the sorted (path, BLAKE3) of all tables and files: equal content, equal capture.
     pub capture_id: String,
@@ -33,7 +33,7 @@ pub struct Manifest {
     pub tables: Vec<TableEntry>,
     /// All other files.
     pub files: Vec<FileEntry>,
-    /// What was done to the capture after it was recorded: what was redacted.
+    /// Changes to the capture after it was recorded, such as what was redacted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub struct Format {
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// Its name; its entry is `tables/<name>.parquet`.
+    /// Its name. Its entry is `tables/<name>.parquet`.
     pub name: String,
     /// Its rows.
     pub rows: u64,
@@ -60,7 +60,7 @@ pub struct TableEntry {
     pub blake3: String,
 }
 
-/// One file that is no table.
+/// One file that is not a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
     /// Its entry.
@@ -101,7 +101,7 @@ impl Manifest {
             cause: format!("its manifest cannot be read: {cause}"),
             path: path.to_owned(),
         };
-        // The version comes first: a newer manifest may have any shape beside it.
+        // The version comes first: the rest of a newer manifest may have any shape.
         let version: Version = serde_json::from_slice(json).map_err(not_one)?;
         if version.format.major > MAJOR {
             return Err(CaptureError::NewerFormat {
@@ -127,7 +127,7 @@ impl Manifest {
         tables.chain(self.files.iter().map(|file| (file.path.clone(), file.bytes, &*file.blake3)))
     }
 
-    /// What [`Manifest::capture_id`] must be.
+    /// The value that [`Manifest::capture_id`] must have.
     pub fn compute_capture_id(&self) -> String {
         let mut entries: Vec<_> = self.entries().map(|(path, _, blake3)| (path, blake3)).collect();
         entries.sort_unstable();

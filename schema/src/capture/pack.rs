@@ -1,4 +1,4 @@
-//! Turns a folder into a file and back. Packing what was unpacked gives the same bytes.
+//! Conversion between folder and file. Packing an unpacked capture gives the same bytes.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::{container, entry};
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     let reader = CaptureReader::open(folder)?;
     refuse_existing(file)?;
-    let staging = Staging::beside(file)?;
+    let staging = Staging::next_to(file)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
     container::write(folder, &entries, &zip, false)?;
@@ -23,7 +23,7 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
 /// Packs an open capture, wherever it is, into a file.
 pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
     refuse_existing(file)?;
-    let staging = Staging::beside(file)?;
+    let staging = Staging::next_to(file)?;
     write_entries(reader, &staging.0)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
@@ -39,7 +39,7 @@ pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
 /// Unpacks an open capture, wherever it is, into a new folder.
 pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     refuse_existing(folder)?;
-    let staging = Staging::beside(folder)?;
+    let staging = Staging::next_to(folder)?;
     write_entries(reader, &staging.0)?;
     fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
 }

@@ -1,8 +1,8 @@
-//! Opens a capture: a file or folder by memory map, where every entry is a slice of it and nothing is copied; or a
-//! file elsewhere by ranges, where entries are fetched as far as they are asked for.
+//! Reader of captures. A local file or folder is a memory map: every entry is a slice of it and nothing is copied. A
+//! file elsewhere is read by ranges: entries are fetched on demand.
 //!
-//! Captures come from other people: sizes are checked against the file, names cannot leave the capture, and what the
-//! Parquet reader does with foreign bytes, panics too, ends as an error.
+//! Captures are untrusted: sizes are checked against the file, names cannot leave the capture, and a failure of the
+//! Parquet reader on invalid bytes, a panic too, ends as an error.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,7 +42,7 @@ pub struct TableFile {
     pub name: String,
     /// Its entry, such as `tables/launch.parquet`.
     pub path: String,
-    /// Its rows, as the manifest says.
+    /// Number of rows in the manifest.
     pub rows: u64,
     /// Its Parquet file.
     pub bytes: Bytes,
@@ -66,19 +66,19 @@ impl CaptureReader {
         for (name, bytes, _) in self.manifest.entries() {
             let found = self.entry_bytes(&name)?.size_bytes();
             if found != bytes {
-                let cause = format!("it has {found} bytes, and the manifest says {bytes}");
+                let cause = format!("it has {found} bytes, but the manifest states {bytes}");
                 return Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path));
             }
         }
         Ok(self)
     }
 
-    /// Where the capture is.
+    /// The path or URL of the capture.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the capture consists of.
+    /// The capture's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -108,7 +108,7 @@ impl CaptureReader {
         self.entry_bytes(name)?.whole()
     }
 
-    /// An entry's bytes, to be read as far as they are needed.
+    /// An entry's bytes, read on demand.
     pub fn entry_bytes(&self, name: &str) -> Result<&EntryBytes, CaptureError> {
         self.entries
             .get(name)
@@ -124,11 +124,11 @@ impl CaptureReader {
     /// An entry of the manifest, whose hash has been compared with the manifest's.
     pub fn verified_entry(&self, name: &str) -> Result<Bytes, CaptureError> {
         let bytes = self.entry(name)?;
-        let said = self.manifest.entries().find(|entry| entry.0 == name).map(|entry| entry.2.to_owned());
-        if said.as_deref() == Some(blake3::hash(&bytes).to_hex().as_str()) {
+        let stated = self.manifest.entries().find(|entry| entry.0 == name).map(|entry| entry.2.to_owned());
+        if stated.as_deref() == Some(blake3::hash(&bytes).to_hex().as_str()) {
             return Ok(bytes);
         }
-        let cause = "its hash is not the one that the manifest says";
+        let cause = "its hash differs from the manifest's";
         Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path))
     }
 
@@ -137,7 +137,7 @@ impl CaptureReader {
         self.table_entry(table)?.whole()
     }
 
-    /// A table's Parquet file, to be read as far as it is needed.
+    /// A table's Parquet file, read on demand.
     pub fn table_entry(&self, table: &str) -> Result<&EntryBytes, CaptureError> {
         self.entry_bytes(&entry::table(table))
             .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
@@ -148,7 +148,7 @@ impl CaptureReader {
         self.read_projected(table, None)
     }
 
-    /// A table's batches with some columns only, in the file's order; names that the file does not have are left out.
+    /// A table's batches with some columns only, in the file's order. Names that the file does not have are left out.
     pub fn read_columns(&self, table: &str, columns: &[&str]) -> Result<Batches, CaptureError> {
         self.read_projected(table, Some(columns))
     }
@@ -181,7 +181,7 @@ impl CaptureReader {
         Ok(rows)
     }
 
-    /// Reads a table row by row. One that an earlier release did not write has no rows; more than `most` rows are an
+    /// Reads a table row by row. One that an earlier release did not write has no rows. More than `most` rows are an
     /// error, for callers who keep something of each.
     pub fn for_each_row<R: Row>(&self, most: usize, mut each: impl FnMut(R)) -> Result<(), CaptureError> {
         let name = R::TABLE.name;
@@ -255,7 +255,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Runs a reader of foreign bytes: its panic becomes an error.
+/// Runs a reader of untrusted bytes: its panic becomes an error.
 fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(result) => result.map_err(|cause| cause.to_string()),
@@ -307,7 +307,7 @@ fn map(path: &Path) -> Result<Bytes, CaptureError> {
     // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns
     // it. What cannot be excluded is another process that writes to the file, or cuts it, while it is mapped: bytes
     // would change under a slice, or a read past the new end would end this process with SIGBUS. Captures are put
-    // into place by a rename and never written to again, so only a deliberate change by the user does this; every
+    // into place by a rename and never written to again, so only a deliberate change by the user does this. Every
     // reader of memory-mapped files accepts it.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes::from_owner(map.map_err(CaptureError::io("map capture", path))?))

@@ -1,4 +1,4 @@
-//! Rows that only a recording in progress holds; finishing turns them into the capture's tables.
+//! Rows that only a recording in progress holds. Finishing turns them into the capture's tables.
 //!
 //! A recording's rows are those of [`mod@crate::tables`] with identifiers local to their run (`kernel_id` is the launch's
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
@@ -14,12 +14,12 @@ crate::tables! {
     /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
     /// cuda_version, instrument_version, python_version, torch_version, sampling_period_cycles, clean_end.
     RunFact "run_fact" key [] sort [] {
-        /// The column of `run` that it fills; `clean_end` says that the process ended with everything written.
+        /// The column of `run` that it fills. `clean_end` marks a process that ended with everything written.
         name: String,
         /// Its value as text.
         value: String,
     }
-    /// What the run has lost of one kind for one reason since it began; the latest row of a (kind, reason) holds. Rows of
+    /// Losses of the run since it began, of one kind for one reason. The latest row of a (kind, reason) holds. Rows of
     /// `loss` in a recording are added to it.
     LossTotal "loss_total" key [] sort [] {
         /// The column `kind` of `loss`.
@@ -35,14 +35,14 @@ crate::tables! {
     OpEnd "op_end" key [] sort [] {
         /// The op.
         op_id: OpId,
-        /// When it ended, nanoseconds since the Unix epoch.
+        /// Its end, nanoseconds since the Unix epoch.
         end_ns: i64,
     }
     /// An allocation or a free by the framework's allocator.
     StorageEvent "storage_event" key [] sort [] {
         /// The storage.
         storage_id: StorageId,
-        /// Whether it is the free; only `storage_id`, `time_ns` and `ordinal` matter then.
+        /// True for the free. Only `storage_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -50,16 +50,16 @@ crate::tables! {
         address: Address,
         /// Bytes.
         size_bytes: u64,
-        /// When it happened, nanoseconds since the Unix epoch.
+        /// Time of the event, nanoseconds since the Unix epoch.
         time_ns: i64,
         /// Ordinal of the next launch.
         ordinal: u64,
-        /// How it became known.
+        /// The source that reported it first.
         origin: StorageOrigin,
         /// The op that was running.
         op_id: Option<OpId>,
     }
-    /// What a tensor is to the model, which is often learnt after its row was written; the latest row holds.
+    /// The role of a tensor in the model, often learnt after its row was written. The latest row holds.
     TensorName "tensor_name" key [] sort [] {
         /// The tensor.
         tensor_id: TensorId,
@@ -72,7 +72,7 @@ crate::tables! {
     AllocationEvent "allocation_event" key [] sort [] {
         /// The allocation.
         allocation_id: AllocationId,
-        /// Whether it is the free; only `allocation_id`, `time_ns` and `ordinal` matter then.
+        /// True for the free. Only `allocation_id`, `time_ns` and `ordinal` matter then.
         is_free: bool,
         /// CUDA's device ordinal.
         device_id: i32,
@@ -80,14 +80,14 @@ crate::tables! {
         address: Address,
         /// Bytes.
         size_bytes: u64,
-        /// When it happened, nanoseconds since the Unix epoch.
+        /// Time of the event, nanoseconds since the Unix epoch.
         time_ns: i64,
         /// Ordinal of the next launch.
         ordinal: u64,
         /// Visibility and kind flags.
         flags: u32,
     }
-    /// Where a function's code lies in the process: turns the absolute pc of an access into (function, pc).
+    /// The address range of a function's code in the process: turns the absolute pc of an access into (function, pc).
     CodeRange "code_range" key [] sort [] {
         /// The function.
         function_id: FunctionId,
@@ -95,7 +95,7 @@ crate::tables! {
         module_id: ModuleId,
         /// Its mangled name.
         name: String,
-        /// Whether it is a kernel.
+        /// True if the function is a kernel.
         is_kernel: bool,
         /// Address of its first instruction; 0 where the instrument does not say.
         address: Address,
@@ -114,11 +114,11 @@ crate::tables! {
         function_name: String,
         /// The instruction.
         pc: Pc,
-        /// CUPTI's name of the reason, whole.
+        /// CUPTI's full name of the reason.
         stall_reason: String,
         /// Samples.
         samples: u64,
-        /// Ordinal of the launch, where the correlation id is that of a call with several kernels; it holds then.
+        /// Ordinal of the launch, where the correlation id is that of a call with several kernels. It holds then.
         ordinal: Option<u64>,
     }
 }

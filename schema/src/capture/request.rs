@@ -85,7 +85,7 @@ impl Request {
         }
     }
 
-    /// The header's bytes; the inverse of [`Request::read`].
+    /// The header's bytes. The inverse of [`Request::read`].
     pub fn write(&self) -> [u8; SLOT_BYTES] {
         let mut slot = [0; SLOT_BYTES];
         slot[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -101,7 +101,7 @@ impl Request {
         slot
     }
 
-    /// Slots of the whole record, header and distances.
+    /// Slots of the record, header and distances.
     pub fn slots(&self) -> usize {
         let lanes = self.lane_mask.count_ones() as usize;
         let distances = match self.encoding {

@@ -1,4 +1,4 @@
-//! Writes a capture anew from another: tables copied, changed or left empty, files kept or changed.
+//! Rewriting of captures: tables copied, changed or left empty, files copied or changed.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::writer::{CaptureWriter, Form};
 use crate::table::{Row, TableDef};
 use crate::tables;
 
-/// What becomes of a table.
+/// The treatment of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is copied, byte for byte.
@@ -26,9 +26,9 @@ pub enum Fate {
     Emptied,
 }
 
-/// How a capture is written anew.
+/// The changes that a rewrite makes.
 pub trait Rewrite {
-    /// What becomes of a table, one too that this release does not know.
+    /// The treatment of a table, even of one that this release does not know.
     fn fate(&self, table: &str) -> Fate;
 
     /// Rows as they shall be, in the table's order.
@@ -37,11 +37,11 @@ pub trait Rewrite {
     /// A file's bytes as they shall be; `None` where it is left out.
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String>;
 
-    /// What the manifest shall say about it.
+    /// Notes about the change for the manifest.
     fn notes(&self) -> Vec<String>;
 }
 
-/// Writes a capture anew, in the order of its tables.
+/// Rewrites a capture, in the order of its tables.
 pub fn rewrite(
     reader: &CaptureReader,
     output: &Path,
@@ -92,10 +92,10 @@ fn rewrite_table(
         (Fate::ChangedWhole, Some(definition)) => {
             append(writer, definition, &whole(reader, definition)?, how, reader.path())
         }
-        // Nobody knows what to change in a table that this release does not know.
+        // The columns of a table that this release does not know are unknown.
         (Fate::Changed | Fate::ChangedWhole, None) => Err(CaptureError::refused(
             format!("table `{}`", table.name),
-            "this release does not know what is in it",
+            "this release does not know its columns",
             reader.path(),
         )),
     }

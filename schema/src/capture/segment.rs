@@ -1,7 +1,7 @@
 //! Segments: append-only files of checksummed frames, readable up to the last complete one.
 //!
 //! A segment is a 16-byte header (magic `STALLSEG`, version as u32, four reserved bytes), then frames. A frame is a
-//! 32-byte header and a zstd-compressed payload; all numbers are little endian:
+//! 32-byte header and a zstd-compressed payload. All numbers are little endian:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | 4-5 | kind: 1 rows, 2 requests, 3 pages |
 //! | 6-7 | flags, 0 |
 //! | 8-11 | bytes of the payload as stored |
-//! | 12-15 | bytes of the payload uncompressed, at most [`MAX_RAW_BYTES`] |
-//! | 16-23 | requests: the launch's ordinal; pages: the first one's content_id; rows: 0 |
+//! | 12-15 | bytes of the payload uncompressed, up to [`MAX_RAW_BYTES`] |
+//! | 16-23 | requests: the launch's ordinal. Pages: the first one's content_id. Rows: 0 |
 //! | 24-31 | XXH3-64 of bytes 0-23 and the payload |
 //!
-//! Rows are an Arrow IPC stream of one batch whose schema names its table under the metadata key `table`; requests
-//! are records of [`super::request`], one after the other; pages are contents of pages, 4096 bytes each, their
-//! content_ids counting on from the first. A writer that dies leaves at most one torn frame at the
-//! end; a reader finds the complete frames, also those behind a damaged one, and says which bytes are lost.
+//! Rows are an Arrow IPC stream of one batch whose schema names its table under the metadata key `table`. Requests
+//! are records of [`super::request`], one after the other. Pages are contents of pages, 4096 bytes each, their
+//! content_ids counting on from the first. A writer that dies leaves no more than one truncated frame, at the
+//! end. A reader finds the complete frames, also those behind a damaged one, and reports which bytes are lost.
 
 mod reader;
 mod writer;
@@ -27,8 +27,8 @@ pub use writer::{EncodedFrame, FrameEncoder, SegmentWriter, Sink};
 /// Name of the segment file in a run's folder of a recording in progress.
 pub const FILE_NAME: &str = "rows.seg";
 
-/// Name of a second segment beside it, of [`RESERVE_BYTES`] that are allocated before they are needed: where rows cannot
-/// be written any more, losses and facts about the run's end still can. All zero until then.
+/// Name of a second segment in the folder, of [`RESERVE_BYTES`] that are allocated before they are needed. Where rows
+/// cannot be written any more, losses and facts about the run's end still can. All zero until then.
 pub const RESERVE_FILE_NAME: &str = "reserve.seg";
 
 /// Bytes of the reserve.
@@ -51,7 +51,7 @@ const MAX_PAYLOAD_BYTES: usize = MAX_RAW_BYTES + (MAX_RAW_BYTES >> 7);
 /// Metadata key of the schema in a frame of rows.
 const TABLE_KEY: &str = "table";
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Rows of one table.

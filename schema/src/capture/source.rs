@@ -1,7 +1,7 @@
-//! Where an entry's bytes come from: memory, or a source that is read by ranges.
+//! Sources of an entry's bytes: memory, or a source that is read by ranges.
 //!
 //! A local capture is mapped, and its entries are slices of the map. A capture elsewhere is a [`RangeSource`]: an
-//! entry of it knows where it lies, and fetches what is asked for. Parquet's reader takes both.
+//! entry of it knows where it lies, and fetches requested ranges. Parquet's reader takes both.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -16,26 +16,26 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::container::{Place, Slot};
 use super::error::CaptureError;
 
-/// Bytes that are fetched at once where a whole entry is read piece by piece.
+/// Bytes per fetch when a complete entry is read piece by piece.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Most bytes that are fetched before they are asked for.
+/// Maximum bytes that are fetched ahead of requests.
 const PREFETCH_BYTES: u64 = 64 << 20;
 /// Bytes that a reader of a stream takes at once.
 const STREAM_BYTES: u64 = 16 << 10;
 
-/// An object that is read by ranges. It keeps what it has read as it sees fit, and never changes while it is open.
+/// An object that is read by ranges. It may cache data, and never changes while it is open.
 pub trait RangeSource: fmt::Debug + Send + Sync {
     /// Bytes of the object.
     fn size_bytes(&self) -> u64;
 
-    /// Where it is, as errors name it.
+    /// The location, as errors name it.
     fn location(&self) -> &Path;
 
-    /// The bytes of ranges within the object, each whole.
+    /// The bytes of ranges within the object, each complete.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError>;
 }
 
-/// The bytes of an entry; cheap to clone.
+/// The bytes of an entry. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EntryBytes(Form);
 
@@ -50,7 +50,7 @@ enum Form {
 struct Remote {
     source: Arc<dyn RangeSource>,
     slot: Slot,
-    /// Where its data begins: its local header says so, which is read with the first bytes.
+    /// Offset of the entry's data. Its local header states it and is read with the first bytes.
     start: OnceLock<u64>,
 }
 
@@ -65,7 +65,7 @@ impl EntryBytes {
         Self(Form::Remote(Arc::new(Remote { source, slot, start: OnceLock::new() })))
     }
 
-    /// How many there are.
+    /// Number of bytes.
     pub fn size_bytes(&self) -> u64 {
         match &self.0 {
             Form::Memory(bytes) => bytes.len() as u64,
@@ -86,12 +86,12 @@ impl EntryBytes {
         self.read(0..self.size_bytes())
     }
 
-    /// Those of a range.
+    /// The bytes of a range.
     pub fn read(&self, range: Range<u64>) -> Result<Bytes, CaptureError> {
         Ok(self.read_ranges(&[range])?.pop().unwrap_or_default())
     }
 
-    /// Those of several ranges, fetched together.
+    /// The bytes of several ranges, fetched together.
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         match &self.0 {
             Form::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
@@ -164,7 +164,7 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, CaptureError> {
 }
 
 fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
-    let cause = format!("bytes {} to {} of {size} are asked for", range.start, range.end);
+    let cause = format!("bytes {} to {} of {size} were requested", range.start, range.end);
     CaptureError::corrupt("entry", cause, path)
 }
 

@@ -1,7 +1,7 @@
 //! A part of a capture: without some kinds of data, only some tables, only some launches.
 //!
-//! What is left out is counted in the table `loss` under [`REASON`], run by run, and the counts of launches say the
-//! same: requests and samples that are not there any more count as lost, and a bundle without its memory says why.
+//! Omitted data is counted in the table `loss` under [`REASON`], run by run. The counts of launches agree with it:
+//! omitted requests and samples count as lost, and a bundle without its memory states why.
 
 mod losses;
 
@@ -66,18 +66,18 @@ impl Part {
         [Self::Accesses, Self::Bundles, Self::Samples, Self::Counters, Self::Code, Self::Parameters];
 }
 
-/// What of a capture to keep.
+/// The selection of data that stays in the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// What to leave out.
+    /// Kinds of data to omit.
     pub without: BTreeSet<Part>,
-    /// The tables to keep, with those that they refer to and those that every capture needs; all where there are none.
+    /// The tables to keep, with those that they refer to and those that every capture needs. All where there are none.
     pub only: BTreeSet<String>,
-    /// The launches to keep; all where nothing is said.
+    /// The launches to keep. All if `None`.
     pub launches: Option<BTreeSet<u64>>,
 }
 
-/// Tables that are kept whatever is chosen: without them nothing is known of the rest.
+/// Tables that always stay: without them nothing is known of the rest.
 const ALWAYS: [&str; 9] =
     ["run", "run_option", "device", "module", "function", "launch", "graph_launch", "launch_run", "loss"];
 
@@ -95,30 +95,30 @@ pub fn pack_part(
 /// A selection, worked out for one capture.
 struct Subset {
     without: BTreeSet<Part>,
-    kept: BTreeSet<String>,
+    retained: BTreeSet<String>,
     launches: Option<BTreeSet<u64>>,
-    /// Contents of pages that kept bundles have, where launches are chosen.
+    /// Page contents of the selected bundles, where launches are selected.
     contents: BTreeSet<u64>,
     losses: Vec<Loss>,
 }
 
 impl Subset {
     fn new(reader: &CaptureReader, selection: &Selection) -> Result<Self, CaptureError> {
-        let mut kept: BTreeSet<String> = reader.tables().iter().map(|table| table.name.clone()).collect();
+        let mut retained: BTreeSet<String> = reader.tables().iter().map(|table| table.name.clone()).collect();
         let mut without = selection.without.clone();
         if !selection.only.is_empty() {
             let wanted = closure(selection.only.iter().map(String::as_str).chain(ALWAYS));
-            kept.retain(|table| wanted.contains(table.as_str()));
+            retained.retain(|table| wanted.contains(table.as_str()));
             // Kinds of data that the launches count follow their tables.
-            let is_gone = |part: &Part| part.tables().iter().any(|table| !kept.contains(*table));
+            let is_gone = |part: &Part| part.tables().iter().any(|table| !retained.contains(*table));
             without.extend(Part::ALL.into_iter().filter(|part| *part != Part::Code).filter(is_gone));
         }
         for table in without.iter().flat_map(|part| part.tables()) {
-            kept.remove(*table);
+            retained.remove(*table);
         }
         let mut subset = Self {
             without,
-            kept,
+            retained,
             launches: selection.launches.clone(),
             contents: BTreeSet::new(),
             losses: Vec::new(),
@@ -138,7 +138,7 @@ impl Subset {
 
     fn contents_of(&self, reader: &CaptureReader) -> Result<BTreeSet<u64>, CaptureError> {
         let mut contents = BTreeSet::new();
-        if self.launches.is_none() || !self.kept.contains(BundleContent::TABLE.name) {
+        if self.launches.is_none() || !self.retained.contains(BundleContent::TABLE.name) {
             return Ok(contents);
         }
         let columns = ["kernel_id", "content_id", "content_after_id"];
@@ -158,7 +158,7 @@ impl Subset {
         Ok(contents)
     }
 
-    /// The rows of a batch that belong to kept launches.
+    /// The rows of a batch that belong to selected launches.
     fn filter(&self, table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let is_kept = |row: usize| {
             if table.name == BundleContent::TABLE.name {
@@ -188,7 +188,7 @@ impl Subset {
 
 impl Rewrite for Subset {
     fn fate(&self, table: &str) -> Fate {
-        if !self.kept.contains(table) {
+        if !self.retained.contains(table) {
             return Fate::Emptied;
         }
         let has_launches = || {

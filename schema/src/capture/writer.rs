@@ -1,7 +1,7 @@
-//! Writes a capture: tables as streams of batches, cubins, and at the end the manifest.
+//! Writer of captures: tables as streams of batches, cubins, and at the end the manifest.
 //!
-//! Everything goes to a folder beside the output, whose name begins with a dot; [`CaptureWriter::finish`] renames the
-//! result into place, so that a capture is whole or absent. The folder is removed whatever happens but a kill.
+//! Everything goes to a folder next to the output, whose name begins with a dot. [`CaptureWriter::finish`] renames the
+//! result into place, so a capture is complete or absent. The folder is removed in every case except a kill.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -51,7 +51,7 @@ impl CaptureWriter {
             let source = io::ErrorKind::AlreadyExists.into();
             return Err(CaptureError::Io { action: "create capture", path: output.to_owned(), source });
         }
-        let staging = Staging::beside(output)?;
+        let staging = Staging::next_to(output)?;
         for folder in ["tables", "cubins"] {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
@@ -60,17 +60,17 @@ impl CaptureWriter {
         Ok(Self { output: output.to_owned(), form, staging, tables, copied, files, notes })
     }
 
-    /// The folder beside an output that a kill of this process leaves.
+    /// The folder next to an output that a kill of this process leaves.
     pub fn staging(output: &Path) -> PathBuf {
         let name = output.file_name().unwrap_or_default().to_string_lossy();
         output.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
     }
 
-    /// Appends rows to a table. Rows must come in the table's order; tables may grow side by side.
+    /// Appends rows to a table. Rows must come in the table's order. Tables may grow side by side.
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
         if self.copied.contains_key(table) {
             let thing = format!("rows of table `{table}`");
-            return Err(CaptureError::refused(thing, "it was copied whole", &self.output));
+            return Err(CaptureError::refused(thing, "it was copied from another capture", &self.output));
         }
         if !self.tables.contains_key(table) {
             let schema = tables::by_name(table).map_or_else(|| batch.schema(), TableDef::schema);
@@ -92,7 +92,7 @@ impl CaptureWriter {
         self.append(name, &batch)
     }
 
-    /// Adds a table as another capture has it, byte for byte; such a table cannot grow.
+    /// Adds a table as another capture has it, byte for byte. Such a table cannot grow.
     pub fn copy_table(&mut self, file: &TableFile) -> Result<(), CaptureError> {
         let entry = entry::table(&file.name);
         let taken = self.tables.contains_key(&file.name) || self.copied.contains_key(&file.name);
@@ -108,7 +108,7 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Adds a cubin under the BLAKE3 hash of the cubin as loaded; returns its entry, for `module.file`.
+    /// Adds a cubin under the BLAKE3 hash of the cubin as loaded. Returns its entry, for `module.file`.
     pub fn add_cubin(&mut self, content_hash: &str, cubin: &[u8]) -> Result<String, CaptureError> {
         let name = entry::cubin(content_hash);
         let packed = zstd::bulk::compress(cubin, CUBIN_ZSTD_LEVEL)
@@ -117,7 +117,7 @@ impl CaptureWriter {
         Ok(name)
     }
 
-    /// Adds a file of the caller's own; adding the same name again is an error.
+    /// Adds a file of the caller's own. Adding the same name again is an error.
     pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), CaptureError> {
         if !entry::is_safe(name) || name == entry::MANIFEST || self.files.iter().any(|file| file.path == name)
         {
@@ -133,7 +133,7 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Says in the manifest what was done to the capture after it was recorded.
+    /// Notes in the manifest a change to the capture after it was recorded.
     pub fn note(&mut self, notes: impl IntoIterator<Item = String>) {
         self.notes.extend(notes);
     }
@@ -161,7 +161,7 @@ impl CaptureWriter {
         for (name, writer) in std::mem::take(&mut self.tables) {
             entries.push(writer.finish(name, &self.output)?);
         }
-        // In reading order; tables that this release does not know come last.
+        // In reading order. Tables that this release does not know come last.
         let position = |name: &str| tables::ALL.iter().position(|table| table.name == name);
         entries.sort_by_cached_key(|entry| {
             (position(&entry.name).unwrap_or(tables::ALL.len()), entry.name.clone())
@@ -277,11 +277,11 @@ impl Write for HashedFile {
     }
 }
 
-/// A folder beside the output that is removed when it is dropped.
+/// A folder next to the output that is removed when it is dropped.
 pub(super) struct Staging(pub(super) PathBuf);
 
 impl Staging {
-    pub(super) fn beside(output: &Path) -> Result<Self, CaptureError> {
+    pub(super) fn next_to(output: &Path) -> Result<Self, CaptureError> {
         if output.file_name().is_none() {
             return Err(CaptureError::refused("capture", "the path names no file", output));
         }
@@ -293,7 +293,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The folder is gone already where the capture is a folder; anything else would be noise behind an error.
+        // The folder is gone already where the capture is a folder. Anything else would be noise behind an error.
         drop(fs::remove_dir_all(&self.0));
     }
 }

@@ -11,13 +11,13 @@ crate::tables! {
         content_hash: String,
         /// Bytes of the cubin as loaded.
         cubin_bytes: u64,
-        /// CUPTI's CRC of the cubin, by which PC samples name it; null where no sampling run loaded it.
+        /// CUPTI's CRC of the cubin, by which PC samples name it. Null where no sampling run loaded it.
         cupti_crc: Option<u64>,
-        /// The architecture that the cubin is for, such as 90 for sm_90; null where its header could not be read.
+        /// The architecture that the cubin is for, such as 90 for sm_90. Null where its header could not be read.
         sm: Option<u32>,
-        /// The cubin's file in the capture, zstd-compressed; null where the capture does not hold it.
+        /// The cubin's file in the capture, zstd-compressed. Null where the capture does not hold it.
         file: Option<String>,
-        /// Code bytes of kernels that no launch used, zeroed in the stored cubin; everything else is as loaded.
+        /// Code bytes of kernels that no launch used, zeroed in the stored cubin. Everything else is as loaded.
         zeroed_bytes: u64,
     }
     /// A function in a cubin that was launched, sampled or accessed memory.
@@ -28,15 +28,15 @@ crate::tables! {
         module_id: ModuleId => "module"."module_id",
         /// Mangled name.
         name: String,
-        /// The name as the programmer wrote it; the mangled one where it is not mangled.
+        /// The name as the programmer wrote it. The mangled one where it is not mangled.
         demangled_name: String,
-        /// Whether the function is a kernel.
+        /// True if the function is a kernel.
         is_kernel: bool,
-        /// Bytes of code; null where the cubin could not be read.
+        /// Bytes of code. Null where the cubin could not be read.
         code_bytes: Option<u64>,
-        /// Instructions that read or write memory, found in the code; null where it could not be read.
+        /// Instructions that read or write memory, found in the code. Null where it could not be read.
         memory_instruction_count: Option<u32>,
-        /// Those of them that no patch point covers (tensor-map and bulk copies): their accesses are not observed.
+        /// Memory instructions without a patch point (tensor-map and bulk copies). Their accesses are not observed.
         uncovered_instruction_count: Option<u32>,
     }
 }

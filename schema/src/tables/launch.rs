@@ -1,4 +1,4 @@
-//! Launches: of the program, as each run saw them, with their parameters.
+//! Launches, with their shapes, runs and parameters.
 
 use crate::cell::Blob;
 use crate::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId};
@@ -7,14 +7,14 @@ use crate::word::Match;
 crate::tables! {
     /// One launch of the program.
     Launch "launch" key [kernel_id] sort [kernel_id] {
-        /// The launch.
+        /// The launch. A `kernel_id` names one launch, a `function_id` the code of a kernel.
         kernel_id: KernelId,
         /// The run that defines it.
         run_id: RunId => "run"."run_id",
         /// The kernel.
         function_id: FunctionId => "function"."function_id",
-        /// Position among all launches of the defining run, from 0: the time of lives of storages. The capture of a node
-        /// of a graph takes a position too, which then no launch has.
+        /// Position among all launches of the defining run, from 0. Lifetimes of storages are measured in it. The
+        /// capture of a graph node takes a position that no launch has.
         ordinal: u64,
         /// The n-th launch, from 0, with the same (pystates_hash, op name, function, grid, block) in its thread.
         occurrence: u32,
@@ -30,36 +30,36 @@ crate::tables! {
         block_y: u32,
         /// Threads of a block in z.
         block_z: u32,
-        /// Blocks of a cluster in x; null where the kernel has no clusters.
+        /// Blocks of a cluster in x. Null where the kernel has no clusters.
         cluster_x: Option<u32>,
         /// Blocks of a cluster in y.
         cluster_y: Option<u32>,
         /// Blocks of a cluster in z.
         cluster_z: Option<u32>,
-        /// Dynamic shared memory of a block; null where the launch call was not seen.
+        /// Dynamic shared memory of a block. Null where the launch call was not seen.
         dynamic_shared_bytes: Option<u32>,
-        /// Static shared memory of a block; null where the driver did not say.
+        /// Static shared memory of a block. Null where the driver did not report it.
         static_shared_bytes: Option<u32>,
-        /// Local memory of a thread; null where the driver did not say.
+        /// Local memory of a thread. Null where the driver did not report it.
         local_bytes: Option<u32>,
-        /// Registers of a thread; null where the driver did not say.
+        /// Registers of a thread. Null where the driver did not report it.
         register_count: Option<u32>,
         /// CUDA's device ordinal.
         device_id: i32,
         /// The innermost op or region running on the launching thread.
         op_id: Option<OpId> => "op"."op_id",
-        /// The Python stack of that op, or of the launch; null where no Python stack is known.
+        /// The Python stack of that op, or of the launch. Null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
-        /// The executable graph that launched the kernel, numbered from 0 in the order of instantiation in its process;
-        /// null for every other launch.
+        /// The executable graph that launched the kernel, numbered from 0 in the order of instantiation in its process.
+        /// Null for every other launch.
         graph_id: Option<u64>,
         /// The n-th launch of that graph, from 0.
         graph_launch: Option<u32>,
         /// The kernel's node: its position among the kernel nodes of the graph, from 0.
         graph_node: Option<u32>,
-        /// For a node of a graph, the `ordinal` that its capture took: `op_id`, `pystates_hash` and the storages that its
-        /// addresses meet are those of that time. Null where the node was added without a capture, and for every other
-        /// launch.
+        /// For a node of a graph, the `ordinal` that its capture took. `op_id`, `pystates_hash` and the storages that
+        /// its addresses meet are those of that time. Null where the node was added without a capture, and for every
+        /// other launch.
         capture_ordinal: Option<u64>,
     }
     /// One launch of a CUDA graph.
@@ -70,7 +70,7 @@ crate::tables! {
         graph_id: u64,
         /// The n-th launch of that graph, from 0.
         graph_launch: u32,
-        /// The `ordinal` of its first kernel; those of its other kernels follow.
+        /// The `ordinal` of its first kernel. Those of its other kernels follow.
         ordinal: u64,
         /// Kernel nodes of the graph that were launched.
         kernel_count: u32,
@@ -78,9 +78,9 @@ crate::tables! {
         thread_id: u32,
         /// CUDA stream, as in `launch_run.stream_id`.
         stream_id: u32,
-        /// When the launch call began, nanoseconds since the Unix epoch.
+        /// Time at which the launch call began, nanoseconds since the Unix epoch.
         begin_ns: i64,
-        /// When the launch call ended.
+        /// Time at which the launch call ended.
         end_ns: Option<i64>,
         /// The innermost op or region running on the launching thread.
         op_id: Option<OpId> => "op"."op_id",
@@ -95,9 +95,9 @@ crate::tables! {
         ordinal: u64,
         /// The launch of the program.
         kernel_id: KernelId => "launch"."kernel_id",
-        /// How the two were brought together.
+        /// The method that matched the two.
         matched: Match,
-        /// Why there is no match; null where there is one.
+        /// The reason for no match. Null where there is a match.
         match_reason: Option<String>,
         /// The launching thread, numbered from 0 in the order in which the run saw them.
         thread_id: u32,
@@ -105,28 +105,28 @@ crate::tables! {
         stream_id: u32,
         /// CUPTI's correlation id, in sampling runs.
         correlation_id: Option<u64>,
-        /// When the launch call began, nanoseconds since the Unix epoch.
+        /// Time at which the launch call began, nanoseconds since the Unix epoch.
         begin_ns: i64,
-        /// When the launch call (under an instrument: the kernel too) ended.
+        /// Time at which the launch call (under an instrument: the kernel too) ended.
         end_ns: Option<i64>,
-        /// Whether the run recorded this launch; a loss row says why not.
+        /// True if the run recorded this launch. Otherwise a loss row has the reason.
         recorded: bool,
-        /// Warp requests in the capture; null in sampling runs, and for replays whose accesses are not kept.
+        /// Warp requests in the capture. Null in sampling runs, and for replays whose accesses are not stored.
         request_count: Option<u64>,
         /// Lane accesses in those requests.
         lane_access_count: Option<u64>,
-        /// Warp requests seen and not recorded (sampled out or dropped).
+        /// Warp requests that the run saw but did not record (sampled out or dropped).
         lost_request_count: Option<u64>,
-        /// Samples taken by the hardware in this launch, the dropped ones too; null in access runs.
+        /// Samples taken by the hardware in this launch, the dropped ones too. Null in access runs.
         sample_count: Option<u64>,
-        /// Samples that are not in the capture: those that the hardware dropped, those of functions that are not known,
-        /// and those of replays that did not verify; null where only the run's total is known.
+        /// Samples that are not in the capture: dropped by the hardware, of an unknown function, or of a replay that
+        /// did not verify. Null where only the run's total is known.
         lost_sample_count: Option<u64>,
-        /// GPU cycles between two samples of one multiprocessor in this launch; null where it is the run's, and where no
+        /// GPU cycles between two samples of one multiprocessor in this launch. Null where it is the run's, and where no
         /// samples were taken.
         sampling_period_cycles: Option<u64>,
-        /// Whether the samples are this launch's share of samples that several nodes of one graph launch took together;
-        /// null where they are its own.
+        /// True if several nodes of one graph launch share the samples, split among them. Null where the samples are
+        /// the launch's own.
         samples_are_split: Option<bool>,
     }
     /// The raw parameter bytes of a launch.
@@ -135,9 +135,9 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// Parameters as the kernel finds them in constant bank 0, from the first parameter on.
         bytes: Blob,
-        /// Byte offset of each parameter; empty where the launch passed one opaque buffer.
+        /// Byte offset of each parameter. Empty where the launch passed one opaque buffer.
         offsets: Vec<u32>,
-        /// Bytes of each parameter, beside `offsets`.
+        /// Bytes of each parameter, parallel to `offsets`.
         sizes: Vec<u32>,
     }
     /// A tensor map (TMA descriptor) found in a launch's parameters: derived, not observed.
@@ -154,9 +154,9 @@ crate::tables! {
         strides: Vec<u64>,
         /// Elements of the box that one copy moves, innermost first.
         box_sizes: Vec<u32>,
-        /// Element type, CUtensorMapDataType's number; null where the encoding is not known.
+        /// Element type, CUtensorMapDataType's number. Null where the encoding is not known.
         element_type: Option<u32>,
-        /// Bytes of an element; null where the encoding is not known.
+        /// Bytes of an element. Null where the encoding is not known.
         element_bytes: Option<u32>,
     }
 }

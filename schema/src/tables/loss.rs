@@ -8,11 +8,11 @@ crate::tables! {
     Loss "loss" key [] sort [run_id, kind, reason] {
         /// The run.
         run_id: RunId => "run"."run_id",
-        /// What was lost.
+        /// The kind of thing that was lost.
         kind: LossKind,
-        /// Why, in a few words that group well.
+        /// The reason, in a few words that group well.
         reason: String,
-        /// How many.
+        /// Number of things lost.
         lost_count: u64,
         /// The launch concerned, where there is one.
         kernel_id: Option<KernelId> => "launch"."kernel_id",

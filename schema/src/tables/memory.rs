@@ -10,19 +10,19 @@ crate::tables! {
         allocation_id: AllocationId,
         /// The run.
         run_id: RunId => "run"."run_id",
-        /// CUDA's device ordinal; -1 where it is not known.
+        /// CUDA's device ordinal, -1 where it is not known.
         device_id: i32,
         /// First address.
         address: Address,
         /// Bytes.
         size_bytes: u64,
-        /// When it was allocated, nanoseconds since the Unix epoch.
+        /// Time of allocation, nanoseconds since the Unix epoch.
         alloc_ns: i64,
-        /// When it was freed; null where it never was.
+        /// Time of the free. Null where it was never freed.
         free_ns: Option<i64>,
         /// Ordinal of the first launch that can use it.
         alloc_ordinal: u64,
-        /// Ordinal of the first launch that cannot use it any more; null where it was never freed.
+        /// Ordinal of the first launch that cannot use it any more. Null where it was never freed.
         free_ordinal: Option<u64>,
         /// Visibility and kind flags as the instrument reports them.
         flags: u32,
@@ -43,20 +43,20 @@ crate::tables! {
         stream_id: u32,
         /// Ordinal of the first launch after it.
         ordinal: u64,
-        /// When the call was made, nanoseconds since the Unix epoch.
+        /// Time of the call, nanoseconds since the Unix epoch.
         begin_ns: i64,
         /// The op running on the calling thread.
         op_id: Option<OpId> => "op"."op_id",
     }
-    /// One fill.
+    /// One memset.
     Memset "memset" key [] sort [run_id, begin_ns] {
         /// The run.
         run_id: RunId => "run"."run_id",
         /// First address.
         address: Address,
-        /// Bytes that it fills, gaps of a pitched fill not counted.
+        /// Bytes set, without the gaps of a pitched memset.
         size_bytes: u64,
-        /// The element that it fills with.
+        /// The element that is written.
         value: u32,
         /// Bytes of that element.
         element_bytes: u32,
@@ -64,17 +64,17 @@ crate::tables! {
         stream_id: u32,
         /// Ordinal of the first launch after it.
         ordinal: u64,
-        /// When the call was made, nanoseconds since the Unix epoch.
+        /// Time of the call, nanoseconds since the Unix epoch.
         begin_ns: i64,
         /// The op running on the calling thread.
         op_id: Option<OpId> => "op"."op_id",
     }
     /// One warp request: the accesses of a warp's active lanes by one instruction, exactly.
     ///
-    /// The address of an active lane: where `offsets` is null, `address + stride_bytes * (lane - first)`, with
-    /// `first` the lowest active lane, or the highest where the stride is negative; otherwise
+    /// The address of an active lane with null `offsets` is `address + stride_bytes * (lane - first)`, with
+    /// `first` the lowest active lane, or the highest if the stride is negative. Otherwise it is
     /// `address + (offsets[k] << offset_shift)` for the k-th active lane, counted from the lowest.
-    /// All rows of a launch are of one run: the program's, or where that recorded none, one that replayed the launch.
+    /// All rows of a launch are of one run: the program's, or if that recorded none, one that replayed the launch.
     MemoryAccess "memory_access" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
@@ -86,12 +86,12 @@ crate::tables! {
         block: u64,
         /// Warp in the block: linear thread index / 32.
         warp: u16,
-        /// Position among the launch's requests, from 0, in the order in which the GPU queued them:
-        /// the program order within a warp. Two rows share one where a request's lanes lie too far apart for one row.
+        /// Position among the launch's requests, from 0, in the order in which the GPU queued them,
+        /// the program order within a warp. Two rows share it if a request's lanes are too far apart for one row.
         sequence: u64,
-        /// What the instruction does.
+        /// The kind of access.
         kind: AccessKind,
-        /// Where.
+        /// The address space.
         space: Space,
         /// Bytes that each lane accesses.
         access_bytes: u8,
@@ -101,11 +101,11 @@ crate::tables! {
         address: Address,
         /// Bytes from `address` to past the last byte that any lane accesses.
         span_bytes: u64,
-        /// Bytes from lane to lane; null where lanes are irregular.
+        /// Bytes from lane to lane. Null where lanes are irregular.
         stride_bytes: Option<i32>,
-        /// Each active lane's distance from `address`, lowest lane first; null where lanes are regular.
+        /// Each active lane's distance from `address`, lowest lane first. Null where lanes are regular.
         offsets: Option<Vec<u32>>,
-        /// Bits to shift `offsets` left by; 0 where lanes are regular.
+        /// Bits to shift `offsets` left by, 0 where lanes are regular.
         offset_shift: u8,
     }
 }

@@ -1,4 +1,4 @@
-//! Kernel replay: bundles of launches, what their replays gave, and counters.
+//! Kernel replay: bundles of launches, results of their replays, counters.
 //!
 //! A bundle is all that one launch needs to run again in another process: its code (`module`), its parameters
 //! (`launch_parameter`), its shape (`launch`), and the memory that it reads and writes, in pages of 4096 bytes.
@@ -17,25 +17,26 @@ crate::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// The run that recorded it.
         run_id: RunId => "run"."run_id",
-        /// Why it is not a bundle; null where it is one.
+        /// The reason that it cannot be replayed. Null for a bundle.
         refusal: Option<String>,
-        /// How its memory became known; null where it is no bundle.
+        /// The source of its pages. Null where it is not a bundle.
         method: Option<BundleMethod>,
         /// Pages that it reads or writes: its rows in `bundle_page`.
         page_count: u64,
-        /// Those that it writes, or changes.
+        /// Pages that it writes or changes.
         written_page_count: u64,
-        /// Those whose contents no earlier bundle of the run had.
+        /// Pages whose contents no earlier bundle of the run had.
         new_page_count: u64,
-        /// Whether its blocks wait for each other (a cooperative launch).
+        /// True if its blocks wait for each other (a cooperative launch).
         is_cooperative: bool,
-        /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them; empty without any.
+        /// The launch's attributes, 72 bytes each as CUlaunchAttribute has them. Empty without any.
         attributes: Blob,
-        /// Largest dynamic shared memory that the function was allowed; null where the driver did not say.
+        /// Largest dynamic shared memory that the function was allowed. Null where the driver did not report it.
         max_dynamic_shared_bytes: Option<i32>,
-        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice; null where not said.
+        /// The function's preferred shared memory carveout in percent, -1 for the driver's choice. Null where not
+        /// reported.
         shared_carveout: Option<i32>,
-        /// How long saving and comparing its memory held the program up, nanoseconds.
+        /// Time that the program waited while its memory was saved and compared, nanoseconds.
         record_ns: i64,
     }
     /// One page of memory that a bundled launch reads or writes.
@@ -46,7 +47,7 @@ crate::tables! {
         address: Address,
         /// Its content before the launch.
         content_id: u64 => "bundle_content"."content_id",
-        /// First eight bytes of the BLAKE3 hash of its content after the launch; null where the launch does not write it.
+        /// First eight bytes of the BLAKE3 hash of its content after the launch. Null where the launch does not write it.
         hash_after: Option<u64>,
         /// Its content after the launch, where atomics wrote it: their order may change the last bits of sums.
         content_after_id: Option<u64> => "bundle_content"."content_id",
@@ -55,15 +56,15 @@ crate::tables! {
     BundleSymbol "bundle_symbol" key [kernel_id, symbol, offset_bytes] sort [kernel_id, symbol, offset_bytes] {
         /// The launch.
         kernel_id: KernelId => "bundle"."kernel_id",
-        /// The variable's mangled name; its address differs from process to process.
+        /// The variable's mangled name. Its address differs from process to process.
         symbol: String,
-        /// Where in the variable the part begins, a multiple of 4096.
+        /// Offset of the part in the variable, a multiple of 4096.
         offset_bytes: u64,
-        /// Bytes of the part: 4096, or what is left of the variable.
+        /// Bytes of the part: 4096, or the rest of the variable.
         size_bytes: u32,
-        /// Its content before the launch; a shorter part is followed by zeros.
+        /// Its content before the launch. A shorter part is followed by zeros.
         content_id: u64 => "bundle_content"."content_id",
-        /// Hash of its content after the launch, zeros too, as in `bundle_page`; null where it was the same.
+        /// Hash of its content after the launch, zeros too, as in `bundle_page`. Null where the content did not change.
         hash_after: Option<u64>,
     }
     /// The content of pages, each stored once.
@@ -85,20 +86,20 @@ crate::tables! {
         kernel_id: KernelId => "bundle"."kernel_id",
         /// The n-th replay of this launch in the run, from 0.
         repeat: u32,
-        /// Whether it did to memory what the launch did.
+        /// The comparison of its memory with that of the launch.
         result: ReplayResult,
         /// Pages that were compared with the launch's.
         checked_page_count: u64,
-        /// Those that came out different.
+        /// Compared pages that differ.
         different_page_count: u64,
-        /// Those of them that may: they differ between two replays without an instrument as well, or atomics wrote them
-        /// and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
+        /// Differing pages that may differ: they differ between two replays without an instrument too, or atomics wrote
+        /// them and their float32 numbers differ by less than 1e-4 of themselves or 1e-5 of the largest that differs.
         unstable_page_count: u64,
-        /// Whether memory lies at other addresses than recorded, with pointers in the parameters translated.
+        /// True if memory lies at other addresses than recorded, with pointers in the parameters translated.
         is_translated: bool,
-        /// Time of the kernel on the GPU, nanoseconds, between two events; null under an instrument.
+        /// Time of the kernel on the GPU, nanoseconds, between two events. Null under an instrument.
         duration_ns: Option<u64>,
-        /// What went wrong, where something did.
+        /// The failure, where there was one.
         detail: Option<String>,
     }
     /// One hardware counter of one replay.
@@ -111,7 +112,7 @@ crate::tables! {
         repeat: u32,
         /// The metric's name, as in ncu.
         metric: String,
-        /// Its value; null where the hardware gave none (a ratio whose divisor is 0).
+        /// Its value. Null where the hardware gave none (a ratio whose divisor is 0).
         value: Option<f64>,
         /// Its unit, as CUPTI names it and never scaled: bytes, not Kbytes.
         unit: String,

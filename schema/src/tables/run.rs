@@ -1,4 +1,4 @@
-//! Runs: which program ran where, under which instrument, with which options.
+//! Runs of programs, each with its machine, instrument and options.
 
 use crate::id::RunId;
 use crate::word::Instrument;
@@ -10,7 +10,7 @@ crate::tables! {
         run_id: RunId,
         /// The instrument.
         instrument: Instrument,
-        /// The run whose launches define the kernel_ids that this run refers to; itself for a reference run.
+        /// The run whose launches define the kernel_ids that this run refers to. Itself for a reference run.
         reference_run_id: RunId => "run"."run_id",
         /// The program's path as given.
         program: String,
@@ -24,22 +24,22 @@ crate::tables! {
         system: String,
         /// The process id.
         process_id: u32,
-        /// The process id of the parent; null where it is not known.
+        /// The process id of the parent. Null where it is not known.
         parent_process_id: Option<u32>,
-        /// The process's rank among all processes of a distributed program, as its launcher told it (`torchrun`, `mpirun`,
-        /// `srun`); null where there is none.
+        /// The process's rank among all processes of a distributed program, from its launcher (`torchrun`, `mpirun`,
+        /// `srun`). Null where there is none.
         rank: Option<u32>,
         /// The rank among the processes of its host.
         local_rank: Option<u32>,
         /// Processes of the distributed program.
         world_size: Option<u32>,
-        /// When recording started, nanoseconds since the Unix epoch.
+        /// Start of recording, nanoseconds since the Unix epoch.
         started_ns: i64,
-        /// When recording ended, nanoseconds since the Unix epoch; null where the process died unseen.
+        /// End of recording, nanoseconds since the Unix epoch. Null where the process died unseen.
         ended_ns: Option<i64>,
         /// Unix time minus CLOCK_MONOTONIC at the start: every `_ns` column is CLOCK_MONOTONIC plus this.
         clock_offset_ns: i64,
-        /// The program's exit code; null where a signal ended it or where it is not known.
+        /// The program's exit code. Null where a signal ended it or where it is not known.
         exit_code: Option<i32>,
         /// The signal that ended the program, if one did.
         exit_signal: Option<i32>,
@@ -53,7 +53,7 @@ crate::tables! {
         python_version: Option<String>,
         /// PyTorch's version, where it was imported.
         torch_version: Option<String>,
-        /// GPU cycles between two PC samples of one multiprocessor; null where no samples were taken.
+        /// GPU cycles between two PC samples of one multiprocessor. Null where no samples were taken.
         sampling_period_cycles: Option<u64>,
     }
     /// One recording option of a run.
@@ -73,7 +73,7 @@ crate::tables! {
         device_id: i32,
         /// The GPU's name.
         name: String,
-        /// The GPU's UUID, such as GPU-6f0f…; null where the driver did not say.
+        /// The GPU's UUID, such as GPU-6f0f…. Null where the driver did not report it.
         uuid: Option<String>,
         /// Compute capability, major.
         compute_major: i32,

@@ -14,11 +14,11 @@ crate::tables! {
         function_id: FunctionId => "function"."function_id",
         /// The instruction.
         pc: Pc,
-        /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard; unknown ones verbatim.
+        /// CUPTI's name without `smsp__pcsamp_warps_issue_stalled_`, such as long_scoreboard. Unknown ones verbatim.
         stall_reason: String,
-        /// Samples that found a warp so.
+        /// Samples of a warp in this state.
         samples: u64,
-        /// Those among cycles in which the scheduler issued nothing (CUPTI's `_not_issued`); never added to `samples`.
+        /// Samples of cycles in which the scheduler issued nothing (CUPTI's `_not_issued`). Not added to `samples`.
         samples_not_issued: u64,
     }
 }

@@ -10,36 +10,36 @@ crate::tables! {
         op_id: OpId,
         /// The run.
         run_id: RunId => "run"."run_id",
-        /// What kind of call it is.
+        /// The kind of call.
         kind: OpKind,
-        /// Name with overload, such as aten::addmm.default; the kernel's or the region's name otherwise.
+        /// Name with overload, such as aten::addmm.default. The kernel's or the region's name otherwise.
         name: String,
         /// The op or region that encloses it on the same thread.
         parent_op_id: Option<OpId> => "op"."op_id",
         /// The thread, numbered as in launch_run.
         thread_id: u32,
-        /// When the call began, nanoseconds since the Unix epoch.
+        /// Start of the call, nanoseconds since the Unix epoch.
         begin_ns: i64,
-        /// When it ended; null where the process died inside.
+        /// End of the call. Null where the process died inside it.
         end_ns: Option<i64>,
-        /// The part of the training step.
+        /// The phase of the training step.
         phase: Phase,
         /// Optimizer steps finished before the op, from 0.
         step: u32,
         /// Autograd's sequence number, which a forward op shares with its backward node.
         sequence_number: Option<i64>,
-        /// The autograd node that runs, such as AddmmBackward0; null in forward ops.
+        /// The autograd node that runs, such as AddmmBackward0. Null in forward ops.
         autograd_node: Option<String>,
         /// The forward op whose gradient this one computes.
         forward_op_id: Option<OpId> => "op"."op_id",
-        /// Dotted path of the innermost nn.Module, such as h.2.mlp; null outside modules.
+        /// Dotted path of the innermost nn.Module, such as h.2.mlp. Null outside modules.
         module_path: Option<String>,
-        /// The Python stack of the call; in backward, that of the call of backward().
+        /// The Python stack of the call. In backward, that of the call of backward().
         pystates_hash: Option<PystatesHash>,
     }
     /// One allocation of the framework's allocator, from its allocation to its free: half-open in both times.
     Storage "storage" key [storage_id] sort [storage_id] {
-        /// The storage; addresses are reused, storage_ids are not.
+        /// The storage. Addresses are reused, storage_ids are not.
         storage_id: StorageId,
         /// The run.
         run_id: RunId => "run"."run_id",
@@ -49,15 +49,15 @@ crate::tables! {
         address: Address,
         /// Bytes, as the allocator rounded them.
         size_bytes: u64,
-        /// When it was allocated, nanoseconds since the Unix epoch; when it was first seen, where origin is tensor.
+        /// Time of allocation, nanoseconds since the Unix epoch, or of first use where `origin` is `tensor`.
         alloc_ns: i64,
-        /// When it was freed; null where it never was.
+        /// Time of the free. Null where it was never freed.
         free_ns: Option<i64>,
-        /// Ordinal of the first launch that can use it: 0 where it was born before recording.
+        /// Ordinal of the first launch that can use it, 0 where it was allocated before recording.
         alloc_ordinal: u64,
-        /// Ordinal of the first launch that cannot use it any more; null where it was never freed.
+        /// Ordinal of the first launch that cannot use it any more. Null where it was never freed.
         free_ordinal: Option<u64>,
-        /// How it became known.
+        /// The source that reported it first.
         origin: StorageOrigin,
         /// The op that was running at its allocation.
         op_id: Option<OpId> => "op"."op_id",
@@ -70,9 +70,9 @@ crate::tables! {
         run_id: RunId => "run"."run_id",
         /// Its storage.
         storage_id: StorageId => "storage"."storage_id",
-        /// The tensor that it is a view of; null where it is not a view.
+        /// The tensor that it is a view of. Null where it is not a view.
         base_tensor_id: Option<TensorId> => "tensor"."tensor_id",
-        /// The op that first returned it; null where it was first seen as an argument.
+        /// The op that first returned it. Null where it was first seen as an argument.
         op_id: Option<OpId> => "op"."op_id",
         /// Address of its first element.
         address: Address,
@@ -86,11 +86,11 @@ crate::tables! {
         strides: Vec<i64>,
         /// Bytes from the first to past the last element, by sizes and strides.
         span_bytes: u64,
-        /// Whether it is contiguous in its dimensions' order.
+        /// True if it is contiguous in its dimensions' order.
         is_contiguous: bool,
         /// Dotted name of the parameter or buffer that it is, such as h.2.mlp.c_fc.weight, or of its gradient.
         name: Option<String>,
-        /// What it is to the model: parameter, gradient, buffer, optimizer_state; null where it is none of these.
+        /// Its role in the model: parameter, gradient, buffer, optimizer_state. Null for other tensors.
         role: Option<String>,
     }
     /// A tensor's part in an op.
@@ -101,11 +101,11 @@ crate::tables! {
         direction: Direction,
         /// Position among the arguments or results, from 0.
         position: u32,
-        /// Position in a list of tensors, from 0; 0 where the argument is a tensor.
+        /// Position in a list of tensors, from 0. It is 0 for an argument that is a tensor.
         element: u32,
         /// The tensor.
         tensor_id: TensorId => "tensor"."tensor_id",
-        /// The argument's name in the op's schema; null for results.
+        /// The argument's name in the op's schema. Null for results.
         argument: Option<String>,
     }
 }

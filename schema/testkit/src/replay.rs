@@ -1,4 +1,4 @@
-//! The first addition as a bundle, its replay, and what that counted.
+//! The first addition as a bundle, with its replay and counters.
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::CaptureWriter;

@@ -1,4 +1,4 @@
-// The functions of the capture `tiny`, and how `tiny.cubin` was made of them: nvcc -arch=sm_90 -cubin tiny.cu
+// The functions of the capture `tiny`. Build `tiny.cubin` with: nvcc -arch=sm_90 -cubin tiny.cu
 
 // Reads a float from a place that is not near that of the next lane.
 __global__ void gather(const float* table, unsigned seed, float* out) {

@@ -34,7 +34,7 @@ use stallmap_schema::word::{
     AccessKind, CopyKind, Direction, Instrument, LossKind, Match, OpKind, Phase, Space, StorageOrigin,
 };
 
-/// Where the driver's one allocation begins.
+/// Start of the driver's one allocation.
 const POOL: u64 = 0x7f00_0000_0000;
 /// The embedding's table: 1,024 rows of 16 floats.
 const TABLE: u64 = POOL;
@@ -478,7 +478,7 @@ fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     }])
 }
 
-/// Two warps of 32 lanes gather rows of the table and write `x`; the others read and write in order.
+/// Two warps of 32 lanes gather rows of the table and write `x`. The other warps read and write in order.
 fn accesses() -> Vec<MemoryAccess> {
     let access = |ordinal, function_id, pc, warp, sequence, kind| MemoryAccess {
         kernel_id: kernel(ordinal),

@@ -24,7 +24,7 @@ const KERNELS: u64 = 40;
 const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
 
-/// Writes it. Every name that a program gives is made of one of ours.
+/// Writes the capture. `named` turns each name of this file into a name that a program gives.
 pub fn write(output: &Path, launches: u64, named: fn(&str) -> String) -> Result<(), CaptureError> {
     let stack = |number| stack(number, named);
     let mut writer = CaptureWriter::create(output, Form::File)?;

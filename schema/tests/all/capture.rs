@@ -1,4 +1,4 @@
-//! The container: what is written can be opened as file and as folder, and what is damaged says so.
+//! The container: captures open as file and as folder, and damage is reported.
 
 use std::fs;
 use std::io::{Cursor, Write as _};
@@ -79,7 +79,7 @@ fn every_table_is_there_and_every_entry_is_aligned() {
         let at = whole.windows(entry.len()).position(|window| window == entry).unwrap();
         assert_eq!(at % 64, 0, "{name}");
     }
-    assert_eq!(names(path.parent().unwrap()), ["tiny.stallmap"], "nothing is left beside the capture");
+    assert_eq!(names(path.parent().unwrap()), ["tiny.stallmap"], "nothing is left next to the capture");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn other_things_are_not_captures() {
     );
     assert_eq!(
         manifest(r#"{"format": {"major": 2, "minor": 1}, "writer": "9.0.0", "shape": "unknown"}"#),
-        "capture has format 2.1, written by stallmap 9.0.0; this one reads up to 1.x"
+        "capture has format 2.1, written by stallmap 9.0.0, but this release reads up to 1.x"
     );
     let error = open(&zip(&[("../evil", b"a")], CompressionMethod::Stored)).unwrap_err();
     assert!(error.to_string().contains(r#"its name "../evil" is not one that a capture has"#), "{error}");
@@ -210,8 +210,8 @@ proptest! {
     #[test]
     fn a_cut_capture_is_an_error(cut in any::<Index>()) {
         let error = open(&EXAMPLE[..cut.index(EXAMPLE.len())]).unwrap_err();
-        let said = matches!(error, CaptureError::Truncated { .. } | CaptureError::NotACapture { .. });
-        prop_assert!(said, "{}", error);
+        let is_known = matches!(error, CaptureError::Truncated { .. } | CaptureError::NotACapture { .. });
+        prop_assert!(is_known, "{}", error);
     }
 
     #[test]
@@ -219,8 +219,8 @@ proptest! {
         let mut bytes = EXAMPLE.clone();
         let length = bytes.len();
         bytes[at.index(length)] ^= flip;
-        // Bytes of the container that say nothing, such as times of day, may change unseen; nothing may panic, and
-        // what the tables hold may not change.
+        // Bytes of the container that say nothing, such as times of day, may change unseen. Nothing may panic, and
+        // the content of the tables may not change.
         if let Ok(reader) = open(&bytes) {
             let original = open(&EXAMPLE).unwrap();
             let violations = check(&reader);

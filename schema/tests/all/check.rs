@@ -1,4 +1,4 @@
-//! Each rule of `check` finds what breaks it.
+//! Tests of `check`: each rule finds its violations.
 
 use parquet::arrow::ArrowWriter;
 use stallmap_schema::capture::check::{Rule, check};
@@ -60,8 +60,8 @@ fn without_column(column: &str) -> Vec<String> {
         if file.name == Launch::TABLE.name {
             let batch = Launch::batch(reader.read_rows().unwrap()).unwrap();
             let schema = batch.schema();
-            let kept = (0..schema.fields().len()).filter(|index| schema.field(*index).name() != column);
-            let batch = batch.project(&kept.collect::<Vec<_>>()).unwrap();
+            let stored = (0..schema.fields().len()).filter(|index| schema.field(*index).name() != column);
+            let batch = batch.project(&stored.collect::<Vec<_>>()).unwrap();
             let mut bytes = Vec::new();
             let mut table = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
             table.write(&batch).unwrap();
@@ -123,7 +123,7 @@ fn samples_are_conserved() {
     broken::<PcSample>(Rule::SampleConservation, "95 samples and 4 lost are not 100", |rows| {
         rows[0].samples -= 1;
     });
-    broken::<LaunchRun>(Rule::SampleConservation, "96 samples, and none counted", |rows| {
+    broken::<LaunchRun>(Rule::SampleConservation, "96 samples, but the run counts none", |rows| {
         for row in rows {
             row.sample_count = None;
         }

@@ -1,4 +1,4 @@
-//! DuckDB, polars and pyarrow read the tables of an unpacked capture as they are.
+//! Reading an unpacked capture with DuckDB, polars and pyarrow.
 //!
 //! The Python that has them is `STALLMAP_TEST_PYTHON`, or else `python3`; without them the test says so and passes.
 
@@ -16,8 +16,9 @@ fn other_tools_read_the_same_values() {
     let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let has_readers = Command::new(&python).args(["-c", "import duckdb, polars, pyarrow"]).output();
     if !has_readers.is_ok_and(|output| output.status.success()) {
-        let line = b"skipped 1 test: no DuckDB, polars and pyarrow; set STALLMAP_TEST_PYTHON to a Python that has them\n";
-        // Past the test harness, which keeps the output of tests that pass to itself.
+        let line =
+            b"skipped 1 test: no DuckDB, polars and pyarrow: set STALLMAP_TEST_PYTHON to a Python that has them\n";
+        // Past the test harness, which hides the output of tests that pass.
         std::io::stderr().write_all(line).unwrap();
         return;
     }
@@ -33,8 +34,8 @@ fn other_tools_read_the_same_values() {
     }
     let output =
         Command::new(&python).arg(root.join("scripts/read-elsewhere.py")).args(&captures).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let expected =
         format!("{} capture(s): DuckDB, polars and pyarrow agree on every column\n", captures.len());
-    assert_eq!(said, expected, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(stdout, expected, "{}", String::from_utf8_lossy(&output.stderr));
 }

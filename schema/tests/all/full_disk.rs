@@ -1,4 +1,4 @@
-//! A disk that is full: the error says so, what was complete stays readable, nothing half-made is left.
+//! Tests of a full disk: the error names it, complete rows stay readable, nothing incomplete is left.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -51,10 +51,10 @@ fn segment_in_child() {
         value: format!("{:x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
     });
     let batch = RunFact::batch(rows).unwrap();
-    let mut kept = 0;
+    let mut stored = 0;
     let error = loop {
         match writer.append_batch("run_fact", &batch) {
-            Ok(()) => kept += 1,
+            Ok(()) => stored += 1,
             Err(error) => break error,
         }
     };
@@ -65,7 +65,7 @@ fn segment_in_child() {
     // What still fits is written behind the last complete frame.
     writer.append_batch("run_fact", &batch.slice(0, 1)).unwrap();
     let reader = SegmentReader::open(&folder.join("rows.seg")).unwrap();
-    assert_eq!((reader.frames().len(), reader.damages().len()), (kept + 1, 0));
+    assert_eq!((reader.frames().len(), reader.damages().len()), (stored + 1, 0));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn capture_in_child() {
 #[test]
 fn a_capture_on_a_full_disk_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    // Room for each table, not for the file of them all; then not even for each table.
+    // Room for each table, not for the file of them all. Then not even for each table.
     for blocks in [60, 8] {
         limited("full_disk::capture_in_child", folder.path(), blocks);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

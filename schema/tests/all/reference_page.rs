@@ -1,4 +1,4 @@
-//! `schema/README.md` says what the declarations say: `UPDATE=1 cargo test -p stallmap-schema` writes it.
+//! `schema/README.md` equals the declarations. `UPDATE=1 cargo test -p stallmap-schema` writes it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,12 +10,12 @@ use stallmap_schema::tables;
 const HEAD: &str = "\
 # Tables of a capture
 
-This page is made from the declarations in `src/tables/`; `UPDATE=1 cargo test -p stallmap-schema` writes it.
+This page is made from the declarations in `src/tables/`. `UPDATE=1 cargo test -p stallmap-schema` writes it.
 
 A capture is a ZIP file with stored entries, or the same tree as a folder (`stallmap unpack`):
 `manifest.json`, `tables/<table>.parquet`, `cubins/<hash>.cubin.zst`.
 Any tool that reads Parquet reads the tables.
-Every table is present, empty or not; a reader takes unknown tables and columns as additions of a later version.
+Every table is present, empty or not. A reader takes unknown tables and columns as additions of a later version.
 
 Columns that end with `_ns` are nanoseconds since the Unix epoch, those with `_bytes` are bytes.
 *key*: the columns that identify a row. *order*: how rows are sorted. `→` names the column that a value refers to.

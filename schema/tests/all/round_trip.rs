@@ -1,4 +1,4 @@
-//! What is written is read back, for every table and every value that its columns can hold.
+//! Round trip of every table and every value that its columns can hold.
 
 use std::sync::Arc;
 

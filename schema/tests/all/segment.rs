@@ -41,7 +41,7 @@ fn request(encoding: u8, lane_mask: u32) -> Vec<u8> {
     bytes
 }
 
-/// Frames as text, so that what was written and what was read compare.
+/// Frames as text, for comparing what was written with what was read.
 fn contents(reader: &SegmentReader) -> Vec<String> {
     let text = |frame: &_| match reader.read(frame).unwrap() {
         Frame::Rows { table, batch } => format!("{table} {:?}", RunFact::read_all(&batch).unwrap()),
@@ -148,9 +148,9 @@ proptest! {
         let reader = SegmentReader::open(&path).unwrap();
         let complete = ends.iter().skip(1).filter(|end| **end <= length).count();
         prop_assert_eq!(contents(&reader), &whole[..complete]);
-        let kept = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(0);
+        let stored = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(0);
         let lost: u64 = reader.damages().iter().map(|damage| damage.bytes).sum();
-        prop_assert_eq!(lost, length - kept);
+        prop_assert_eq!(lost, length - stored);
         prop_assert!(reader.damages().iter().all(|damage| damage.is_tail));
     }
 
@@ -206,7 +206,7 @@ impl Sink for &mut SmallDisk {
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        // As on a file system that is in trouble: the torn frame stays.
+        // As on a failing file system: the truncated frame stays.
         Err(io::Error::other(format!("cannot cut to {length}")))
     }
 
@@ -221,17 +221,17 @@ fn a_full_disk_is_an_error_and_the_segment_stays_readable() {
     let path = folder.path().join("rows.seg");
     for room in (16..6000).step_by(97) {
         let mut disk = SmallDisk { bytes: Vec::new(), room };
-        let mut kept = 0;
+        let mut stored = 0;
         let mut writer = SegmentWriter::over(&mut disk, &path).unwrap();
         for number in 0..40 {
             match writer.append_batch("run_fact", &facts(number, 30 - number / 2)) {
-                Ok(()) => kept += 1,
+                Ok(()) => stored += 1,
                 Err(CaptureError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::StorageFull),
                 Err(other) => panic!("{other}"),
             }
         }
         std::fs::write(&path, &disk.bytes).unwrap();
-        assert_eq!(SegmentReader::open(&path).unwrap().frames().len(), kept, "room for {room} bytes");
+        assert_eq!(SegmentReader::open(&path).unwrap().frames().len(), stored, "room for {room} bytes");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is passed on: one identity whatever the form, and parts of a capture that say what they lack.
+//! Sharing of captures: one identity in every form, and parts of a capture that count what they lack.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn identity(path: &Path) -> Identity {
     Identity::of(&CaptureReader::open(path).unwrap()).unwrap()
 }
 
-/// Writes every table anew, one with a change.
+/// Rewrites every table, one with a change.
 struct Changed(Option<&'static str>);
 
 impl Rewrite for Changed {
@@ -72,12 +72,16 @@ fn an_identity_survives_every_form_and_no_change() {
     pack(&place("folder"), &place("again.stallmap")).unwrap();
     let reader = CaptureReader::open(&path).unwrap();
     pack_opened(&reader, &place("copy.stallmap")).unwrap();
-    rewrite(&reader, &place("anew.stallmap"), Form::File, &mut Changed(None)).unwrap();
-    for name in ["folder", "again.stallmap", "copy.stallmap", "anew.stallmap"] {
+    rewrite(&reader, &place("rewritten.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    for name in ["folder", "again.stallmap", "copy.stallmap", "rewritten.stallmap"] {
         assert_eq!(identity(&place(name)), whole, "{name}");
     }
-    let anew = CaptureReader::open(&place("anew.stallmap")).unwrap();
-    assert_ne!(anew.manifest().capture_id, reader.manifest().capture_id, "its cubins are compressed anew");
+    let rewritten = CaptureReader::open(&place("rewritten.stallmap")).unwrap();
+    assert_ne!(
+        rewritten.manifest().capture_id,
+        reader.manifest().capture_id,
+        "its cubins are compressed again"
+    );
 
     rewrite(&reader, &place("cell.stallmap"), Form::File, &mut Changed(Some("launch"))).unwrap();
     let cell = identity(&place("cell.stallmap"));
@@ -100,11 +104,11 @@ fn a_capture_of_an_earlier_release_is_written_anew() {
     assert_eq!(check(&old), []);
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
-    rewrite(&old, &place("anew.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    rewrite(&old, &place("rewritten.stallmap"), Form::File, &mut Changed(None)).unwrap();
     let kernels = old.read_rows::<Launch>().unwrap().iter().map(|launch| launch.kernel_id.0).collect();
     let selection = Selection { launches: Some(kernels), ..Selection::default() };
     pack_part(&old, &selection, &place("part.stallmap"), Form::File).unwrap();
-    for name in ["anew.stallmap", "part.stallmap"] {
+    for name in ["rewritten.stallmap", "part.stallmap"] {
         let written = CaptureReader::open(&place(name)).unwrap();
         assert_eq!(check(&written), [], "{name}");
         for table in tables::ALL {

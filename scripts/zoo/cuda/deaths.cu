@@ -4,8 +4,8 @@
 //   abort            abort()
 //   sigkill          kills itself: nothing of it can run any more
 //   segv             writes to address 0
-//   illegal_address  a kernel writes where nothing is; says so and exits with 7
-//   refused          launches that the driver must refuse, between launches that work; exits with 0. 23 kernels run
+//   illegal_address  a kernel writes to unmapped memory. Prints that and exits with 7
+//   refused          launches that the driver must refuse, between launches that work. Exits with 0. 23 kernels run
 
 #include <csignal>
 #include <unistd.h>

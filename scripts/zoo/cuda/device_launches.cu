@@ -1,8 +1,8 @@
-// What the device itself decides or launches; needs -rdc=true and the device runtime.
+// Launches and decisions of the device itself. Needs -rdc=true and the device runtime.
 //
 //   conditional_graph  a graph with an `if` whose body runs in two of three launches, and a `while` of 5 turns: by
 //                      launches 1 and 3 eight kernels each (prepare, chosen, 5 x turn, finish), by launch 2 seven
-//   device_graph       a graph with one kernel that launches 3 other graphs, fire and forget; launched twice
+//   device_graph       a graph with one kernel that launches 3 other graphs, fire and forget. It is launched twice
 //   dynamic            kernels that launch kernels (dynamic parallelism), one of them at the parent's end
 
 #include "zoo.h"

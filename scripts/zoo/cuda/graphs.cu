@@ -1,6 +1,6 @@
 // CUDA graphs that are launched by the host.
 //
-//   stream_graph  two kernels captured from a stream: launched 3 times; updated by a capture of another size, launched;
+//   stream_graph  two kernels captured from a stream: launched 3 times, updated by a capture of another size, launched,
 //                 one node's parameters set, launched: 10 kernels
 //   api_graph     a graph built node by node: memset, a kernel, a child graph with a kernel, the first kernel again,
 //                 a copy. Launched 3 times; once with a node disabled; enabled again; with other parameters: 3 kernels

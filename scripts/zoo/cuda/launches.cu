@@ -37,7 +37,7 @@ __global__ void clustered(uint32_t *data) {
 }
 
 __global__ void first(uint32_t *data) {
-    // The blocks that follow may start; what this block writes from here on is theirs to wait for.
+    // The blocks that follow may start. What this block writes from here on is theirs to wait for.
     cudaTriggerProgrammaticLaunchCompletion();
     data[thread_index()] += 1;
 }

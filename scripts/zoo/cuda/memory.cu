@@ -24,7 +24,7 @@ static int async_pool(const char *) {
     uint64_t sum = 0;
     for (uint32_t round = 0; round < 40; round++) {
         cudaStream_t stream = streams[round % 2];
-        // Sizes differ, so that the pool splits and joins what it has.
+        // Sizes differ: the pool must split and join its blocks.
         size_t bytes = COUNT * sizeof(uint32_t) * (1 + round % 3);
         uint32_t *data;
         CHECK(cudaMallocAsync(&data, bytes, stream));

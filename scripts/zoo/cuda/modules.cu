@@ -1,6 +1,6 @@
 // Modules that are loaded while the program runs, with kernels of one name.
 //
-//   same_name  two modules whose kernels are both called `work` and do different things, launched in turns; one is
+//   same_name  two modules whose kernels are both called `work` and do different things, launched in turns. One is
 //              unloaded and a third of the same name comes, maybe at its place: 24 launches
 //   late       a module loaded, used once and unloaded, 20 times
 

@@ -1,10 +1,10 @@
 // Streams and host threads that run at the same time.
 //
 //   threads_streams       two threads, each with four streams: 51 kernels on every stream, 408 in all
-//   flag_wait             a kernel waits, for 3 s at most, until a kernel launched later on another stream sets a flag.
-//                         Prints `met`; `gave up` where the second launch had to wait for the first. 5 kernels
+//   flag_wait             a kernel waits, for up to 3 s, until a kernel launched later on another stream sets a flag.
+//                         Prints `met`, or `gave up` if the second launch had to wait for the first. 5 kernels
 //   capture_global        one thread captures a graph in the strict mode, in which unsafe calls of any thread end the
-//                         capture, while another launches 200 kernels; then the graph of two kernels runs 5 times:
+//                         capture, while another launches 200 kernels. Then the graph of two kernels runs 5 times:
 //                         212 kernels
 //   capture_thread_local  the same in the mode that watches only the capturing thread
 

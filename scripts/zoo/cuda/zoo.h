@@ -67,7 +67,7 @@ static inline std::vector<uint32_t> host_copy(const uint32_t *data, uint32_t cou
     return values;
 }
 
-// Prints the sum of `values`, and whether each is what `expected` says of its index; ends the program where one is not.
+// Prints the sum of `values`, and whether each is what `expected` says of its index. Ends the program where one is not.
 template <typename Expected>
 static void check(const char *what, const std::vector<uint32_t> &values, Expected expected) {
     uint64_t sum = 0;

@@ -1,4 +1,4 @@
-"""CuPy: elementwise kernels, a reduction, a raw kernel, a product by cuBLAS; all of integers."""
+"""CuPy: elementwise kernels, a reduction, a raw kernel, a product by cuBLAS, all of integers."""
 
 import cupy
 

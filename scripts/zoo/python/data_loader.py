@@ -1,4 +1,4 @@
-"""A DataLoader whose workers are forked before CUDA starts, and once more after it; only the parent uses CUDA."""
+"""A DataLoader whose workers are forked before CUDA starts, and once more after it. Only the parent uses CUDA."""
 
 import torch
 from torch.utils.data import DataLoader, Dataset

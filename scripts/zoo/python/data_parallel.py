@@ -1,4 +1,4 @@
-"""nn.DataParallel over two GPUs: one process, a thread for each GPU; integers, so sums are exact."""
+"""nn.DataParallel over two GPUs: one process, a thread for each GPU. Integers make sums exact."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""DistributedDataParallel, one process a GPU, under torchrun: 3 steps on integers; rank 0 prints."""
+"""DistributedDataParallel, one process per GPU, under torchrun: 3 steps on integers. Rank 0 prints."""
 
 import os
 
@@ -22,7 +22,7 @@ def main():
     for step in range(3):
         layer.zero_grad()
         model(batch + 2 * step).sum().backward()
-        # The mean over two ranks of sums of integers: halves at most, which are exact too.
+        # The mean over two ranks of sums of integers: they may be halves, which are exact too.
         gradient = float(layer.weight.grad.sum())
         if rank == 0:
             print(f"step {step}: gradient {gradient:.1f}")

@@ -5,14 +5,14 @@ import torch
 
 def main():
     total = 0
-    kept = []
+    live = []
     for number in range(1, 40):
         tensor = torch.full((number << 16,), number, device="cuda", dtype=torch.int32)
         total += int((tensor * 2 + 1).sum(dtype=torch.int64))
         if number % 3 == 0:
-            kept.append(tensor)
+            live.append(tensor)
         if number % 13 == 0:
-            kept.clear()
+            live.clear()
             torch.cuda.empty_cache()
     print("sum:", total)
     segments = torch.cuda.memory._snapshot()["segments"]

@@ -1,4 +1,4 @@
-"""Products and a loop under jax.jit; the numbers are small integers, so sums are exact."""
+"""Products and a loop under jax.jit. The numbers are small integers, which makes sums exact."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A training step captured into a CUDA graph and replayed 20 times; numbers are small integers, so sums are exact."""
+"""A training step captured into a CUDA graph and replayed 20 times. Small integers make sums exact."""
 
 import torch
 

@@ -1,7 +1,7 @@
 """One Triton kernel in 20 configurations, which all have its name and are different code.
 
-Which of them is chosen may differ from run to run; what it computes does not. Each is measured by 4 launches, so that
-the number of launches is known.
+The chosen one may differ from run to run, but its results do not. Each is measured by 4 launches, which fixes their
+number.
 """
 
 import torch
@@ -13,7 +13,7 @@ LAUNCHES = 4
 
 
 def measure(call, quantiles):
-    """The shortest of a few launches, for every quantile that is asked for."""
+    """The shortest of a few launches, for every requested quantile."""
     times = []
     for _ in range(LAUNCHES):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

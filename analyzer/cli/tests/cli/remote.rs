@@ -175,5 +175,5 @@ fn other_files_at_a_url_are_not_captures() {
     let mut cut = fs::read(bundled("inference_views.stallmap")).unwrap();
     cut.truncate(cut.len() / 2);
     let text = error(&Server::start(cut, Manner::Ranges).url("a.stallmap"), &[]);
-    assert!(text.starts_with("error: capture is cut short: its directory is not at its end"), "{text}");
+    assert!(text.starts_with("error: capture is truncated: its directory is not at its end"), "{text}");
 }

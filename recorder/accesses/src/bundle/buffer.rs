@@ -1,4 +1,4 @@
-//! Pinned host memory that device memory is copied to: chunks that are kept and filled again for each launch.
+//! Pinned host memory that device memory is copied to: chunks that are reused for each launch.
 #![expect(unsafe_code, reason = "memory that the sanitizer API allocates")]
 
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use super::{PAGE_SHIFT, Page};
 /// Pages of a chunk: 64 MiB.
 pub const CHUNK_PAGES: usize = 16 << 10;
 
-/// Copies pages of the device's memory; there are as many as the target has room for.
+/// Copies pages of the device's memory. There are as many as the target has room for.
 pub type Read<'a> = dyn FnMut(Range<u64>, &mut [Page]) -> Result<(), String> + 'a;
 
 /// Copies bytes from an address of the device's memory.
@@ -26,10 +26,10 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Makes room for so many pages; `allocate` gives zeroed or unwritten host memory of so many bytes, for good.
+    /// Makes room for so many pages. `allocate` gives zeroed or unwritten host memory of so many bytes, for good.
     ///
     /// # Safety
-    /// What `allocate` gives is writable, nobody else's, and lives as long as the buffer.
+    /// Memory from `allocate` is writable, has no other owner, and lives as long as the buffer.
     pub unsafe fn reserve(
         &mut self,
         pages: usize,
@@ -37,7 +37,7 @@ impl Buffer {
     ) -> Result<(), String> {
         while self.chunks.len() * CHUNK_PAGES < pages {
             let chunk = allocate(CHUNK_PAGES * size_of::<Page>())?.cast::<Page>();
-            // SAFETY: by this function's contract; bytes of any value are pages, but they must have one.
+            // SAFETY: by this function's contract. Bytes of any value are pages, but they must have one.
             unsafe { chunk.write_bytes(0, CHUNK_PAGES) };
             self.chunks.push(chunk);
         }
@@ -51,7 +51,7 @@ impl Buffer {
         Some(unsafe { &*chunk.add(number % CHUNK_PAGES) })
     }
 
-    /// Pages in a row, up to the end of their chunk at most.
+    /// Pages in a row, up to the end of their chunk.
     pub fn pages(&mut self, first: usize, count: usize) -> &mut [Page] {
         let offset = first % CHUNK_PAGES;
         let Some(chunk) = self.chunks.get(first / CHUNK_PAGES) else { return &mut [] };
@@ -87,7 +87,7 @@ pub fn windows(ranges: &Ranges) -> Vec<(Range<u64>, usize)> {
     windows
 }
 
-/// Fills pages from the pieces of them that are memory; the rest is zeros. `copy` reads from an address.
+/// Fills pages from the pieces of them that are memory. The rest is zeros. `copy` reads from an address.
 pub fn fill(
     pages: Range<u64>,
     target: &mut [Page],

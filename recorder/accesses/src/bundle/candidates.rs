@@ -1,4 +1,4 @@
-//! Which memory a launch may write: what its parameters point into.
+//! Memory that a launch may write: everything that its parameters point into.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use stallmap_sass::tensor_map::{self, Found};
 use super::memory::{Kind, Map};
 use super::ranges::Ranges;
 
-/// Up to so many bytes of device memory are saved whole, whatever the parameters say.
+/// Device memory up to this size is saved completely, whatever the parameters are.
 const ALL_BYTES: u64 = 256 << 20;
 
-/// What is known of a launch's memory before it runs.
+/// Known facts about a launch's memory before it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     /// Pages that parameters point into: whole blocks of the framework's allocator where known, else whole allocations.
@@ -19,7 +19,7 @@ pub struct Candidates {
     pub saved: Ranges,
     /// Pages that tensor maps in the parameters cover.
     pub mapped: Ranges,
-    /// How many tensor maps there are.
+    /// Number of tensor maps.
     pub map_count: usize,
 }
 

@@ -24,7 +24,7 @@ pub struct Contents {
 pub struct Stored {
     /// Its content_id, from 1.
     pub content_id: u64,
-    /// Whether nothing before had it.
+    /// True if no earlier page had it.
     pub is_new: bool,
 }
 
@@ -33,13 +33,13 @@ pub struct Stored {
 pub struct Spent;
 
 impl Contents {
-    /// None yet; at most so many bytes, before compression.
+    /// None yet. The limit is so many bytes, before compression.
     pub fn new(budget_bytes: u64) -> Self {
         let budget_pages = budget_bytes / PAGE_BYTES_U64;
         Self { known: HashMap::new(), budget_pages, frame: Vec::new(), frame_first: 1 }
     }
 
-    /// Records a page's content; frames that are full go to `emit`.
+    /// Records a page's content. Frames that are full go to `emit`.
     pub fn add(&mut self, page: &Page, emit: impl FnOnce(u64, Vec<u8>)) -> Result<Stored, Spent> {
         let hash = blake3::hash(page);
         let Some(&key) = hash.as_bytes().first_chunk::<16>() else { return Err(Spent) };
@@ -58,7 +58,7 @@ impl Contents {
         Ok(Stored { content_id: count + 1, is_new: true })
     }
 
-    /// Gives what waits to `emit`.
+    /// Passes waiting frames to `emit`.
     pub fn flush(&mut self, emit: impl FnOnce(u64, Vec<u8>)) {
         if !self.frame.is_empty() {
             let first = self.frame_first;
@@ -67,7 +67,7 @@ impl Contents {
         }
     }
 
-    /// Whether no new content is taken any more.
+    /// True if no new content is taken any more.
     pub fn is_spent(&self) -> bool {
         self.known.len() as u64 >= self.budget_pages
     }

@@ -1,4 +1,4 @@
-//! The driver's allocations that live, and what kind of memory each is.
+//! Live allocations of the driver, each with its kind of memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use stallmap_sys::sanitizer::memory_flag;
 use super::PAGE_BYTES_U64;
 use super::ranges::Ranges;
 
-/// What an allocation is.
+/// The kind of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Device memory of the program.
     Device,
     /// Variables of a module.
     Module,
-    /// What the driver needs for cooperative groups: other addresses in another process, and nothing to save.
+    /// Memory that the driver needs for cooperative groups: other addresses in another process, and nothing to save.
     CooperativeGroups,
-    /// What launches from the device need.
+    /// Memory that launches from the device need.
     DeviceLaunches,
     /// Host memory.
     Host,
@@ -58,7 +58,7 @@ pub struct Allocation {
     pub bytes: u64,
     /// CUDA's device ordinal.
     pub device: i32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -69,12 +69,12 @@ impl Allocation {
     }
 }
 
-/// The allocations that live, by address.
+/// Live allocations, by address.
 #[derive(Clone, Debug, Default)]
 pub struct Map(BTreeMap<u64, Allocation>);
 
 impl Map {
-    /// Memory was allocated; what overlaps it is gone, even if nobody said so.
+    /// Memory was allocated. Overlapping allocations end, even if their free was not reported.
     pub fn allocated(&mut self, allocation: Allocation) {
         if allocation.bytes == 0 {
             return;

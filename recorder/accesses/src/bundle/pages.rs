@@ -77,7 +77,7 @@ impl PageSet {
         }
     }
 
-    /// The pages by what was done to them.
+    /// The pages by their accesses.
     pub fn pages(&self) -> Pages {
         let mut regions: Vec<&Region> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);
@@ -99,7 +99,7 @@ impl PageSet {
         let (low, high) = (request.address.min(last), request.address.max(last));
         let bytes = u64::from(request.access_bytes.max(1)) - 1;
         let (low_page, high_page) = (low >> PAGE_SHIFT, high.wrapping_add(bytes) >> PAGE_SHIFT);
-        // The first and the last lane are active, so two pages at most are both touched.
+        // The first and the last lane are active, so up to two pages are both touched.
         if high_page <= low_page + 1 {
             self.touch(low_page, access);
             if high_page != low_page {
@@ -150,7 +150,7 @@ impl PageSet {
     }
 }
 
-/// What an access does to the pages that it touches.
+/// The effect of an access on the pages that it touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Access {
     reads: bool,
@@ -161,7 +161,7 @@ struct Access {
 impl Access {
     const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
-    /// Atomics do both; a prefetch does neither.
+    /// Atomics do both. A prefetch does neither.
     fn of(flags: u8) -> Self {
         if flags & PREFETCH != 0 {
             return Self::NONE;

@@ -1,11 +1,11 @@
-//! What a page that a launch touched is to its bundle.
+//! Classification of the pages that a launch touched, for its bundle.
 
 use super::PAGE_SHIFT;
 use super::memory::{Kind, Map};
 use super::ranges::Ranges;
 use super::refusal::Refusal;
 
-/// What becomes of a page.
+/// The treatment of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is recorded.
@@ -14,7 +14,7 @@ pub enum Place {
     Elsewhere,
 }
 
-/// Where a page belongs; `variables` are the pages of the module's variables, which are recorded by name.
+/// The class of a page. `variables` are the pages of the module's variables, which are recorded by name.
 pub fn place(
     page: u64,
     is_written: bool,

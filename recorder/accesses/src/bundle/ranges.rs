@@ -1,4 +1,4 @@
-//! Sets of pages as ranges, and where each page of such a set stands in the order of all.
+//! Sets of pages as ranges, with the index of each page in its set.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,12 +39,12 @@ impl Ranges {
         self.0.iter().map(|(&start, &end)| start..end)
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     pub fn count(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Whether a page is in one of them.
+    /// True if a page is in one of them.
     pub fn holds(&self, page: u64) -> bool {
         self.0.range(..=page).next_back().is_some_and(|(_, &end)| page < end)
     }

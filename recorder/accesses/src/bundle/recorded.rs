@@ -1,4 +1,4 @@
-//! What a launch did to memory: from the pages that it touched to contents before and hashes after.
+//! Effect of a launch on memory: from the pages that it touched to contents before and hashes after.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub struct Touched {
     pub searched: Ranges,
 }
 
-/// The pages of a launch, from `pages` that its accesses touched, what its code uses, and what was saved
-/// before it.
+/// The pages of a launch, from `pages` that its accesses touched, the effects of its code, and the pages that were
+/// saved before it.
 pub fn touched(
     pages: &Pages,
     uses: Uses,
@@ -40,12 +40,12 @@ pub fn touched(
 ) -> Result<Touched, Refusal> {
     let keep = |pages: &[u64], is_written| {
         let placed = pages.iter().map(|&page| (page, place(page, is_written, memory, variables, device)));
-        let kept = placed.filter_map(|(page, place)| match place {
+        let recorded = placed.filter_map(|(page, place)| match place {
             Ok(Place::Page) => Some(Ok(page)),
             Ok(Place::Elsewhere) => None,
             Err(refusal) => Some(Err(refusal)),
         });
-        kept.collect::<Result<Ranges, Refusal>>()
+        recorded.collect::<Result<Ranges, Refusal>>()
     };
     let mut touched = Touched {
         all: keep(&pages.read, false)?,
@@ -73,24 +73,24 @@ pub fn touched(
     Ok(touched)
 }
 
-/// What was saved before a launch.
+/// Contents saved before a launch.
 pub struct Saved<'a> {
-    /// Where each page is in the buffer.
+    /// Index of each page in the buffer.
     pub numbered: &'a Numbered,
     /// The pages.
     pub buffer: &'a Buffer,
 }
 
-/// What a launch made of a page.
+/// The change of a page by a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Hash of what it holds now.
+    /// Hash of its content now.
     pub hash: u64,
     /// That content, where atomics wrote it.
     pub content_id: Option<u64>,
 }
 
-/// The pages that are written or that changed, with what they hold now. `window` has room for a chunk; `add` keeps a
+/// The pages that are written or that changed, with their new contents. `window` has room for a chunk. `add` stores a
 /// content.
 pub fn changes(
     touched: &Touched,
@@ -115,7 +115,7 @@ pub fn changes(
     Ok(changed)
 }
 
-/// The contents that pages had before the launch: saved, or, where it wrote nothing, what they hold now.
+/// The contents that pages had before the launch: saved, or the present ones if it wrote nothing.
 pub fn contents_before(
     all: &Ranges,
     saved: &Saved,

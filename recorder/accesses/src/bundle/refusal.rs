@@ -1,13 +1,13 @@
-//! Why a launch is no bundle.
+//! Reason why a launch is not a bundle.
 
 use std::fmt;
 
-/// A reason, and an example of what led to it.
+/// A reason with an example of its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, the same for all launches that share it.
     pub reason: &'static str,
-    /// What exactly; empty where the reason says all.
+    /// Details. Empty where the reason is complete.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which launches become bundles.
+//! Selection of launches that become bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use stallmap_config::{Bundles, KernelShape};
 
 use stallmap_session::gpu::kernels::Kernels;
 
-/// What makes launches so alike that one bundle stands for all.
+/// Key of launches that are so alike that one bundle stands for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaunchKind {
     /// The kernel and its shape.
@@ -17,7 +17,7 @@ pub struct LaunchKind {
     pub shapes_hash: u64,
 }
 
-/// So many launches of a kind that are refused one after the other, and no more is tried: saving memory takes time.
+/// Limit of refused launches of a kind in a row. Further ones are not tried, because saving memory takes time.
 const MOST_REFUSED: u32 = 4;
 
 #[derive(Clone, Copy, Default)]
@@ -32,12 +32,12 @@ pub struct Selection {
     per_kind: Option<u64>,
     kernels: Kernels,
     only: Option<BTreeSet<KernelShape>>,
-    /// What came of the launches of each kind.
+    /// Results of the launches of each kind.
     tried: BTreeMap<LaunchKind, Tried>,
 }
 
 impl Selection {
-    /// The selection that the options ask for; an error is a bad regular expression.
+    /// The selection that the options ask for. An error is a bad regular expression.
     pub fn new(bundles: &Bundles) -> Result<Self, String> {
         Ok(Self {
             per_kind: bundles.per_kind,
@@ -47,7 +47,7 @@ impl Selection {
         })
     }
 
-    /// Whether a launch is to become a bundle, and if not, why.
+    /// Decides if a launch is to become a bundle. The error is the reason against it.
     pub fn decide(&self, kind: &LaunchKind) -> Result<(), &'static str> {
         if !self.kernels.hold(&kind.kernel.name)
             || self.only.as_ref().is_some_and(|only| !only.contains(&kind.kernel))

@@ -1,4 +1,4 @@
-//! A module's variables: where they are, what they hold, and the parts that rows hold of them.
+//! Variables of a module: addresses, contents, and the parts of them that become rows.
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use stallmap_session::gpu::device;
 pub struct Symbol {
     /// Mangled name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: u64,
     /// Its bytes.
     pub bytes: usize,
@@ -30,7 +30,7 @@ pub fn find(module: Handle, variables: &[(String, u64)]) -> (Vec<Symbol>, u64) {
 fn locate(module: Handle, name: &str) -> Option<Symbol> {
     let c_name = CString::new(name).ok()?;
     let (mut address, mut bytes) = (0, 0);
-    // SAFETY: the launch that is beginning says that the module is loaded; the outputs outlive the call.
+    // SAFETY: the launch that is beginning says that the module is loaded. The outputs outlive the call.
     let code = unsafe {
         (device::driver()?.module_get_global)(&raw mut address, &raw mut bytes, module, c_name.as_ptr())
     };
@@ -49,13 +49,13 @@ pub fn pages(symbols: &[Symbol]) -> Ranges {
 /// A part of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where in the variable it begins.
+    /// Offset of the part in the variable.
     pub offset: usize,
     /// Its bytes.
     pub bytes: usize,
-    /// What it held, followed by zeros.
+    /// Its content before, followed by zeros.
     pub before: Page,
-    /// What it holds now, where that is something else.
+    /// Its content now, if that is different.
     pub after: Option<Page>,
 }
 

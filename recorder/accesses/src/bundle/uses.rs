@@ -1,32 +1,32 @@
-//! What a kernel's code does to memory that no patch sees, from its cubin.
+//! Memory effects of a kernel's code that no patch sees, read from its cubin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_sass::cubin::{Cubin, Section};
 use stallmap_sass::observable::{self, MemoryInstructions};
 
-/// What a kernel and the functions that it calls use.
+/// Unseen memory effects of a kernel and the functions that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uses {
     /// Copies by tensor maps.
     pub tensor_maps: bool,
-    /// Other accesses that no patch sees; also where the code cannot be read.
+    /// Other accesses that no patch sees. Also where the code cannot be read.
     pub others: bool,
-    /// What no bundle can hold.
+    /// An effect that no bundle can hold.
     pub refusal: Option<&'static str>,
 }
 
 impl Uses {
-    /// Of code that cannot be read: anything may happen.
+    /// Code that cannot be read: anything may happen.
     pub const UNKNOWN: Self = Self { tensor_maps: false, others: true, refusal: None };
 
-    /// Whether every access to device memory is seen.
+    /// True if every access to device memory is seen.
     pub fn is_observed(self) -> bool {
         !self.tensor_maps && !self.others
     }
 }
 
-/// What a kernel of a cubin uses.
+/// The effects of a kernel of a cubin.
 pub fn of_kernel(bytes: &[u8], kernel: &str) -> Uses {
     let Some((cubin, section)) = Cubin::read(bytes).ok().and_then(|cubin| {
         let at = cubin.sections.iter().position(|section| holds(section, kernel))?;

@@ -1,7 +1,7 @@
-//! Which grid is which node of an executable graph: a hash table in device memory.
+//! Map from grids to nodes of executable graphs: a hash table in device memory.
 //!
-//! All nodes of a graph launch share one userdata: a warp finds its node by the number of its grid, which the API tells
-//! when the node is launched and which stays the node's from launch to launch.
+//! All nodes of a graph launch share one userdata: a warp finds its node by the number of its grid. The API reports
+//! that number when the node is launched, and it stays the node's from launch to launch.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Entry {
 /// The table of one executable graph.
 pub(super) struct Nodes {
     address: u64,
-    /// What the device has, by position.
+    /// The device's content, by position.
     entries: Vec<Entry>,
     /// Positions by grid.
     positions: BTreeMap<u64, usize>,
@@ -38,12 +38,12 @@ impl Nodes {
         Ok(Self { address: table as u64, entries, positions: BTreeMap::new(), room })
     }
 
-    /// Where it is.
+    /// Its address.
     pub(super) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Entries less 1: their number is a power of two.
+    /// Entries minus 1: their number is a power of two.
     pub(super) fn mask(&self) -> u32 {
         u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
     }
@@ -91,7 +91,7 @@ impl Nodes {
     }
 }
 
-/// Where a grid goes: the first free position from its own on. Half of the table is always free.
+/// Position for a grid: the first free one from its own on. Half of the table is always free.
 fn free(entries: &[Entry], grid: u64) -> usize {
     let mask = entries.len() - 1;
     let own = usize::try_from(grid & mask as u64).unwrap_or(0);

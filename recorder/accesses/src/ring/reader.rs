@@ -16,18 +16,18 @@ use super::{Failure, Settled, Shared, Started, Work};
 use crate::bundle::pages::PageSet;
 use stallmap_session::session;
 
-/// Most slots that are read before the GPU is told, and the part of the ring that they are at most.
+/// Limit of slots that are read before the GPU is notified, and of their part of the ring.
 const PIECE_SLOTS: u64 = 64 << 10;
 const PIECES: u64 = 4;
 /// Bytes of records of one launch that go to the writer in one piece.
 const PIECE_BYTES: usize = 4 << 20;
-/// How often the reader looks for records and ended launches while there is nothing to read.
+/// Interval at which the reader looks for records and ended launches while there is nothing to read.
 const POLL: Duration = Duration::from_micros(100);
-/// How long nothing may have come before the records of a launch that has ended are all read, though another launch runs:
-/// a warp that has reserved slots fills them within microseconds.
+/// Silence after which the records of a launch that has ended are all read, though another launch runs: a warp that has
+/// reserved slots fills them within microseconds.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Starts the reader of a ring. It ends with the process; should it panic, nobody waits for it.
+/// Starts the reader of a ring. It ends with the process. If it panics, no thread waits for it.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
     let shared = Arc::clone(shared);
     let body = move || {
@@ -55,7 +55,7 @@ struct Kernel {
 struct Open {
     /// Its tags.
     count: u32,
-    /// Where the reader was, and when, as it saw that the launch had ended.
+    /// Position and time of the reader when it saw that the launch had ended.
     ended: Option<(u64, Instant)>,
     ended_ns: Option<i64>,
     failure: Option<Failure>,
@@ -66,7 +66,7 @@ struct Reader {
     shared: Arc<Shared>,
     /// Slots read since the start.
     position: u64,
-    /// When something was read last.
+    /// Time of the last read.
     last_read: Instant,
     /// Kernels by tag.
     kernels: Vec<Option<Box<Kernel>>>,
@@ -82,10 +82,10 @@ impl Reader {
 
     fn run(mut self) {
         loop {
-            // The order matters: what is known to have ended before anything new is heard of and before the ring is read
-            // has all its records in what is read.
+            // The order matters: a launch that is known to have ended before new announcements and before the ring is
+            // read has all its records in that read.
             self.look_for_ends();
-            let ends = self.hear();
+            let ends = self.take_announcements();
             let all_ended = self.launches.values().all(|launch| launch.ended.is_some());
             let (has_read, is_dry) = self.read();
             if self.is_abandoned() {
@@ -124,9 +124,9 @@ impl Reader {
         }
     }
 
-    /// Takes what the launching threads say, and waits for it where there is nothing to do. Whether what does not end is
-    /// to be given up.
-    fn hear(&mut self) -> bool {
+    /// Takes the announcements of launching threads, and waits for them if there is nothing to do. Returns whether to
+    /// give up launches that do not end.
+    fn take_announcements(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut work = shared.lock();
         while self.launches.is_empty() && work.started.is_empty() && work.settled.is_empty() && !work.ends {
@@ -244,7 +244,7 @@ impl Reader {
         }
     }
 
-    /// Finishes every launch; those that have not ended for this reason.
+    /// Finishes every launch. Those that have not ended for this reason.
     fn finish_all(&mut self, reason: &'static str) {
         let all: Vec<Tag> = self.launches.keys().copied().collect();
         for tag in all {
@@ -307,7 +307,7 @@ impl Shared {
     /// The slot at a position.
     fn slot(&self, position: u64) -> [u8; SLOT_BYTES] {
         let index = position & ((1 << self.slot_shift) - 1);
-        // SAFETY: the index is below the slot count; the GPU wrote the slot before its record's last word and does not
+        // SAFETY: the index is below the slot count. The GPU wrote the slot before its record's last word and does not
         // write it again before `tail` goes past it.
         unsafe { read_volatile(self.slots.add(index as usize)) }
     }
@@ -318,13 +318,13 @@ impl Shared {
         const LAST_WORD: usize = 7;
         let index = position & ((1 << self.slot_shift) - 1);
         let words = self.words.wrapping_add(index as usize * (SLOT_BYTES / 4));
-        // SAFETY: slots are aligned to their size, as pinned memory is to pages, and the word lies in the slot; the GPU
+        // SAFETY: slots are aligned to their size, as pinned memory is to pages, and the word lies in the slot. The GPU
         // may write it at any time, whole.
         let last = unsafe { &*words.wrapping_add(LAST_WORD) };
         (last.load(Ordering::Acquire) != 0).then(|| self.slot(position))
     }
 
-    /// Makes slots empty, so that what they held is never taken for a record.
+    /// Empties slots, which keeps their old content from being taken for a record.
     fn clear(&self, start: u64, end: u64) {
         let slot_count = 1_u64 << self.slot_shift;
         let first = start & (slot_count - 1);

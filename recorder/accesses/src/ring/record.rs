@@ -1,11 +1,11 @@
-//! A record as it lies in the ring: that of a segment, with its launch's tag in bits that a segment's leaves 0.
+//! Records in the ring: a segment's record with its launch's tag in bits that a segment's leaves 0.
 
 use stallmap_schema::capture::request::SLOT_BYTES;
 
-/// How many tags there are: 15 bits.
+/// Number of tags: a tag has 15 bits.
 pub(super) const TAGS: u32 = 1 << 15;
 
-/// Which of the launches that share a ring a record is of.
+/// The launch that a record belongs to, among those that share a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Tag(pub(super) u32);
 
@@ -16,12 +16,15 @@ impl Tag {
     }
 }
 
-/// Bits of byte 15 that hold the flags of a request, of byte 30 its space, and of byte 31 its encoding.
+/// Bits of byte 15 with a request's flags. The upper 4 bits hold bits 0-3 of the tag.
 const FLAGS: u8 = 0x0f;
+/// Bits of byte 30 with a request's address space. The upper 6 bits hold bits 4-9 of the tag.
 const SPACE: u8 = 0x03;
+/// Bits of byte 31 with a request's encoding. The next 5 bits hold bits 10-14 of the tag, and bit 7 marks a complete
+/// record.
 const ENCODING: u8 = 0x03;
 
-/// The tag of a header, and the header as segments have it.
+/// Splits a header into its tag and the header as segments have it.
 pub(super) fn split(mut slot: [u8; SLOT_BYTES]) -> (Tag, [u8; SLOT_BYTES]) {
     let low = u32::from(slot[15] >> 4);
     let middle = u32::from(slot[30] >> 2);

@@ -1,8 +1,8 @@
-//! Which tags are in use: a launch of a graph takes as many in a row as it has nodes.
+//! Tags in use: a launch of a graph takes as many in a row as it has nodes.
 
 use super::record::{TAGS, Tag};
 
-/// The tags of a ring, given out in a circle, so that a tag rests as long as can be before it is used again.
+/// The tags of a ring, given out in a circle: a tag rests as long as possible before it is used again.
 pub(super) struct Tags {
     used: Vec<bool>,
     next: u32,

@@ -1,4 +1,4 @@
-//! Bundles under the sanitizer API: memory copied before and after a launch, and the rows that come of it.
+//! Bundles under the sanitizer API: memory copied before and after a launch, turned into rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,11 +45,11 @@ const MOST_VARIABLE_BYTES: usize = 16 << 20;
 /// A launch that is beginning.
 #[derive(Clone, Copy)]
 pub(super) struct Beginning<'a> {
-    /// What the API says of it.
+    /// The API's data about the launch.
     pub(super) data: &'a LaunchData,
     /// Its kernel's module.
     pub(super) code: Option<&'a Code>,
-    /// What the launch call was given.
+    /// Arguments of the launch call.
     pub(super) given: Option<&'a Given>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Prepared {
     candidates: Candidates,
     numbered: Numbered,
     symbols: Arc<Vec<Symbol>>,
-    /// What the variables held.
+    /// Contents of the variables.
     variables: Vec<Vec<u8>>,
     refusal: Option<Refusal>,
     attributes: Vec<u8>,
@@ -71,7 +71,7 @@ pub(super) struct Prepared {
     record_ns: i64,
 }
 
-/// What was found of a launch's memory.
+/// Findings about a launch's memory.
 struct Rows {
     pages: Vec<BundlePage>,
     symbols: Vec<BundleSymbol>,
@@ -79,7 +79,7 @@ struct Rows {
 }
 
 impl Prepared {
-    /// Whether the pages of its accesses are needed.
+    /// True if the pages of its accesses are needed.
     pub(super) fn gathers(&self) -> bool {
         self.refusal.is_none()
     }
@@ -146,7 +146,7 @@ impl Instrument {
         }
         let all = recorder.wanderers.contains(&name);
         let block_at = |address| torch::calls::storage_at(address).map(|(start, bytes)| start..start + bytes);
-        // A copy: what it takes to look blocks up must not run under this lock.
+        // A copy: looking blocks up must not run under this lock.
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
         if prepared.candidates.saved.count() > MOST_SAVED_BYTES / PAGE_BYTES_U64 {
@@ -174,7 +174,7 @@ impl Instrument {
         Ok(())
     }
 
-    /// Records what a launch did to memory; `completed` says why that is not known, where it is not.
+    /// Records a launch's effect on memory. The error in `completed` is the reason if it is not known.
     pub(super) fn bundle_ends(
         &self,
         data: &LaunchData,
@@ -302,7 +302,7 @@ fn kind_of(Beginning { data, given, .. }: Beginning, name: &str) -> LaunchKind {
     }
 }
 
-/// Whether every access to device memory is recorded.
+/// True if every access to device memory is recorded.
 fn is_whole(config: &Config) -> bool {
     config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
 }

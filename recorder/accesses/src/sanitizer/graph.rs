@@ -1,7 +1,7 @@
 //! Launches of CUDA graphs under the sanitizer API: each kernel node is a launch.
 //!
-//! The API announces the launch of the graph, then each node, then the end of the call. All nodes share one userdata, so
-//! that a graph launch is armed as a whole and each node is told by the number of its grid.
+//! The API announces the launch of the graph, then each node, then the end of the call. All nodes share one userdata: a
+//! graph launch is armed as one, and each node is identified by the number of its grid.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
 use std::cell::RefCell;
@@ -26,12 +26,12 @@ use stallmap_session::{replayed, session};
 /// Nodes that are expected of a graph whose making was not seen.
 const UNKNOWN_NODES: u32 = 512;
 
-/// What becomes of a kernel node.
+/// Plan for a kernel node.
 #[derive(Clone, Copy)]
 struct Expected {
     index: u32,
     ordinal: u64,
-    /// Why it is left out, where it is.
+    /// The reason, if it is left out.
     decision: Result<(), &'static str>,
 }
 
@@ -114,7 +114,7 @@ impl Instrument {
                     (node_type::KERNEL, Some(running)) => {
                         self.kernel_begins(data, &data.what.launch, running);
                     }
-                    // A node without a graph launch is a defect of what was said before: it must not write records.
+                    // A node without a graph launch contradicts earlier callbacks: it must not write records.
                     (node_type::KERNEL, None) => self.leave_out(&data.what.launch),
                     (node_type::ALLOCATION, Some(running)) if running.row.is_some() => {
                         self.allocated(&data.what.allocation, false);
@@ -214,7 +214,7 @@ impl Instrument {
                 session::lose(LossKind::Access, "node could not be left out", 1, Some(error));
             }
         }
-        // SAFETY: the launch is this callback's; the control block lives as long as its context.
+        // SAFETY: the launch is this callback's. The control block lives as long as its context.
         let code = unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
         };
@@ -230,7 +230,7 @@ impl Instrument {
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
-                // What is missing is counted with the launch; there are no bundles of nodes.
+                // Losses are counted with the launch. There are no bundles of nodes.
                 settle(&armed, place).ok();
             } else {
                 own(|| armed.submitted(place));
@@ -280,7 +280,7 @@ impl Instrument {
 }
 
 impl Running {
-    /// The first node that is like what is announced, where the API announces nodes by handles of its own: those of a copy
+    /// The first node that is like the announced one. The API announces nodes by handles of its own, from a copy
     /// that the driver made of the graph.
     fn find(&mut self, name: &str, data: &LaunchData) -> Option<Expected> {
         let launch = self.launch.as_ref()?;
@@ -295,7 +295,7 @@ impl Running {
     }
 }
 
-/// What the launch call of a node would have been given.
+/// Arguments that the launch call of a node would have.
 fn given(node: &Node) -> Given {
     let Parameters { bytes, layout } = &*node.parameters;
     Given {

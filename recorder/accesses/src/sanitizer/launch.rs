@@ -1,4 +1,4 @@
-//! Launches under the sanitizer API: with parameters, code, and the records they write.
+//! Launches under the sanitizer API, with parameters, code, records.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ use stallmap_session::gpu::name::text;
 use stallmap_session::gpu::parameters::{self, Parameters};
 use stallmap_session::{replayed, session};
 
-/// What the launch call on this thread was given.
+/// Arguments of the launch call on this thread.
 pub(super) struct Given {
     /// Dynamic shared memory of a block.
     pub(super) dynamic_shared_bytes: u32,
@@ -35,28 +35,28 @@ pub(super) struct Given {
     pub(super) parameters: Parameters,
     /// Attributes, as CUlaunchAttribute has them.
     pub(super) attributes: Vec<u8>,
-    /// Whether the launch is cooperative.
+    /// True if the launch is cooperative.
     pub(super) is_cooperative: bool,
 }
 
-/// Where a launch comes from.
+/// Origin of a launch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Origin {
     /// The op that ran, with its stack.
     pub(super) context: Option<Context>,
     /// Graph, launch of the graph and node.
     pub(super) node: Option<(u64, u32, u32)>,
-    /// Where the node was captured.
+    /// Place where the node was captured.
     pub(super) captured: Option<Captured>,
 }
 
 /// A launch that runs on this thread.
 struct Running {
-    /// Where it writes records; its row is the reader's then.
+    /// The records' target. Its row is the reader's then.
     armed: Option<Armed>,
     /// Its row, where it writes none.
     row: Option<LaunchRun>,
-    /// Where it is to become a bundle.
+    /// The bundle that it is to become, if it was selected.
     bundle: Option<Box<Prepared>>,
 }
 
@@ -187,13 +187,13 @@ impl Instrument {
 
     /// Makes the patches of a launch return at once.
     pub(super) fn leave_out(&self, data: &LaunchData) {
-        // SAFETY: the launch is this callback's; the patches know null userdata.
+        // SAFETY: the launch is this callback's. The patches know null userdata.
         unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, null());
         }
     }
 
-    /// Makes a launch write records; where it does not, its row comes back.
+    /// Makes a launch write records. Where it does not, its row comes back.
     fn arm(
         &self,
         data: &LaunchData,
@@ -221,7 +221,7 @@ impl Instrument {
             Ok(armed) => armed,
             Err((row, error)) => return failed(*row, error),
         };
-        // SAFETY: the launch is this callback's; the launch's control block lives as long as its context.
+        // SAFETY: the launch is this callback's. The launch's control block lives as long as its context.
         let code = unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
         };
@@ -255,7 +255,7 @@ impl Instrument {
         u32::try_from(stride).unwrap_or(u32::MAX)
     }
 
-    /// Whether each launch is waited for: where requests can be lost, to count them, and where memory is compared.
+    /// True if each launch is waited for: to count requests that can be lost, and to compare memory.
     pub(super) fn waits(&self) -> bool {
         self.bundles.is_some() || self.config.blocks.is_some() || self.config.when_full == WhenFull::Drop
     }
@@ -302,7 +302,7 @@ impl Instrument {
     }
 }
 
-/// Waits for a launch; says where that leaves its pages, if none is missing.
+/// Waits for a launch. Says where that leaves its pages, if none is missing.
 pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> {
     // SAFETY: the stream is the launch's own.
     let code = own(|| unsafe { (place.api.synchronize)(place.stream) });
@@ -329,7 +329,7 @@ pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> 
 }
 
 impl State {
-    /// What a launch's function needs.
+    /// Resources of a launch's function.
     pub(super) fn resources(&mut self, data: &LaunchData) -> Resources {
         *self.resources.entry(data.function.key()).or_insert_with(|| own(|| device::resources(data.function)))
     }

@@ -1,4 +1,4 @@
-//! Allocations, copies and fills under the sanitizer API.
+//! Allocations, memcpy and memset under the sanitizer API.
 
 use stallmap_schema::capture::recording::AllocationEvent;
 use stallmap_schema::id::{Address, AllocationId, RunId};

@@ -1,4 +1,4 @@
-//! Modules under the sanitizer API: which are patched, and when.
+//! Modules under the sanitizer API: selection and time of patching.
 //!
 //! A module is patched when a launch of it may be recorded: at its load where the selection is open, else before the
 //! first such launch. Where the selection has closed, what is patched is unpatched after the program itself has waited
@@ -22,7 +22,7 @@ use stallmap_session::gpu::code::{self, Code};
 use stallmap_session::gpu::{device, graphs};
 use stallmap_session::session;
 
-/// How often modules are unpatched: a program whose selection opens and closes all the time keeps them patched.
+/// Limit of unpatching. A program whose selection opens and closes all the time keeps its modules patched.
 const MOST_UNPATCHES: u32 = 3;
 
 /// A module that is loaded.
@@ -30,7 +30,7 @@ pub(super) struct Loaded {
     pub(super) code: Arc<Code>,
     handle: Key,
     context: Key,
-    /// Whether the selection takes launches of any of its kernels.
+    /// True if the selection takes launches of any of its kernels.
     is_wanted: bool,
     pub(super) is_patched: bool,
     /// Kernels whose place in memory is recorded.
@@ -98,7 +98,7 @@ impl Instrument {
         }
     }
 
-    /// The kernels of an executable graph keep the code that they have when it is made, so that all that may ever be
+    /// The kernels of an executable graph keep the code that they have when it is made: all that may ever be
     /// recorded is patched now.
     pub(super) fn graph_is_made(&self, data: &GraphExecData) {
         let state = &mut *self.lock();
@@ -122,7 +122,7 @@ impl Instrument {
         }
     }
 
-    /// The program has waited for the GPU: what cannot be recorded any more needs no patches.
+    /// The program has waited for the GPU: modules that cannot be recorded any more need no patches.
     pub(super) fn unpatch_what_is_done(&self) {
         let is_done = !self.selector.is_open() && self.unpatches.load(Ordering::Relaxed) < MOST_UNPATCHES;
         if !is_done {
@@ -142,7 +142,7 @@ impl Instrument {
         self.has_unpatched.store(true, Ordering::Relaxed);
     }
 
-    /// Patches a module; the state is locked, because the API wants it so.
+    /// Patches a module. The state is locked, because the API wants it so.
     fn patch(&self, loaded: &mut Loaded) {
         let mut kinds = Vec::new();
         for space in &self.config.spaces {
@@ -160,7 +160,7 @@ impl Instrument {
             graphs::relaxed(|| {
                 let mut failed = 0;
                 for (kind, name) in kinds {
-                    // SAFETY: the module is loaded; the patches are in its context.
+                    // SAFETY: the module is loaded. The patches are in its context.
                     failed |= unsafe { (self.api.patch_instructions)(kind, module, name.as_ptr()) };
                 }
                 // SAFETY: as above.
@@ -182,7 +182,7 @@ impl Instrument {
     }
 
     /// Records where a kernel lies in memory, and the functions of its module that it may call. While a graph is being
-    /// launched the driver does not answer.
+    /// launched the driver returns an error.
     pub(super) fn place_kernel(&self, state: &mut State, module: Handle, name: &str, ordinal: u64) {
         let Some(loaded) = state.modules.get_mut(&module.key()) else { return };
         if !loaded.placed.insert(name.to_owned()) {
@@ -198,7 +198,7 @@ impl Instrument {
         loaded.unplaced.retain(|function| !self.place(&code, module, function, false, ordinal));
     }
 
-    /// Records where a function lies; whether the API knows it.
+    /// Records where a function lies. Returns whether the API knows it.
     fn place(&self, code: &Code, module: Handle, name: &str, is_kernel: bool, ordinal: u64) -> bool {
         let Ok(c_name) = CString::new(name) else { return true };
         let (mut address, mut code_bytes) = (0, 0);

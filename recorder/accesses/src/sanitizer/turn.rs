@@ -1,4 +1,4 @@
-//! One launch at a time, where the memory that each finds and leaves is recorded.
+//! Turns of launches: one at a time, if the memory before and after each is recorded.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use stallmap_schema::word::LossKind;
 
 use stallmap_session::session;
 
-/// How long a launch waits for another thread's before it goes on beside it.
+/// Time that a launch waits for another thread's before it runs concurrently.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whose turn it is to launch.
+/// The turn to launch.
 #[derive(Default)]
 pub(super) struct Turn {
     is_taken: Mutex<bool>,

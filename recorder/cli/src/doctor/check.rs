@@ -1,8 +1,8 @@
-//! One check of a machine: its result, and what cannot be recorded without it.
+//! One check of a machine: its result with the parts of a recording that need it.
 
 use serde_json::{Value, json};
 
-/// What can be recorded.
+/// A part of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Memory accesses.
@@ -33,26 +33,26 @@ pub(crate) const PYTHON: &[Side] = &[Side::Python];
 /// A check's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// As it should be.
+    /// The check passed.
     Ok,
     /// Not there.
     Missing,
     /// There, but not as it should be.
     Problem,
-    /// Could not be found out; recording may work.
+    /// Could not be found out. Recording may work.
     Unknown,
 }
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// What was looked at.
+    /// Name of the thing that is checked.
     pub name: &'static str,
     /// The result.
     pub state: State,
-    /// What was found.
+    /// The finding.
     pub detail: String,
-    /// What to do, where something is wrong.
+    /// An action, where something is wrong.
     pub hint: Option<String>,
     needed_by: &'static [Side],
 }
@@ -90,7 +90,7 @@ impl Check {
         Self { name, state: State::Ok, detail: detail.into(), hint: None, needed_by }
     }
 
-    /// It is not there.
+    /// The result for something missing.
     pub(crate) fn missing(
         name: &'static str,
         needed_by: &'static [Side],
@@ -100,7 +100,7 @@ impl Check {
         Self { state: State::Missing, hint: Some(hint.into()), ..Self::ok(name, needed_by, detail) }
     }
 
-    /// It is there, and of no use.
+    /// The result for something unusable.
     pub(crate) fn problem(
         name: &'static str,
         needed_by: &'static [Side],
@@ -110,17 +110,17 @@ impl Check {
         Self { state: State::Problem, ..Self::missing(name, needed_by, detail, hint) }
     }
 
-    /// Nobody knows.
+    /// The result is not known.
     pub(crate) fn unknown(name: &'static str, needed_by: &'static [Side], detail: impl Into<String>) -> Self {
         Self { state: State::Unknown, ..Self::ok(name, needed_by, detail) }
     }
 
-    /// Whether `side` cannot be recorded without it.
+    /// True if `side` cannot be recorded without it.
     pub(crate) fn is_needed_by(&self, side: Side) -> bool {
         self.needed_by.contains(&side)
     }
 
-    /// Whether a recording can be tried as far as this is concerned.
+    /// True if this check does not prevent a recording.
     pub(crate) fn allows_recording(&self) -> bool {
         matches!(self.state, State::Ok | State::Unknown)
     }

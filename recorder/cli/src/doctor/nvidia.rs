@@ -1,4 +1,4 @@
-//! Checks of what NVIDIA provides: driver, devices, permission, libraries, compilers.
+//! Checks of NVIDIA's parts: driver, devices, permission, libraries, compilers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::check::{ACCESSES, ALL, COUNTERS, Check, MEASURES, SAMPLES};
 use crate::args::ProbedPart;
 use crate::probe;
 
-const DRIVER_HINT: &str = "install NVIDIA's driver; a container needs the NVIDIA container toolkit and `--gpus all` \
+const DRIVER_HINT: &str = "install NVIDIA's driver. A container needs the NVIDIA container toolkit and `--gpus all` \
                            with NVIDIA_DRIVER_CAPABILITIES=compute,utility";
 
 /// Every check, in the order of dependence.
@@ -68,7 +68,7 @@ fn devices(devices: &Value) -> Check {
     Check::ok("devices", ALL, detail)
 }
 
-/// Whether the driver lets this user sample stalls and read counters.
+/// True if the driver lets this user sample stalls and read counters.
 fn permission() -> Check {
     let parameters = std::fs::read_to_string("/proc/driver/nvidia/params").ok();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -96,7 +96,7 @@ fn permission_of(parameters: Option<&str>, status: &str) -> Check {
     }
 }
 
-/// Whether the process whose `/proc/self/status` this is has CAP_SYS_ADMIN.
+/// True if the process with this `/proc/self/status` has CAP_SYS_ADMIN.
 fn is_admin(status: &str) -> bool {
     const SYS_ADMIN: u32 = 21;
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -105,14 +105,14 @@ fn is_admin(status: &str) -> bool {
 }
 
 fn sanitizer(machine: &Machine) -> Check {
-    let hint = "install compute-sanitizer of the CUDA toolkit, or the Python package nvidia-cuda-sanitizer-api; \
+    let hint = "install compute-sanitizer of the CUDA toolkit, or the Python package nvidia-cuda-sanitizer-api, \
                 or name the file in STALLMAP_SANITIZER";
     let found = first_usable(machine, Part::Sanitizer, ProbedPart::Sanitizer);
     found.check("sanitizer", Part::Sanitizer, hint, |_| "loads".to_owned())
 }
 
 fn cupti(machine: &Machine) -> Check {
-    let hint = "install CUPTI of the CUDA toolkit, or the Python package nvidia-cuda-cupti; or name the file in \
+    let hint = "install CUPTI of the CUDA toolkit, or the Python package nvidia-cuda-cupti, or name the file in \
                 STALLMAP_CUPTI";
     let found = first_usable(machine, Part::Cupti, ProbedPart::Cupti);
     found.check("cupti", Part::Cupti, hint, |version| format!("version {version}"))
@@ -121,7 +121,7 @@ fn cupti(machine: &Machine) -> Check {
 /// Counters come from the CUPTI that samples come from, where it is new enough. Only replays measure them.
 fn counters(machine: &Machine) -> Check {
     let hint = "install CUPTI of CUDA 12.6 or newer, with its libnvperf_host.so, or the Python package \
-                nvidia-cuda-cupti; or name the file in STALLMAP_CUPTI";
+                nvidia-cuda-cupti, or name the file in STALLMAP_CUPTI";
     match first_usable(machine, Part::Cupti, ProbedPart::Cupti) {
         Found::Usable(path, _) => {
             let probed = probe::in_a_process(ProbedPart::Profiler, &path);
@@ -143,8 +143,8 @@ fn counters_of(probed: Result<(), String>, path: &Path, hint: &str) -> Check {
 }
 
 fn nvrtc(machine: &Machine) -> Check {
-    let hint = "install NVRTC of the CUDA toolkit, or the Python package nvidia-cuda-nvrtc; or name the file in \
-                STALLMAP_NVRTC; it compiles the recorder's code for your GPU, and nvcc does it instead";
+    let hint = "install NVRTC of the CUDA toolkit, or the Python package nvidia-cuda-nvrtc, or name the file in \
+                STALLMAP_NVRTC. It compiles the recorder's code for your GPU, as nvcc does";
     let found = first_usable(machine, Part::Nvrtc, ProbedPart::Nvrtc);
     found.check("nvrtc", Part::Nvrtc, hint, |version| {
         format!("{}.{}, compiles for tools", version[0], version[1])
@@ -167,9 +167,9 @@ fn nvcc(machine: &Machine) -> Check {
     }
 }
 
-/// What the search for a library came to.
+/// The result of the search for a library.
 enum Found {
-    /// The first candidate that works, and what it answered.
+    /// The first candidate that works, with its result.
     Usable(PathBuf, Value),
     /// A file is there, but none works: the first one's failure.
     Unusable(PathBuf, String),
@@ -200,7 +200,7 @@ fn first_usable(machine: &Machine, part: Part, probed: ProbedPart) -> Found {
     for path in machine.candidates(part) {
         match probe::in_a_process(probed, &path) {
             Ok(answer) => return Found::Usable(path, answer),
-            // A plain name that the system does not know is no file.
+            // A plain name that the system does not know is not a file.
             Err(_) if path.parent() == Some(Path::new("")) => {}
             Err(cause) => failure = failure.or(Some((path, cause))),
         }

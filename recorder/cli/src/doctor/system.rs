@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::check::{BOTH, Check, PYTHON};
 use crate::{injection, probe, record};
 
-/// What Python is asked: its version, PyTorch's and the CUDA that it was built for, where its packages are.
+/// The query to Python: its version, PyTorch's and the CUDA that it was built for, the folders of its packages.
 const QUESTION: &str = "
 import json, site, sys
 from importlib import metadata, util
@@ -30,7 +30,7 @@ pub(crate) fn checks(library: Option<&Path>) -> Vec<Check> {
 
 /// The recorder's own library.
 fn recorder(given: Option<&Path>) -> Check {
-    let hint = "put libstallmap_inject.so beside stallmap-record, or name it with --library";
+    let hint = "put libstallmap_inject.so next to stallmap-record, or name it with --library";
     match injection::find(given) {
         Err(error) => Check::missing("recorder", BOTH, format!("{error:#}"), hint),
         Ok(_) => match injection::usable(given) {
@@ -81,7 +81,7 @@ pub(crate) fn python(executable: &Path) -> (Vec<Check>, Vec<PathBuf>) {
         }
         Err(cause) => {
             let detail = format!("{cause}: {}", executable.display());
-            let hint = "only needed for Python programs; name another one with --python";
+            let hint = "only needed for Python programs: name another one with --python";
             (vec![Check::missing("python", PYTHON, detail, hint)], Vec::new())
         }
     }
@@ -102,7 +102,7 @@ fn python_of(answer: &Value) -> Vec<Check> {
                 "torch",
                 PYTHON,
                 "not installed",
-                "without it there are no ops and tensors; CUDA programs need none",
+                "without it there are no ops and tensors, and CUDA programs need none",
             )
         },
         |version| Check::ok("torch", PYTHON, version),

@@ -1,4 +1,4 @@
-//! The options of `replay`; the comments are the help.
+//! The options of `replay`. The comments are the help.
 
 use std::path::PathBuf;
 
@@ -14,19 +14,19 @@ Examples:
   stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
   stallmap-record replay step.stallmap --launches 17 --export repro
 
-Launches are there to be replayed where the capture was recorded with --replay.
-Each is run in fresh processes at the addresses that it had, once without any
-instrument to see that it does what it did, then under the instruments; what
-it wrote is compared each time. The results become further runs of the capture,
-which is replaced when all is done.
+Launches can be replayed if the capture was recorded with --replay. Each one runs
+in fresh processes at its recorded addresses: first without an instrument, to
+verify it, then under the instruments. The memory that it writes is compared
+each time. The results become further runs of the capture, which is replaced
+when all replays are done.
 
 Exit codes:
-  0    every launch that was asked for was replayed and verified
-  1    some were not, or an instrument failed; the capture says which, and why
-  124  the capture could not be written; what was replayed is kept for `recover`
+  0    every selected launch was replayed and verified
+  1    some were not, or an instrument failed (the capture has the reasons)
+  124  the capture could not be written (run `recover` to use what was replayed)
   125  nothing was replayed: wrong options, no bundles, no GPU
-  128 + the signal that interrupted it; the capture is as it was, and what was
-       replayed is kept for `recover`";
+  128 + the signal that interrupted it (the capture is unchanged, run `recover`
+       to use what was replayed)";
 
 /// The options of `replay`.
 #[derive(Debug, Args)]
@@ -38,31 +38,31 @@ pub(crate) struct Replay {
     /// Write a new capture instead of replacing this one
     #[arg(short, long, value_name = "NAME.stallmap")]
     pub output: Option<PathBuf>,
-    /// Which launches, under what
+    /// Launches and instruments
     #[command(flatten)]
     pub selection: Selection,
-    /// How often and how long
+    /// Number and time of replays
     #[command(flatten)]
     pub extent: Extent,
-    /// Write each launch as a program of its own into this folder, and replay nothing
+    /// Write each launch as a C program into this folder, and replay nothing
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
-    /// Keep the folder of what the replays wrote
+    /// Keep the folder of the replays, NAME.stallmap.replays
     #[arg(long)]
     pub keep: bool,
-    /// Give up what an interrupted replay left, and replace the output
+    /// Remove what an interrupted replay left, and replace the output
     #[arg(short, long)]
     pub force: bool,
-    /// How much to say
+    /// Verbosity
     #[command(flatten)]
     pub voice: Voice,
 }
 
-/// What is replayed.
+/// Launches and instruments.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
-    /// The instruments, one after the other; all begin with a run without any
+    /// Instruments, in this order. A run without an instrument comes first
     #[arg(
         long,
         value_enum,
@@ -71,43 +71,43 @@ pub(crate) struct Selection {
         default_value = "pc-samples,counters"
     )]
     pub instrument: Vec<Instrument>,
-    /// Only kernels whose name, mangled or not, this regular expression finds
+    /// Only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = crate::args::regular_expression)]
     pub kernels: Option<String>,
     /// Only these launches, by their kernel_id in the capture
     #[arg(long, value_name = "KERNEL_ID,...", value_delimiter = ',')]
     pub launches: Vec<u64>,
-    /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass) or single ones by their names in ncu;
-    /// all sets but sass otherwise
+    /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass), or metrics by their names in ncu
+    /// [default: all sets but sass]
     #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,
 }
 
-/// How much is replayed.
+/// Number and time of replays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Extent")]
 pub(crate) struct Extent {
-    /// Replays of each launch: for samples the most (2000 otherwise), else all (3 without an instrument, else 1)
+    /// Replays of each launch, for samples the maximum [default: samples 2000, without an instrument 3, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Sample until the share of every instruction with 2 % of a launch's samples or more, or of the largest, is known to
-    /// so many percent
+    /// Sample until the 95 % CI of each large share is within PERCENT of it: shares of instructions with 2 % of a
+    /// launch's samples or more, or the largest share
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = positive)]
     pub precision: f64,
-    /// Begin no further replay of a launch under an instrument after so many seconds
+    /// Start no further replay of a launch under an instrument after SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub budget: f64,
-    /// Sample every 2^EXP cycles; chosen by the launch's duration otherwise
+    /// Sample every 2^EXP cycles [default: by the launch's duration]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
-    /// Caches before each replay: cold, as ncu does it, or as the replay before left them; counters begin cold, all else
-    /// warm
+    /// Caches before each replay: flushed, as in ncu, or as the replay before left them [default: cold for counters,
+    /// else warm]
     #[arg(long, value_enum, value_name = "STATE")]
     pub cache: Option<Cache>,
-    /// Place memory anywhere and translate the pointers in parameters, as is done where the recorded addresses are taken
+    /// Place memory anywhere and translate pointers in parameters [default: only if the recorded addresses are taken]
     #[arg(long)]
     pub translate: bool,
-    /// End a process that replays one launch for more than so many seconds beyond its budget
+    /// End a process that replays one launch for more than SECONDS beyond its budget
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive)]
     pub timeout: f64,
 }
@@ -121,12 +121,12 @@ pub(crate) enum Instrument {
     PcSamples,
     /// Hardware counters
     Counters,
-    /// Memory accesses, of launches that the capture has none of
+    /// Memory accesses, of launches without any in the capture
     Accesses,
 }
 
 impl Instrument {
-    /// What it gives, in messages.
+    /// Name of its results in messages.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Native => "durations",
@@ -146,7 +146,7 @@ pub(crate) enum Cache {
     Warm,
 }
 
-/// The options of a worker, which nobody but `replay` starts.
+/// The options of a worker, which only `replay` starts.
 #[derive(Debug, Args)]
 pub(crate) struct Worker {
     /// Its plan
@@ -155,7 +155,7 @@ pub(crate) struct Worker {
 
 /// Reads a number of seconds or percent.
 fn positive(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err("use a number above 0".to_owned()) }
 }
 

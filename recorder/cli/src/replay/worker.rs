@@ -12,9 +12,9 @@ use stallmap_replay::worker;
 
 use super::options::Worker;
 
-/// Replays what the plan says.
+/// Replays the launches of the plan.
 pub(crate) fn work(options: &Worker) -> ExitCode {
-    // Without a parent nobody needs the results. A system that does not know this keeps the worker until it is done.
+    // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
     let result = read(&options.plan).and_then(|plan| worker::work(&plan, &mut say));
     match result.map_err(|error| error.to_string()) {
@@ -35,7 +35,7 @@ fn read(path: &Path) -> Result<Plan, ReplayError> {
     serde_json::from_slice(&json).map_err(|error| failed(error.to_string()))
 }
 
-/// Writes a line; a parent that is gone needs none.
+/// Writes a line. A parent that is gone needs none.
 fn say(event: &Event) {
     if let Ok(line) = serde_json::to_string(event) {
         let mut output = std::io::stdout().lock();

@@ -19,25 +19,25 @@ use crate::folder::Folder;
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
 
-/// Processes that may find the addresses taken before pointers are translated: each has its own layout by chance.
+/// Processes that may find the addresses taken before pointers are translated: each has a random layout of its own.
 const TRIES: u32 = 4;
 /// A worker's plan, in the folder of the replays.
 const PLAN_FILE: &str = "plan.json";
 
-/// Starts workers and hears what they say.
+/// Starts workers and reads their reports.
 pub(super) struct Workers<'a> {
     pub(super) folder: &'a Folder,
     pub(super) recording: &'a mut Recording,
     pub(super) signals: &'a Signals,
     pub(super) messages: Messages,
     pub(super) progress: &'a ProgressBar,
-    /// How long a launch may take before its process is ended.
+    /// Time that a launch may take before its process is ended.
     pub(super) patience: Duration,
     /// Set when a launch was replayed.
     pub(super) has_replayed: &'a mut bool,
 }
 
-/// How a worker ended.
+/// The end of a worker.
 enum End {
     /// It did all that it could.
     Done,
@@ -87,7 +87,7 @@ impl Workers<'_> {
                 }
                 End::Broken(None, reason) if nothing_done && !left.is_empty() => {
                     return Err(Failure::before(anyhow!("a worker failed: {reason}"))
-                        .hint("`stallmap-record doctor` says what this machine lacks"));
+                        .hint("run `stallmap-record doctor` to find what this machine lacks"));
                 }
                 End::Broken(None, reason) => message::warning(format_args!("a worker ended: {reason}")),
             }
@@ -190,7 +190,7 @@ fn lines(child: &mut Child) -> Receiver<String> {
     if let Some(output) = child.stdout.take() {
         std::thread::spawn(move || {
             let read = BufReader::new(output).lines().map_while(Result::ok);
-            // Nobody listens any more where the worker was given up.
+            // The receiver is gone if the worker was given up.
             read.map_while(|line| sender.send(line).ok()).for_each(drop);
         });
     }

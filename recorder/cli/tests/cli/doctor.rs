@@ -1,4 +1,4 @@
-//! `doctor` answers on every machine, and its exit code agrees with what it says.
+//! Tests of `doctor`: it works on every machine, and its exit code agrees with its output.
 
 use super::run::Place;
 

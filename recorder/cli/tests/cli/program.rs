@@ -1,4 +1,4 @@
-//! The program runs as if nobody watched: its output, exit code, input and signals pass through.
+//! The recorded program is not disturbed: its output, exit code, input and signals pass through.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::run::Place;
 
-/// Leaves what a process that starts CUDA leaves first: a folder of its own.
+/// Leaves the first trace of a process that starts CUDA: a folder of its own.
 const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *) run=accesses;; esac; \
                      mkdir a.stallmap.partial/run-$run-$$;";
 
@@ -192,7 +192,7 @@ fn a_pipe_is_empty_for_the_second_run() {
     run line
     run
     --- stderr
-    stallmap-record: warning: the program reads nothing in its second run: standard input is no file and was used up by the first run
+    stallmap-record: warning: the program reads nothing in its second run: stdin is a pipe and cannot be read again
     stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches
     stallmap-record: warning: no launches seen in the accesses run of process [ID]
     stallmap-record: warning: no launches seen in the pc_samples run of process [ID]

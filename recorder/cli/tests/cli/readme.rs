@@ -1,4 +1,4 @@
-//! The README's reference is what the command says: `UPDATE=1 cargo test -p stallmap-record` writes it.
+//! The README's reference equals the command's help: `UPDATE=1 cargo test -p stallmap-record` writes it.
 
 use std::path::Path;
 use std::{env, fs};
@@ -22,7 +22,7 @@ fn the_readme_holds_the_help() {
     }
 }
 
-/// The text with what a command says in the block behind a mark.
+/// The text with a command's output in the block behind a mark.
 fn with_help(text: &str, mark: &str, words: &[&str]) -> String {
     let (before, rest) = text.split_once(mark).unwrap();
     let (comment, rest) = rest.split_once("```text\n").unwrap();

@@ -18,7 +18,7 @@ use stallmap_schema::word::Match;
 
 use super::run::{Place, any_library};
 
-/// Says how the program ends; without it the test below is no program.
+/// Variable that names the program's end. Without it the test below is not a program.
 const ENDING: &str = "STALLMAP_TEST_ENDING";
 
 /// The recorded program.
@@ -105,7 +105,7 @@ fn record(place: &Place, ending: &str, options: &[&str]) -> String {
     words.extend(["--", program.to_str().unwrap(), "--exact", "recording::program"]);
     let output = place.command(&words).env(ENDING, ending).output().unwrap();
     let shown = place.show(&output);
-    // What the test harness prints is not ours.
+    // The test harness prints too.
     let (code, rest) = shown.split_once('\n').unwrap();
     format!("{code}\n{}", rest.split_once("--- stderr\n").unwrap().1)
 }
@@ -143,7 +143,7 @@ fn the_recordings_folder_stays_where_asked() {
     stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests
     stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
     stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded
-    stallmap-record: the folder is kept: `a.stallmap.partial`
+    stallmap-record: the folder remains: `a.stallmap.partial`
     ");
     assert_eq!(place.names(), ["a.stallmap", "a.stallmap.partial"]);
 }
@@ -170,7 +170,7 @@ fn a_capture_that_cannot_be_written_leaves_its_rows() {
     exit code 124
     stallmap-record: error: the output exists: `a.stallmap`
     stallmap-record: hint: choose another name, or replace it with --force
-    stallmap-record: hint: what was recorded is kept: run `stallmap-record recover [FOLDER]/a.stallmap.partial -o NAME.stallmap`
+    stallmap-record: hint: to use what was recorded, run `stallmap-record recover [FOLDER]/a.stallmap.partial -o NAME.stallmap`
     ");
     assert_eq!(fs::read_to_string(place.path("a.stallmap")).unwrap(), "precious");
     place.run(&["recover", "a.stallmap.partial", "-o", "b.stallmap"]);

@@ -1,4 +1,4 @@
-//! What is refused before the program runs, and how the reason reads.
+//! Errors before the program runs, with their text.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -59,7 +59,7 @@ fn wrong_words() {
     exit code 125
     --- stdout
     --- stderr
-    error: invalid value '12X' for '--buffer <SIZE>': `X` is no unit: use K, M, G or T
+    error: invalid value '12X' for '--buffer <SIZE>': `X` is not a unit: use K, M, G or T
 
     For more information, try '--help'.
     ");
@@ -204,7 +204,7 @@ fn outputs_that_cannot_be_written() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: the output is no file's name: `..`
+    stallmap-record: error: the output is not a file name: `..`
     ");
     fs::create_dir(place.path("folder")).unwrap();
     assert_snapshot!(place.run(&["-o", "folder", "--force", "--", "touch", "ran"]), @r"
@@ -263,7 +263,7 @@ fn recover_needs_a_recording() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: no recording's folder is there: `gone.stallmap.partial`
+    stallmap-record: error: the recording's folder is missing: `gone.stallmap.partial`
     stallmap-record: hint: it is named after the capture: NAME.stallmap.partial
     ");
     fs::create_dir(place.path("folder")).unwrap();
@@ -271,7 +271,7 @@ fn recover_needs_a_recording() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: the folder's name says no capture: `folder`
+    stallmap-record: error: the folder's name does not contain that of a capture: `folder`
     stallmap-record: hint: name the capture with -o NAME.stallmap
     ");
     assert_snapshot!(place.run(&["recover", "folder", "-o", "a.stallmap"]), @r"
@@ -279,7 +279,7 @@ fn recover_needs_a_recording() {
     --- stdout
     --- stderr
     stallmap-record: error: write the capture: no recording found: it holds no run's folder: `folder`
-    stallmap-record: hint: name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
+    stallmap-record: hint: name the folder that the recording left next to its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
     ");
     fs::create_dir(place.path("b.stallmap.partial")).unwrap();
     fs::write(place.path("b.stallmap"), "precious").unwrap();

@@ -1,4 +1,4 @@
-//! `replay` as far as it goes without a GPU: what is refused, exported, left behind.
+//! `replay` without a GPU: refusals, exports, remaining files.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -31,7 +31,7 @@ fn place() -> Place {
     place
 }
 
-/// What `replay` of that capture says; the capture is untouched and nothing is beside it.
+/// Output of `replay` of that capture. The capture is untouched and nothing is next to it.
 #[track_caller]
 fn refused(options: &[&str]) -> String {
     let place = place();
@@ -78,15 +78,15 @@ fn launches_that_are_not_there() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: launch 7 cannot be replayed: it is no bundle of the capture
-    stallmap-record: hint: those that can: `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
+    stallmap-record: error: launch 7 cannot be replayed: it is not a bundle of the capture
+    stallmap-record: hint: list the bundles with `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
     ");
     assert_snapshot!(refused(&["--launches", &[BUNDLE, OTHER].join(",")]), @r"
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: launch 1099511627778 cannot be replayed: it is no bundle of the capture
-    stallmap-record: hint: those that can: `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
+    stallmap-record: error: launch 1099511627778 cannot be replayed: it is not a bundle of the capture
+    stallmap-record: hint: list the bundles with `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
     ");
     assert_snapshot!(refused(&["--kernels", "gemm"]), @r"
     exit code 125
@@ -193,7 +193,7 @@ fn a_launch_becomes_a_program() {
     assert_eq!(place.names(), ["a.stallmap", "out"]);
 }
 
-/// Without a driver the first worker says what is missing; with one, the cubin of this capture is what is wrong.
+/// Without a driver the first worker reports it as missing. With one, the cubin of this capture is the error.
 #[test]
 fn without_a_driver() {
     if Place::new().run(&["doctor", "--json"]).contains("\"name\": \"devices\"") {
@@ -204,14 +204,14 @@ fn without_a_driver() {
     --- stdout
     --- stderr
     stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
-    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
     ");
     assert_snapshot!(refused(&["--instrument", "accesses", "-q", "--force", "--keep"]), @r"
     exit code 125
     --- stdout
     --- stderr
     stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
-    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
     ");
 }
 
@@ -238,12 +238,12 @@ fn workers_answer_in_json() {
     assert_snapshot!(run(&["plan.json"]), @r#"
     exit code 1
     --- stdout
-    {"event":"failed","detail":"there is no session: STALLMAP_CONFIG is missing or wrong"}
+    {"event":"failed","detail":"the recording's session is missing: STALLMAP_CONFIG is unset or invalid"}
     --- stderr
     "#);
 }
 
-/// A library in the driver's place that says its process and waits for ever when it is loaded.
+/// A library in the driver's place that prints its process and never returns from loading.
 const HANGING_DRIVER: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -256,7 +256,7 @@ __attribute__((constructor)) static void hang(void) {
 }
 "#;
 
-/// Replays with a driver that hangs, and ends with `signal` the parent, or the worker; says what came of it.
+/// Replays with a driver that hangs, and ends with `signal` the parent, or the worker. Returns the result.
 fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
     fs::write(place.path("driver.c"), HANGING_DRIVER).unwrap();
     let mut compiler = Command::new("cc");
@@ -288,7 +288,7 @@ fn a_signal_ends_the_worker_and_leaves_the_capture() {
     exit code 143
     --- stdout
     --- stderr
-    stallmap-record: error: interrupted: the capture is as it was
+    stallmap-record: error: interrupted: the capture is unchanged
     ");
     assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
     assert_eq!(place.names(), ["a.stallmap"]);
@@ -302,12 +302,12 @@ fn a_worker_that_is_killed_is_said() {
     --- stdout
     --- stderr
     stallmap-record: error: a worker failed: the replaying process ended: signal: 9 (SIGKILL)
-    stallmap-record: hint: `stallmap-record doctor` says what this machine lacks
+    stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
     ");
     assert_eq!(place.names(), ["a.stallmap"]);
 }
 
-/// What a killed `replay` leaves: its plan, and one replay of the bundle.
+/// Writes what a killed `replay` leaves: its plan, and one replay of the bundle.
 fn leave_replays(place: &Place) {
     let folder = place.path("a.stallmap.replays");
     fs::create_dir_all(folder.join("run-native-7")).unwrap();
@@ -363,7 +363,7 @@ fn interrupted_replays_are_recovered_once() {
     --- stdout
     --- stderr
     stallmap-record: error: write the capture: no recording found: it holds no run's folder: `a.stallmap.replays`
-    stallmap-record: hint: name the folder that the recording left beside its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
+    stallmap-record: hint: name the folder that the recording left next to its output, `NAME.stallmap.partial`, or that replays left, `NAME.stallmap.replays`
     ");
     fs::remove_file(place.path("a.stallmap.replays/plan.json")).unwrap();
     assert_snapshot!(place.run(&["recover", "a.stallmap.replays"]), @r"
@@ -385,8 +385,8 @@ fn a_full_disk_leaves_the_capture_and_the_replays() {
     let script = format!("trap '' XFSZ; ulimit -f 1; exec {EXECUTABLE} recover a.stallmap.replays");
     let output = command.args(["-c", &script]).current_dir(place.path("")).output().unwrap();
     assert_eq!(output.status.code(), Some(124));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("File too large"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("File too large"), "{stderr}");
     assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
     assert_eq!(place.names(), ["a.stallmap", "a.stallmap.replays"]);
     place.run(&["recover", "a.stallmap.replays"]);

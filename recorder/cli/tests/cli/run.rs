@@ -1,4 +1,4 @@
-//! Runs `stallmap-record` in a folder of its own and shows what it said.
+//! Runs `stallmap-record` in a folder of its own and shows its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -23,7 +23,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The command with these words, in the folder.
+    /// The command with these arguments, in the folder.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(EXECUTABLE);
         command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -33,7 +33,7 @@ impl Place {
         command
     }
 
-    /// Runs the command; shows exit code, standard output and standard error, without what differs between machines.
+    /// Runs the command. Shows exit code, standard output and standard error, without details that differ by machine.
     pub(crate) fn run(&self, words: &[&str]) -> String {
         self.show(&self.command(words).output().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Columns of `memory_access` while they grow: built directly, because there are many more of these rows than of all
+//! Builders of `memory_access` columns: filled directly, because there are many more of these rows than of all
 //! others together.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use stallmap_schema::word::{AccessKind, Space};
 
 use super::record::Record;
 
-/// Where a request belongs in its launch: the table's order behind `kernel_id`.
+/// Position of a request in its launch: the table's order behind `kernel_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) function_id: FunctionId,
@@ -72,7 +72,7 @@ impl Columns {
         self.pc.len()
     }
 
-    /// The rows as a batch; the columns are empty afterwards.
+    /// The rows as a batch. The columns are empty afterwards.
     pub(super) fn take(&mut self, kernel_id: KernelId) -> Result<RecordBatch, ArrowError> {
         let mut rows = std::mem::take(self);
         let columns: Vec<ArrayRef> = vec![

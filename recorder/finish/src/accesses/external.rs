@@ -1,4 +1,4 @@
-//! Sorts more records than memory should hold: sorted runs in temporary files, merged.
+//! External sort of records: sorted runs in temporary files, merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -78,7 +78,7 @@ fn merge(
     Ok(())
 }
 
-/// A sorted run in a file that has no name, so that nothing is left behind whatever happens.
+/// A sorted run in a file without a name, which the system removes in every case.
 struct Run {
     file: BufReader<File>,
     left: usize,
@@ -101,7 +101,7 @@ impl Run {
         Ok(Self { file, left: chunk.order.len(), record: Vec::new() })
     }
 
-    /// Reads the next record; its key, or `None` at the end.
+    /// Reads the next record. Its key, or `None` at the end.
     fn next(&mut self) -> io::Result<Option<Key>> {
         if self.left == 0 {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! One record of the GPU as the pieces of a row: one row, or several where a request's lanes lie too far apart.
+//! Rows of one record of the GPU: one, or several if a request's lanes are too far apart.
 
 use stallmap_schema::capture::request::{
     ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
@@ -10,7 +10,7 @@ use stallmap_schema::word::{AccessKind, Space};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) request: Request,
-    /// The lanes' distances, still as bytes; empty where lanes are regular.
+    /// The lanes' distances, still as bytes. Empty where lanes are regular.
     distances: &'a [u8],
 }
 
@@ -140,7 +140,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Where lanes lie.
+/// Range of the lanes' addresses.
 struct Extent {
     first: u64,
     last: u64,
@@ -158,7 +158,7 @@ impl Extent {
     }
 }
 
-/// Whether the distances of lanes from the first of them fit their column.
+/// True if the distances of lanes from the first of them fit their column.
 fn fits(lanes: &[(u64, u32)]) -> bool {
     let Extent { first, last, shift } = Extent::of(lanes);
     u32::try_from((last - first) >> shift).is_ok()

@@ -1,4 +1,4 @@
-//! Sorts records in memory.
+//! Sort of records in memory.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Reads frames and sorts their records. `first_sequence` is the position of the first record in its launch; it
+    /// Reads frames and sorts their records. `first_sequence` is the position of the first record in its launch. It
     /// is moved behind the last.
     pub(super) fn read(
         source: &Source<'_>,

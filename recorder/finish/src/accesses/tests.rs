@@ -1,4 +1,4 @@
-//! From the GPU's records to rows and back: every lane's address, bit for bit, in memory and on disk.
+//! Round trip from the GPU's records to rows: every lane's address, bit for bit, in memory and on disk.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ fn request() -> impl Strategy<Value = Sample> {
                     REGULAR => i64::from(stride) * (i64::from(lane) - i64::from(first)),
                     _ if lane == first => 0,
                     OFFSETS_32 => distance >> 32 >> (shift % 32) << (shift % 8) >> 8,
-                    // At most 2^46 away, often near each other, often aligned.
+                    // Up to 2^46 away, often near each other, often aligned.
                     _ => distance >> 18 >> shift << (shift % 8),
                 }
             })

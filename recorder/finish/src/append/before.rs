@@ -1,4 +1,4 @@
-//! The capture as it was: what replays refer to. It may come from a stranger, so what is read of it is bounded.
+//! The capture before the replays, which they refer to. It is untrusted, so the amount that is read is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use stallmap_schema::tables::run::Run;
 use crate::error::FinishError;
 use crate::rows::LAST_RUN;
 
-/// Most rows of a table that is kept in memory: far more than any program has functions or bundles.
+/// Maximum rows of a table in memory: far more than any program has functions or bundles.
 const MAX_ROWS: usize = 8 << 20;
 
-/// What replays refer to.
+/// The data that replays refer to.
 pub(super) struct Before {
     /// The first run_id that is free.
     pub(super) next_run: RunId,
-    /// The first run of the capture; its own where it has none.
+    /// The first run of the capture. Its own where it has none.
     first_run: RunId,
     /// Launches that can be replayed.
     pub(super) bundles: BTreeMap<KernelId, Bundled>,
@@ -35,7 +35,7 @@ pub(super) struct Bundled {
     /// The run that recorded it.
     pub(super) run_id: RunId,
     pub(super) function_id: FunctionId,
-    /// Whether the capture has its accesses.
+    /// True if the capture has its accesses.
     pub(super) has_accesses: bool,
 }
 

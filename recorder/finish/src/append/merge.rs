@@ -1,4 +1,4 @@
-//! New rows go into an old table where its order wants them, and nothing is held but a batch of each.
+//! Merge of new rows into an old table, in its order, with one batch of each in memory.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::row::{Row, RowConverter, Rows, SortField};
@@ -27,7 +27,7 @@ struct Sorted {
 }
 
 impl<'a> Merge<'a> {
-    /// Begins with a table of a capture; a capture that does not have the table has no rows in it.
+    /// Begins with a table of a capture. A capture that does not have the table has no rows in it.
     pub(super) fn new(reader: &'a CaptureReader, table: &'static TableDef) -> Result<Self, FinishError> {
         let column = |name: &&str| table.columns.iter().find(|column| column.name == *name);
         let fields = table.sort.iter().filter_map(column).map(|column| SortField::new((column.data_type)()));
@@ -67,7 +67,7 @@ impl<'a> Merge<'a> {
         self.write_old(None, writer)
     }
 
-    /// Writes old rows up to a key and those equal to it; all of them without a key.
+    /// Writes old rows up to a key and those equal to it. All of them without a key.
     fn write_old(&mut self, until: Option<Row<'_>>, writer: &mut CaptureWriter) -> Result<(), FinishError> {
         while let Some(mut old) = self.take_current()? {
             let rows = old.keys.num_rows();

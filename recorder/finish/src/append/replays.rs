@@ -1,4 +1,4 @@
-//! The rows of runs that replayed launches: which launch each row is of, and which replays' results count.
+//! Rows of runs that replayed launches: the launch of each row, the replays whose results count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const NO_BUNDLE: &str = "the capture holds no bundle of the launch";
 pub(super) const NOT_VERIFIED: &str = "replay did not verify";
 const NOT_CHECKED: &str = "replay was not checked";
 
-/// Brings a run's rows together, and drops and counts what belongs to no bundle of the capture.
+/// Joins a run's rows. Rows without a bundle in the capture are dropped and counted.
 pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
     let run_id = run.run_id();
     let rows = &mut run.rows;
@@ -73,7 +73,7 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
         *all &= verified;
     }
     let counters = std::mem::take(&mut run.rows.counters);
-    let kept = counters.into_iter().filter(|counter: &Counter| {
+    let valid = counters.into_iter().filter(|counter: &Counter| {
         let reason = match verdicts.get(&counter.kernel_id) {
             _ if !before.bundles.contains_key(&counter.kernel_id) => NO_BUNDLE,
             Some(true) => return true,
@@ -84,10 +84,11 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
         losses.add_at(run_id, LossKind::Replay, reason, 1, known);
         false
     });
-    run.rows.counters = once(kept.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
+    run.rows.counters =
+        once(valid.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
 }
 
-/// Rows sorted by their key; of rows with one key the last.
+/// Rows sorted by their key. Of rows with one key the last.
 fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
     rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }

@@ -1,4 +1,4 @@
-//! Contents of pages: streamed from the segment's frames into the table, because they are most of a recording's bytes.
+//! Contents of pages, streamed from the segment's frames into the table: they are most of a recording's bytes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Contents<'a> {
     frames: Vec<(FrameRef, u64, u64)>,
 }
 
-/// What came of writing.
+/// Result of writing.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Bytes of contents.
@@ -38,7 +38,7 @@ impl<'a> Contents<'a> {
         Self { source, frames }
     }
 
-    /// Whether a frame says that it holds a content.
+    /// True if a frame's header states that it holds a content.
     pub(super) fn holds(&self, id: u64) -> bool {
         let behind = self.frames.partition_point(|(_, first, _)| *first <= id);
         let frame = behind.checked_sub(1).and_then(|index| self.frames.get(index));

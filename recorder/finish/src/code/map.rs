@@ -1,4 +1,4 @@
-//! From an absolute address of an instruction to (function, pc), at a launch.
+//! Map from an instruction's absolute address to (function, pc), at a launch.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use stallmap_schema::id::{FunctionId, Pc};
 
 use super::modules::Modules;
 
-/// Where one run's functions lie, over the whole run.
+/// Address ranges of one run's functions, over the whole run.
 #[derive(Debug, Default)]
 pub(crate) struct CodeMap {
     /// By first address: pieces of the address space within which the same functions lie.
@@ -19,7 +19,7 @@ pub(crate) struct CodeMap {
 #[derive(Debug)]
 struct Piece {
     end: u64,
-    /// Who lies here, in the order in which they came.
+    /// Functions at these addresses, in the order in which they were loaded.
     tenants: Vec<Tenant>,
 }
 

@@ -1,4 +1,4 @@
-//! The modules of all runs: what is known of their functions, and their cubins on the way into the capture.
+//! The modules of all runs: facts about their functions, cubins for the capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,7 @@ struct Known {
     cubin: Result<Cubin, String>,
 }
 
-/// Where a cubin is. Its bytes are read again when they are needed, because all of them together are many.
+/// Location of a cubin. Its bytes are read again when they are needed, because all of them together are many.
 #[derive(Debug)]
 enum Source {
     /// Nowhere, or not as it should be.
@@ -101,22 +101,22 @@ impl Modules {
         self.modules.entry(module_id).or_insert_with(|| Known::read(bare_module(module_id, ""), None));
     }
 
-    /// Whether anything is known of a function.
+    /// True if anything is known of a function.
     pub(crate) fn knows(&self, function_id: FunctionId) -> bool {
         self.functions.contains_key(&function_id)
     }
 
-    /// A function's name; empty where it is not known.
+    /// A function's name. Empty where it is not known.
     pub(crate) fn name(&self, function_id: FunctionId) -> &str {
         self.functions.get(&function_id).map_or("", |named| &named.name)
     }
 
-    /// Modules whose cubin is missing or damaged, whole or in part, each with what is wrong.
+    /// Modules whose cubin is missing or damaged, wholly or in part, each with its damage.
     pub(crate) fn damaged(&self) -> impl Iterator<Item = (&Module, &str)> {
         self.modules.values().filter_map(|known| Some((&known.row, known.damage()?)))
     }
 
-    /// The functions that stand in a kernel's section beside it: (first pc, pc behind the last, function).
+    /// The other functions in a kernel's section: (first pc, pc behind the last, function).
     pub(crate) fn inner_functions(&self, module_id: ModuleId, kernel: &str) -> Vec<(u32, u32, FunctionId)> {
         let known = self.modules.get(&module_id);
         let Some((section, outer)) = known.and_then(|known| known.function(kernel)) else {
@@ -158,7 +158,7 @@ impl Modules {
         rows
     }
 
-    /// Puts the cubins into the capture, the code of unused kernels zeroed; rows of `module`.
+    /// Puts the cubins into the capture, the code of unused kernels zeroed. Rows of `module`.
     pub(crate) fn store(
         &self,
         used: &BTreeSet<FunctionId>,
@@ -209,7 +209,7 @@ impl Known {
         Self { row, source: Source::Capture(reader), cubin }
     }
 
-    /// What is wrong with its cubin, if anything is.
+    /// The damage of its cubin, if any.
     fn damage(&self) -> Option<&str> {
         match &self.cubin {
             Ok(cubin) => cubin.damage.first().map(String::as_str),
@@ -227,7 +227,7 @@ impl Known {
         self.functions().find(|(_, code)| code.name == name)
     }
 
-    /// The cubin's bytes, where they are what the row says.
+    /// The cubin's bytes, if they agree with the row.
     fn bytes(&self) -> Option<Vec<u8>> {
         match &self.source {
             Source::None => None,

@@ -1,4 +1,4 @@
-//! Identifiers that are local to a run become unique in the capture: the run's number stands above them.
+//! Identifiers that are unique in the capture: the run's number in the upper bits of the run's own.
 
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 

@@ -1,4 +1,4 @@
-//! Pages of bundles and their contents: too many to keep, so only where they are is kept.
+//! Locations of bundles' pages and contents, which are too many to hold in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use stallmap_schema::tables::replay::{BundlePage, PAGE_BYTES};
 
 use super::global::{Local, global};
 
-/// Where a run's pages and their contents are.
+/// Locations of a run's pages and their contents.
 #[derive(Debug, Default)]
 pub(crate) struct PageFrames {
     /// Frames of rows of `bundle_page`, by the launches' ordinals.
@@ -61,7 +61,7 @@ impl PageFrames {
     }
 }
 
-/// Reads the pages of launches; a frame that holds several launches' is read once where they are asked for in order.
+/// Reads the pages of launches. A frame that holds several launches' is read once if they are requested in order.
 pub(crate) struct PageReader<'a> {
     frames: &'a PageFrames,
     segment: &'a SegmentReader,
@@ -69,7 +69,7 @@ pub(crate) struct PageReader<'a> {
 }
 
 impl PageReader<'_> {
-    /// A launch's pages, sorted by address, each once. Identifiers are the run's own; see [`globalize`].
+    /// A launch's pages, sorted by address, each once. Identifiers are the run's own. See [`globalize`].
     pub(crate) fn read(&mut self, ordinal: u64) -> Vec<BundlePage> {
         let mut pages: BTreeMap<u64, BundlePage> = BTreeMap::new();
         for frame in self.frames.by_launch.get(&ordinal).into_iter().flatten() {
@@ -83,7 +83,7 @@ impl PageReader<'_> {
         pages.into_values().collect()
     }
 
-    /// Rows of a frame; what cannot be read is missing, and its bundle is then not whole.
+    /// Rows of a frame. Unreadable rows are missing, and their bundle is then incomplete.
     fn rows(&self, frame: &FrameRef) -> Vec<BundlePage> {
         match self.segment.read(frame) {
             Ok(Frame::Rows { batch, .. }) => BundlePage::read_all(&batch).unwrap_or_default(),

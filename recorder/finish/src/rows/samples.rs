@@ -1,4 +1,4 @@
-//! Raw samples, kept small: their names are kept once.
+//! Raw samples in compact form: each name is stored once.
 
 use std::collections::BTreeMap;
 

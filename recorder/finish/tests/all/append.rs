@@ -1,4 +1,4 @@
-//! Replays come into the capture that their launches are from, and change nothing that was there.
+//! Tests of appending replays to their launches' capture, which changes no earlier row.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn appended(capture: &Path, folder: &Path, name: &str) -> Appended {
     Appended { summary, reader, path }
 }
 
-/// The example with bundles, and a folder of replays beside it.
+/// The example with bundles, and a folder of replays next to it.
 fn example() -> (Finished, PathBuf) {
     let capture = finished_with(bundles::record, |_| ());
     let folder = replays::folder(capture.folder.path());
@@ -102,7 +102,7 @@ fn replays_are_further_runs_and_the_old_rows_stay() {
     untouched(&capture.reader, &after.reader);
 }
 
-/// Tables that replays do not touch, and all other files, are the same bytes; of the others the old rows are there.
+/// Tables without replays, and all other files, have the same bytes. Changed tables still contain the old rows.
 fn untouched(before: &CaptureReader, after: &CaptureReader) {
     let touched: BTreeSet<_> = [
         "run",
@@ -267,7 +267,7 @@ fn a_capture_without_bundles_takes_runs() {
 }
 
 #[test]
-fn a_strangers_capture_is_refused_with_the_cause() {
+fn an_untrusted_capture_is_refused_with_the_cause() {
     let (capture, folder) = example();
     let mut run = Replays::new(&folder, Instrument::Native, 41);
     run.replay(0, kernel_id(1, 0), VERIFIED);

@@ -1,4 +1,4 @@
-//! Bundles are whole, or they say why they are not.
+//! Tests of bundles: they are complete, or they have a reason for the refusal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,8 +77,8 @@ pub(crate) fn record_first(segment: &mut SegmentWriter) {
     recording::put(segment, [bundle(0, 1)]);
 }
 
-/// Bundles of launches 0 and 1, a refusal of launch 2, launch 3 with a content that is nowhere, and a launch that is
-/// not there. Contents arrive as the threads that compress them are done; content 5 is nobody's.
+/// Bundles of launches 0 and 1, a refusal of launch 2, launch 3 with a missing content, and a launch that is not
+/// recorded. Contents arrive as the threads that compress them are done. Content 5 belongs to no bundle.
 pub(crate) fn record(segment: &mut SegmentWriter) {
     put_contents(segment, 3, &[3, 4, 5]);
     put_contents(segment, 1, &[1, 2]);

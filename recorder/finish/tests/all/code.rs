@@ -1,4 +1,4 @@
-//! Damaged cubins fail alone.
+//! Tests of damaged cubins: only they fail.
 
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::loss::Loss;

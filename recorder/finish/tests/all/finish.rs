@@ -1,4 +1,4 @@
-//! A whole recording becomes a capture that `check` finds nothing in, and that says what the program did.
+//! Finalizing a complete recording gives a capture without violations, with all that the program did.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use stallmap_schema::word::{AccessKind, Instrument, Match};
 
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 
-/// A finished recording.
+/// A finalized recording.
 pub(crate) struct Finished {
     pub(crate) summary: Summary,
     pub(crate) reader: CaptureReader,
@@ -77,7 +77,7 @@ fn processes_find_themselves_in_the_other_pass() {
         recording::add_child(partial, Instrument::Accesses, 8, "helper");
         recording::add_child(partial, Instrument::Accesses, 31, "worker");
         recording::add_child(partial, Instrument::PcSamples, 19, "worker");
-        recording::add_child(partial, Instrument::PcSamples, 33, "stranger");
+        recording::add_child(partial, Instrument::PcSamples, 33, "unrelated");
     });
     let runs = capture.rows::<Run>();
     let reference =

@@ -1,4 +1,4 @@
-//! Tests of finishing, on recordings that are made here as a recorded program would make them.
+//! Tests of finalizing, on recordings like those of a recorded program.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Several processes: ranks, hosts, folders of several releases, and what a process left when the disk was full.
+//! Tests of several processes: ranks, hosts, folders of several releases, a full disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn recordings_of_two_hosts_become_one_capture() {
     let folder = tempfile::tempdir().unwrap();
     let first = recording_of(folder.path(), "1.partial", "n1");
     let second = recording_of(folder.path(), "2.partial", "n2");
-    // Both hosts gave the same process ids; in the second pass the ranks moved to the other host.
+    // Both hosts gave the same process ids. In the second pass the ranks moved to the other host.
     for (partial, host, rank) in [(&first, "n1", 1), (&second, "n2", 0)] {
         add_rank(partial, Instrument::Accesses, host, 7, rank, 100);
         add_rank(partial, Instrument::PcSamples, host, 8, 1 - rank, 200);

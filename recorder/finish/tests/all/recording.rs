@@ -25,12 +25,12 @@ use stallmap_schema::word::{Direction, Instrument, Match, OpKind, Phase, Storage
 pub(crate) const CUBIN: &[u8] = include_bytes!("../memory.cubin");
 /// CUPTI's name of it.
 const CRC: u64 = 0xc0de;
-/// Where its kernel lies in the access run.
+/// Address of its kernel in the access run.
 pub(crate) const CODE: u64 = 0x7fff_0000_1000;
 pub(crate) const KERNEL: &str = "every_kind";
 /// A function that the kernel calls, behind the kernel's own code.
 pub(crate) const CALLEE: &str = "$every_kind$scale";
-/// Where the callee begins in the kernel's section.
+/// Offset of the callee in the kernel's section.
 pub(crate) const CALLEE_OFFSET: u64 = 0x870;
 
 /// Records of one launch.
@@ -44,7 +44,7 @@ pub(crate) fn kernel() -> FunctionId {
     hash::function_id(module(), KERNEL)
 }
 
-/// Writes the recording; returns its folder.
+/// Writes the recording. Returns its folder.
 pub(crate) fn write(folder: &Path) -> PathBuf {
     write_with(folder, |_| ())
 }
@@ -260,14 +260,14 @@ fn python(segment: &mut SegmentWriter) {
     );
 }
 
-/// So many launches, all alike, with nothing around them.
+/// Equal launches with nothing around them.
 pub(crate) fn launches(segment: &mut SegmentWriter, count: u64) {
     let bare = |ordinal| Launch { op_id: None, pystates_hash: None, ..launch(ordinal) };
     put(segment, (0..count).map(bare));
     put(segment, (0..count).map(launch_run));
 }
 
-/// What is known of a launch before it runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
+/// Rows written before a launch runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
 /// 2, and storage 3 takes its address.
 fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
     op(segment, ordinal);

@@ -1,4 +1,4 @@
-//! A recording that was cut off anywhere becomes a capture of everything that was complete.
+//! Tests of recovery: a recording that was cut off anywhere becomes a capture of its complete rows.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!(&recovered, &launches);
         let accesses = reader.read_rows::<MemoryAccess>().unwrap();
         let expected = requests.intersection(&launches).count() as u64 * REQUESTS;
-        // The code's place may be what was damaged: then every request is a counted loss.
+        // The rows of code addresses may be damaged: then every request is a counted loss.
         let losses = reader.read_rows::<Loss>().unwrap();
         let lost: u64 = losses.iter().filter(|loss| loss.reason.starts_with("code of")).map(|loss| loss.lost_count).sum();
         prop_assert_eq!(accesses.len() as u64 + lost, expected);

@@ -20,8 +20,8 @@ pub(crate) const STORED_CRC: u64 = 0xbeef;
 pub(crate) struct Replays(SegmentWriter);
 
 /// The folder of replays of a capture.
-pub(crate) fn folder(beside: &Path) -> PathBuf {
-    let folder = beside.join("program.stallmap.replay.partial");
+pub(crate) fn folder(parent: &Path) -> PathBuf {
+    let folder = parent.join("program.stallmap.replay.partial");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("recording.json"), r#"{"program": "stallmap-record", "arguments": ["replay"]}"#)
         .unwrap();
@@ -47,7 +47,7 @@ impl Replays {
         Self(segment)
     }
 
-    /// A replay of a launch; no result is one that the process did not live to give.
+    /// A replay of a launch. Without a result, the process died before it.
     pub(crate) fn replay(&mut self, ordinal: u64, kernel_id: KernelId, result: Option<ReplayResult>) {
         let launch = LaunchRun {
             kernel_id,

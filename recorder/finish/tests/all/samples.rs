@@ -1,4 +1,4 @@
-//! Samples find their launches, and say which functions those launched.
+//! Tests of samples: they find their launches with their functions.
 
 use stallmap_schema::capture::recording::{AMBIGUOUS_FUNCTION, CodeRange, RawSample};
 use stallmap_schema::capture::segment::SegmentWriter;

@@ -1,4 +1,4 @@
-//! Accesses stay compact: bytes of `memory_access` per lane access, on launches as real kernels make them.
+//! Size of accesses: bytes of `memory_access` per lane access, on launches like those of real kernels.
 
 use stallmap_finish::finish;
 use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};

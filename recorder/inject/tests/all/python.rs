@@ -1,7 +1,7 @@
 //! The Python side: programs run under the recorder as `stallmap-record` runs them, on the CPU.
 //!
-//! The Python that has PyTorch is `STALLMAP_TEST_PYTHON`, or else `python3`; tests that need PyTorch say so and pass
-//! where it is missing.
+//! The Python that has PyTorch is `STALLMAP_TEST_PYTHON`, or else `python3`. Tests that need PyTorch report it and pass
+//! if it is missing.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
 }
 
-/// The injected library, which cargo builds beside the tests.
+/// The injected library, which cargo builds next to the tests.
 fn library() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.with_file_name("libstallmap_inject.so")
@@ -64,7 +64,7 @@ fn run(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("failed to run {command:?}: {error}"))
 }
 
-/// Whether PyTorch is there; a test that needs it and has it not says so.
+/// True if PyTorch is there. Prints a line for a test that needs PyTorch but is skipped.
 fn has_torch() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     let answer = *ANSWER.get_or_init(|| {
@@ -73,8 +73,8 @@ fn has_torch() -> bool {
         run(command).status.success()
     });
     if !answer {
-        // Not by println, which the test runner keeps to itself.
-        let line = b"skipped 1 test: no PyTorch; set STALLMAP_TEST_PYTHON to a Python that has it\n";
+        // Not by println, whose output the test runner hides.
+        let line = b"skipped 1 test: no PyTorch: set STALLMAP_TEST_PYTHON to a Python that has it\n";
         std::io::stderr().write_all(line).unwrap();
     }
     answer

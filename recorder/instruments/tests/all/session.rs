@@ -1,4 +1,4 @@
-//! What of a session is on the disk when its process ends, however it ends.
+//! Contents of the disk when a session's process ends, in every way of ending.
 #![expect(unsafe_code, reason = "fork, _exit and signals have no safe counterpart")]
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use stallmap_session::guard::guard;
 use stallmap_session::session;
 use tempfile::TempDir;
 
-/// Says which of the programs below a process is.
+/// Names the program below that a process runs.
 const PROGRAM: &str = "STALLMAP_TEST_PROGRAM";
 /// Longer than rows may wait.
 const A_FLUSH: Duration = Duration::from_millis(400);
@@ -96,7 +96,7 @@ fn in_child(act: impl FnOnce()) {
             unsafe { libc::_exit(0) };
         }
         child => {
-            // SAFETY: the child is this process's; its status is not asked for.
+            // SAFETY: the child is this process's. Its status is not asked for.
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         }
     }
@@ -105,7 +105,7 @@ fn in_child(act: impl FnOnce()) {
 fn forks(after_cuda: bool) {
     session::lose(LossKind::Op, "of the parent", 1, None);
     if after_cuda {
-        // Nothing can be attached on this machine; the program has started CUDA all the same.
+        // Nothing can be attached on this machine. The program has started CUDA all the same.
         instruments::attach();
     }
     in_child(|| {
@@ -251,9 +251,9 @@ fn a_panic_is_a_counted_loss_and_no_clean_end() {
 fn a_full_disk_ends_recording_and_the_losses_are_kept() {
     let recording = record("full", Some(400));
     let run = recording.only_run();
-    let said = String::from_utf8_lossy(&recording.output.stderr);
-    assert_eq!(said.matches("recording stopped, what was written is kept").count(), 1, "{said}");
-    assert!(recording.output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&recording.output.stderr);
+    assert_eq!(stderr.matches("recording stopped, earlier rows remain on disk").count(), 1, "{stderr}");
+    assert!(recording.output.status.success(), "{stderr}");
     let reserve = run.join(RESERVE_FILE_NAME);
     assert_eq!(total(&reserve, "recording stopped: rows could not be written"), Some(1));
     let totals = rows::<LossTotal>(&reserve);
@@ -264,7 +264,7 @@ fn a_full_disk_ends_recording_and_the_losses_are_kept() {
     assert_eq!((of(LossKind::Launch), of(LossKind::Access)), (Some(1000), Some(1)));
     assert!(rows::<RunFact>(&reserve).iter().any(|fact| fact.name == "ended_ns"));
     assert!(!has_clean_end(&reserve) && !has_clean_end(&run.join(FILE_NAME)));
-    // Nothing is torn: the segment ends with its last complete frame.
+    // Nothing is truncated: the segment ends with its last complete frame.
     assert_eq!(SegmentReader::open(&run.join(FILE_NAME)).unwrap().damages(), []);
 }
 

@@ -17,7 +17,7 @@ except RuntimeError as error:
 
 
 class Scaled(torch.Tensor):
-    """A tensor made of another: its ops must reach the parts."""
+    """A tensor that wraps another: its ops must reach the parts."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -36,7 +36,7 @@ print(torch.vmap(torch.sum)(torch.ones(2, 3)).tolist())
 print(torch.ones(3, device="meta").add(1).device.type)
 print(torch.ones(3).to_sparse().add(torch.ones(3).to_sparse()).to_dense().tolist())
 
-kept = torch.ones(2).add(1)
-reference = weakref.ref(kept)
-del kept
+result = torch.ones(2).add(1)
+reference = weakref.ref(result)
+del result
 print("freed", reference() is None)

@@ -6,5 +6,5 @@ from stallmap._session import SESSION
 
 print(SESSION.library.hook_allocator() > 0)
 with torch.profiler.profile(profile_memory=True) as profile:
-    kept = torch.ones(1024)
+    result = torch.ones(1024)
 print(sum(event.self_cpu_memory_usage for event in profile.key_averages()))

@@ -3,9 +3,9 @@
  *   cc -O2 replay.c -o replay -I/usr/local/cuda/include -L/usr/local/cuda/lib64/stubs -lcuda
  *   ./replay [REPEATS]
  *
- * Beside it lie kernel.cubin, launch.h (the launch), pages.bin and contents.bin (its memory). It needs a GPU of the
- * architecture that the cubin is for. Exit code 0: every replay wrote what was recorded; 1: some did not, as sums by
- * atomics may, whose order differs; 2: it could not be run. Written by stallmap-record; change it as you like.
+ * The same folder has kernel.cubin, launch.h (the launch), pages.bin and contents.bin (its memory). It needs a GPU of
+ * the architecture that the cubin is for. Exit code 0: every replay wrote what was recorded. 1: some did not, as sums
+ * by atomics may, whose order differs. 2: it could not be run. Written by stallmap-record. Change it as you like.
  */
 #include <stdint.h>
 #include <stdio.h>

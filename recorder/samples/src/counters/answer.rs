@@ -1,4 +1,4 @@
-//! What CUPTI answers, in words.
+//! Results of CUPTI calls, as text.
 #![expect(unsafe_code, reason = "calls of CUPTI")]
 
 use std::ptr::null;
@@ -17,7 +17,7 @@ pub(super) fn call<P: Parameters>(
     parameters: &mut P,
     what: &str,
 ) -> Result<(), String> {
-    // SAFETY: the parameters are a struct of the function's own type that says its size; what its pointers point to
+    // SAFETY: the parameters are a struct of the function's own type that says its size. What its pointers point to
     // is borrowed by the caller for longer than the call.
     let code = unsafe { function(&raw mut *parameters) };
     check(api, code, what)

@@ -1,4 +1,4 @@
-//! CUPTI's host object: which metrics a chip has, how they are configured, and their values from counter data.
+//! CUPTI's host object: a chip's metrics, their configuration, their values from counter data.
 //!
 //! It needs no GPU, only the chip's name.
 
@@ -36,18 +36,18 @@ pub(super) struct Metric {
 /// Metrics with the configuration that measures them.
 pub(super) struct Configured {
     host: Host,
-    /// What is measured.
+    /// The metrics to measure.
     pub(super) metrics: Vec<Metric>,
-    /// What was asked for and is not to be had.
+    /// Requested metrics that are not available.
     pub(super) unknown: Vec<String>,
-    /// How to measure it.
+    /// The configuration of the measurement.
     pub(super) config: Image,
-    /// How often the work must run.
+    /// Number of times that the work must run.
     pub(super) passes: usize,
 }
 
 impl Host {
-    /// A host object of the chip; with `availability`, of what the driver gives out on it.
+    /// A host object of the chip. With `availability`, only of counters that the driver gives out on it.
     pub(super) fn new(api: Api, chip: &CStr, availability: Option<&Image>) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Host_Initialize_Params::new();
         initialize.profilerType = ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER;
@@ -68,7 +68,7 @@ impl Host {
         Some(Metric { unit: text(ask.pDimUnit), name })
     }
 
-    /// Adds metrics to what is to be configured.
+    /// Adds metrics to the configuration.
     fn add(&self, metrics: &[Metric]) -> Result<(), String> {
         let mut names = pointers(metrics);
         let mut add = CUpti_Profiler_Host_ConfigAddMetrics_Params::new();
@@ -104,7 +104,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         let mut end = CUpti_Profiler_Host_Deinitialize_Params::new();
         end.pHostObject = self.object;
-        // There is nobody to tell.
+        // There is no caller to notify.
         call(&self.api, self.api.host_deinitialize, &mut end, "let a host object go").ok();
     }
 }
@@ -152,7 +152,7 @@ impl Configured {
 
 /// Parts names into metrics of the chip, each once, and others.
 ///
-/// A name may have properties and yet not be measurable, as one without its last part (`.sum`) is; and a host object
+/// A name may have properties and yet not be measurable, as one without its last part (`.sum`) is. And a host object
 /// that has refused one metric refuses all that follow.
 fn known(
     new_host: &impl Fn() -> Result<Host, String>,

@@ -18,12 +18,12 @@ impl Image {
         self.bytes
     }
 
-    /// Where it begins.
+    /// Start of the image.
     pub(super) fn pointer(&mut self) -> *mut u8 {
         self.words.as_mut_ptr().cast()
     }
 
-    /// Where it begins, for functions that only read.
+    /// Start of the image, for functions that only read.
     pub(super) fn address(&self) -> *const u8 {
         self.words.as_ptr().cast()
     }

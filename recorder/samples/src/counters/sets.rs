@@ -1,14 +1,14 @@
 //! Named sets of metrics, with ncu's names.
 //!
-//! A set holds names for several generations of chips: those that a chip lacks are left out when it is measured. Views
-//! of counters compute with sums, so a ratio stands beside the sums that it is made of.
+//! A set holds names for several generations of chips. Measuring a chip leaves out the names that it lacks. Views of
+//! counters compute with sums, so a set holds each ratio together with its sums.
 
 /// A named set of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
     /// Its name.
     pub name: &'static str,
-    /// What it tells.
+    /// Description of the set.
     pub doc: &'static str,
     /// Its metrics.
     pub metrics: &'static [&'static str],
@@ -23,8 +23,7 @@ pub fn default() -> Vec<String> {
     chosen.flat_map(|set| set.metrics).map(|metric| (*metric).to_owned()).collect()
 }
 
-/// The metrics that names stand for, each once, in order: names of sets and of metrics; the default where there are
-/// none.
+/// The metrics of names, each once, in order. A name is a set or a metric. Without names the default.
 pub fn expand(names: &[String]) -> Vec<String> {
     if names.is_empty() {
         return default();
@@ -41,7 +40,7 @@ pub fn expand(names: &[String]) -> Vec<String> {
     metrics
 }
 
-/// Whether a set holds a metric: then a chip may lack it without anybody's mistake.
+/// True if a set holds a metric: a chip may then lack it without an error.
 pub fn hold(metric: &str) -> bool {
     SETS.iter().any(|set| set.metrics.contains(&metric))
 }
@@ -189,7 +188,7 @@ const INSTRUCTIONS: Set = Set {
 
 const ISSUE: Set = Set {
     name: "issue",
-    doc: "cycles that issued an instruction, and what warps waited for in the others",
+    doc: "cycles that issued an instruction, and stall reasons of the other cycles",
     metrics: &[
         "smsp__issue_active.avg.pct_of_peak_sustained_active",
         "smsp__issue_active.sum",
@@ -219,7 +218,7 @@ const ISSUE: Set = Set {
 
 const SASS: Set = Set {
     name: "sass",
-    doc: "floating-point and other operations of threads, by kind; counted in patched code",
+    doc: "floating-point and other operations of threads, by kind, counted in patched code",
     metrics: &[
         "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
         "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",

@@ -1,4 +1,4 @@
-//! The order of calls and what becomes of the answers, with functions that stand in for CUPTI's: they check the
+//! Tests of the order of calls and the use of results, with functions that stand in for CUPTI's: they check the
 //! parameters as CUPTI does and write a log.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use stallmap_sys::profiler::{INSUFFICIENT_PRIVILEGES, INVALID_METRIC_NAME, Metri
 
 use super::*;
 
-/// What the stand-ins answer, and what they were asked.
+/// Answers of the stand-ins, with a log of their calls.
 #[derive(Default)]
 struct Cupti {
     log: Vec<&'static str>,
@@ -243,7 +243,7 @@ fn all_that_began_ends_in_order() -> Result<(), String> {
 
 /// The sets hold no name that no chip has, and each chip of a generation gives every view its columns.
 #[test]
-#[ignore = "needs CUPTI of CUDA 13 and the library beside it, but no GPU"]
+#[ignore = "needs CUPTI of CUDA 13 and the library next to it, but no GPU"]
 fn every_metric_is_one_of_some_chip() -> Result<(), String> {
     let (api, _path) = Api::open().map_err(|error| unfit(&error))?;
     let all: Vec<String> =

@@ -1,4 +1,4 @@
-//! The buffers that CUPTI writes samples into, and the records in them.
+//! Buffers that CUPTI writes samples into, with their records.
 #![expect(unsafe_code, reason = "memory that CUPTI writes")]
 
 use std::collections::BTreeSet;
@@ -31,15 +31,15 @@ pub(super) struct Totals {
     pub(super) dropped: u64,
     /// Samples outside the program's kernels.
     pub(super) outside: u64,
-    /// Whether the hardware buffer was full.
+    /// True if the hardware buffer was full.
     pub(super) is_full: bool,
-    /// Whether CUPTI has more records.
+    /// True if CUPTI has more records.
     pub(super) has_more: bool,
 }
 
 /// A `CUpti_PCSamplingData` with room for instructions and their reasons.
 pub(super) struct Buffer {
-    /// What CUPTI fills.
+    /// The structure that CUPTI fills.
     pub(super) data: Box<CUpti_PCSamplingData>,
     /// Names of functions, each once.
     names: BTreeSet<Arc<str>>,
@@ -81,7 +81,7 @@ impl Buffer {
         Self { data, names: BTreeSet::new(), _pcs: records, _reasons: reasons }
     }
 
-    /// Empties the buffer. CUPTI leaves what it does not write: totals of the last read would count again.
+    /// Empties the buffer. CUPTI leaves fields that it does not write: totals of the last read would count again.
     pub(super) fn clear(&mut self) {
         self.data.totalSamples = 0;
         self.data.droppedSamples = 0;
@@ -109,7 +109,7 @@ impl Buffer {
     }
 
     fn record(&mut self, index: usize) -> Record {
-        // SAFETY: `index` is below the count of records, at most as many as there are.
+        // SAFETY: `index` is below the count of records, which does not exceed the array.
         let record = unsafe { &*self.data.pPcData.add(index) };
         let reasons = (0..record.stallReasonCount).filter_map(|reason| {
             // SAFETY: there are that many reasons behind the pointer.

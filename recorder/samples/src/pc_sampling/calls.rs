@@ -41,7 +41,7 @@ macro_rules! call {
             pPriv: null_mut(),
             ctx: $self.context.0.cast(),
         };
-        // SAFETY: the parameters are of the type that the function takes, and outlive the call; the context is alive,
+        // SAFETY: the parameters are of the type that the function takes, and outlive the call. The context is alive,
         // because its end removes its sampler first.
         unsafe { ($self.api.$function)(&raw mut parameters) }
     }};
@@ -68,13 +68,13 @@ impl Calls<'_> {
         check(call!(self.stop, CUpti_PCSamplingStopParams), "stop PC sampling")
     }
 
-    /// Says what is sampled. `kept` must live until sampling is disabled.
+    /// Configures sampling. `leftover` must live until sampling is disabled.
     pub(super) fn configure(
         self,
         mut reasons: Vec<u32>,
         exponent: u32,
         buffer_bytes: u64,
-        kept: &Buffer,
+        leftover: &Buffer,
     ) -> Result<(), String> {
         self.set(&mut [
             setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
@@ -93,7 +93,7 @@ impl Calls<'_> {
             ),
             setting(
                 Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
-                [&raw const *kept.data as u64, 0],
+                [&raw const *leftover.data as u64, 0],
             ),
         ])
     }
@@ -129,7 +129,7 @@ impl Calls<'_> {
         unsafe { (self.api.get_data)(&raw mut ask) }
     }
 
-    /// The names of what the hardware counts, by index. Until sampling is enabled, CUPTI does not give them.
+    /// Names of the hardware's counters, by index. Until sampling is enabled, CUPTI does not give them.
     pub(super) fn reasons(self) -> Result<BTreeMap<u32, String>, String> {
         let mut count = 0;
         let mut ask = CUpti_PCSamplingGetNumStallReasonsParams {

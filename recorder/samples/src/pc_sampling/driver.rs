@@ -1,4 +1,4 @@
-//! Questions to the CUDA driver about a launch call.
+//! Queries to the CUDA driver about a launch call.
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
 use stallmap_sys::cuda::{self, Handle};

@@ -1,8 +1,8 @@
 //! The module that holds the function of a launch.
 //!
 //! Modules that are loaded may share the names of kernels: autotuning and compilers reuse them. CUPTI names a launch's
-//! kernel and no module, so a shared name is told apart by the launch's own samples, or by a handle of which samples
-//! told it before.
+//! kernel but not its module. A shared name is resolved by the launch's own samples, or by a handle whose samples
+//! resolved it before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use stallmap_session::gpu::code::Code;
 pub(super) struct Functions {
     /// By context and CUPTI's number of the module.
     loaded: BTreeMap<(usize, u32), Arc<Code>>,
-    /// Those that hold a kernel of a name, the newest last; a module that was loaded twice is there twice.
+    /// Modules that hold a kernel of a name, the newest last. A module that was loaded twice is listed twice.
     by_name: BTreeMap<String, Vec<Arc<Code>>>,
     /// Every module that was ever loaded, by CUPTI's CRC of its cubin. It does not cover the code: modules of one layout
     /// share it.
@@ -27,7 +27,7 @@ pub(super) struct Functions {
     by_module: BTreeMap<usize, ModuleId>,
 }
 
-/// What is known of a launch's function.
+/// Known facts about a launch's function.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launched<'a> {
     /// The kernel's mangled name.
@@ -44,7 +44,7 @@ pub(super) struct Launched<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) code: Arc<Code>,
-    /// Whether it can be no other one.
+    /// True if it can be no other function.
     pub(super) is_certain: bool,
 }
 
@@ -69,7 +69,7 @@ impl Functions {
         self.by_module.insert(handle, module_id);
     }
 
-    /// Removes a module; handles of its functions may come back as others.
+    /// Removes a module. Handles of its functions may come back as others.
     pub(super) fn unload(&mut self, context: usize, number: u32) {
         let Some(code) = self.loaded.remove(&(context, number)) else { return };
         for name in &code.kernels {
@@ -95,7 +95,7 @@ impl Functions {
         }
     }
 
-    /// Whether several loaded modules hold a kernel of a name.
+    /// True if several loaded modules hold a kernel of a name.
     pub(super) fn is_ambiguous(&self, name: &str) -> bool {
         let holders = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
         holders.iter().any(|holder| Some(holder.module_id) != holders.first().map(|first| first.module_id))

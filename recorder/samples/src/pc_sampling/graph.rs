@@ -1,4 +1,4 @@
-//! Launches of CUDA graphs: one call, one read of samples, and the rows of every kernel node.
+//! Launches of CUDA graphs: one call, one read of samples, rows for every kernel node.
 
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, Launch};
@@ -80,7 +80,7 @@ impl Instrument {
         Some(pending)
     }
 
-    /// Whether the selection takes a node; one that it leaves out is counted.
+    /// True if the selection takes a node. A node that it leaves out is counted.
     fn is_selected(&self, node: &Node) -> bool {
         let decision = self.selector.decide(&node.name);
         if let Err(reason) = decision {
@@ -151,8 +151,8 @@ impl Instrument {
         let weight = |node: &Node| blocks(node.shape).saturating_mul(threads(node.shape));
         let targets: Vec<Target<'_>> =
             pending.nodes().map(|(_, node, _)| Target { name: &node.name, weight: weight(node) }).collect();
-        let delivered = reading.reasons.count_all(&records);
-        let taken = delivered + reading.dropped;
+        let collected = reading.reasons.count_all(&records);
+        let taken = collected + reading.dropped;
         let Shares { nodes: shares, others } = split::assign(records, &targets);
         let others = reading.reasons.count_all(&others);
         let unselected = shares.iter().zip(&pending.launched).filter(|(_, (_, selected))| !selected);
@@ -214,7 +214,7 @@ impl Instrument {
         let sampled = sampled.map(|(((nodes, index), share), sampling)| {
             nodes.reading.reasons.emit(&share.records, Some(ordinal));
             Sampled {
-                delivered: nodes.reading.reasons.count_all(&share.records),
+                collected: nodes.reading.reasons.count_all(&share.records),
                 lost: nodes.lost.get(index).copied().unwrap_or(0),
                 period_cycles: self.period_cycles(sampling),
                 is_split: share.is_split.then_some(true),

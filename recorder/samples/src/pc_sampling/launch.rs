@@ -1,4 +1,4 @@
-//! Launch calls: what is decided on entry, and recorded on exit.
+//! Launch calls: decisions on entry, records on exit.
 #![expect(unsafe_code, reason = "data of callbacks")]
 
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ const REFUSED: &str = "refused by the driver";
 enum Open {
     /// Into a stream that captures, by the launch function's callback number: no kernel runs.
     Captured(u32, Handle),
-    /// Of a graph into such a stream.
+    /// A launch of a graph into such a stream.
     CapturedGraph,
     Launch(Box<Pending>),
     Graph(Box<PendingGraph>),
@@ -54,7 +54,7 @@ pub(super) struct Sampling {
     pub(super) machine: Machine,
     /// Two to this power cycles are the period.
     pub(super) exponent: u32,
-    /// When sampling had started.
+    /// Start of sampling.
     pub(super) begin_ns: i64,
 }
 
@@ -79,7 +79,7 @@ impl Instrument {
         let correlation_id = u64::from(data.correlation_id);
         if graphs::CALLBACKS.contains(&id) {
             if data.site != ENTER && result(data) == 0 {
-                // SAFETY: by this function's contract; the call is ending.
+                // SAFETY: by this function's contract. The call is ending.
                 unsafe { self.graphs.called(id, data.parameters) };
             }
         } else if MODULE_LOAD_IDS.contains(&id) {
@@ -122,7 +122,7 @@ impl Instrument {
             if data.parameters.is_null() {
                 return None;
             }
-            // SAFETY: by this function's contract; the parameters are the executable graph and the stream.
+            // SAFETY: by this function's contract. The parameters are the executable graph and the stream.
             let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
             if graphs::capture(id, stream).is_some() {
                 return Some(Open::CapturedGraph);
@@ -148,7 +148,7 @@ impl Instrument {
         Some(Open::Launch(Box::new(Pending { ordinal, name, call, begin_ns, sampling, replayed })))
     }
 
-    /// Starts sampling for a launch of a kind; an error is the reason that it is not sampled.
+    /// Starts sampling for a launch of a kind. An error is the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: Handle,
@@ -246,8 +246,8 @@ impl Instrument {
         kernel_id: KernelId,
         end_ns: i64,
     ) -> Sampled {
-        let delivered = reading.reasons.count_all(&reading.records);
-        let taken = delivered + reading.dropped;
+        let collected = reading.reasons.count_all(&reading.records);
+        let taken = collected + reading.dropped;
         let missing = match reading.failure {
             None => 0,
             Some(failure) => {
@@ -261,10 +261,10 @@ impl Instrument {
         lock(&self.periods).learn(kind, taken + missing, sampling.exponent);
         if replayed::is_session() {
             let by_pc = reading.reasons.by_pc(&reading.records);
-            *lock(&LAST) = Taken { delivered, dropped: reading.dropped, by_pc };
+            *lock(&LAST) = Taken { collected, dropped: reading.dropped, by_pc };
         }
         let period_cycles = self.period_cycles(sampling);
-        Sampled { delivered, lost: reading.dropped + missing, period_cycles, is_split: None }
+        Sampled { collected, lost: reading.dropped + missing, period_cycles, is_split: None }
     }
 
     /// The period of a launch, where it is not the run's.
@@ -290,7 +290,7 @@ impl Instrument {
         crcs: &BTreeSet<u64>,
     ) -> Option<FunctionId> {
         let is_ambiguous = lock(&self.functions).is_ambiguous(kernel.name);
-        // The driver is asked under no lock.
+        // The driver is called without a lock.
         let module = if is_ambiguous { driver::module_of(function) } else { None };
         let launched = Launched { name: kernel.name, function, module, crcs };
         let found = lock(&self.functions).find(&launched);

@@ -1,7 +1,7 @@
 //! The sampling period of a launch: chosen by the samples that the last launch of its kind took.
 //!
-//! A multiprocessor takes one sample a period while it has a block. All samples of a launch times the period are its
-//! cycles, summed over multiprocessors, so that measurements at different periods compare.
+//! A multiprocessor takes one sample per period while it has a block. All samples of a launch times the period are its
+//! cycles, summed over multiprocessors: measurements at different periods compare.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) const FINEST: u32 = 8;
 pub(super) const COARSEST: u32 = 20;
 /// Samples of a kernel that are enough: about 5 ms of decoding.
 const TARGET: u64 = 1 << 17;
-/// Launches of graphs fill at most one in so many parts of the hardware buffer: about 30 ms of decoding.
+/// Divisor of the hardware buffer for launches of graphs, which bounds decoding to about 30 ms.
 const GRAPH_PARTS: u64 = 8;
 /// Bytes of the hardware buffer that a sample takes, rounded up: 512 MiB hold 51 million samples.
 const SAMPLE_BYTES: u64 = 11;
@@ -25,7 +25,7 @@ const KINDS: usize = 1 << 16;
 /// Launches that are expected to last equally long: function, grid and block.
 pub(super) type Kind = (usize, [u32; 6]);
 
-/// What bounds the samples of a context's launches.
+/// Bounds of the samples of a context's launches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
     pub(super) multiprocessors: u64,
@@ -51,7 +51,7 @@ impl Machine {
         Plan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET }
     }
 
-    /// The plan for a graph of so many kernels, which may run beside each other.
+    /// The plan for a graph of so many kernels, which may run concurrently.
     pub(super) fn graph(self, kernels: u64) -> Plan {
         let first_ns = FIRST_NS.saturating_add(kernels.saturating_mul(NODE_NS));
         let most = (self.capacity() / GRAPH_PARTS).max(TARGET);
@@ -60,7 +60,7 @@ impl Machine {
     }
 }
 
-/// What is expected and wanted of a launch.
+/// Expected and wanted samples of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     machine: Machine,
@@ -79,7 +79,7 @@ impl Plan {
         (FINEST..COARSEST).find(fits).unwrap_or(COARSEST)
     }
 
-    /// The finest period that takes at most as many samples in so many cycles as are enough.
+    /// The finest period whose samples in so many cycles do not exceed the target.
     fn next(self, cycles: u64) -> u32 {
         (FINEST..COARSEST).find(|exponent| cycles >> exponent <= self.target).unwrap_or(COARSEST)
     }

@@ -14,7 +14,7 @@ use stallmap_session::gpu::code::Code;
 use stallmap_session::gpu::device;
 use stallmap_session::session;
 
-/// What rows refer to by number, and what is written once.
+/// Things that rows refer to by number, and things that are written once.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     streams: BTreeMap<usize, u32>,
@@ -30,12 +30,12 @@ impl Book {
         *self.streams.entry(stream.key()).or_insert(next)
     }
 
-    /// Whether a device was not described before.
+    /// True if a device was not described before.
     pub(super) fn is_new_device(&mut self, device_id: i32) -> bool {
         self.devices.insert(device_id)
     }
 
-    /// Whether a function was not named before.
+    /// True if a function was not named before.
     pub(super) fn is_new_function(&mut self, function_id: FunctionId) -> bool {
         self.named.insert(function_id)
     }
@@ -51,7 +51,7 @@ pub(super) struct Ran<'a> {
     /// Grid x, y, z, block x, y, z.
     pub(super) shape: [u32; 6],
     pub(super) shared_bytes: u32,
-    /// What ran on the thread that launched or captured it.
+    /// The context of the thread that launched or captured it.
     pub(super) context: Option<Context>,
 }
 
@@ -70,12 +70,12 @@ pub(super) struct CallTimes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sampled {
     /// Samples in rows.
-    pub(super) delivered: u64,
+    pub(super) collected: u64,
     /// Samples that the hardware took and that are in no row.
     pub(super) lost: u64,
     /// The period, where it is not the run's.
     pub(super) period_cycles: Option<u64>,
-    /// Whether the samples are a share of those of several nodes.
+    /// True if the samples are a share of those of several nodes.
     pub(super) is_split: Option<bool>,
 }
 
@@ -133,14 +133,14 @@ pub(super) fn launch_run(
         request_count: None,
         lane_access_count: None,
         lost_request_count: None,
-        sample_count: sampled.map(|sampled| sampled.delivered + sampled.lost),
+        sample_count: sampled.map(|sampled| sampled.collected + sampled.lost),
         lost_sample_count: sampled.map(|sampled| sampled.lost),
         sampling_period_cycles: sampled.and_then(|sampled| sampled.period_cycles),
         samples_are_split: sampled.and_then(|sampled| sampled.is_split),
     }
 }
 
-/// The name of a function, for its samples; CUPTI does not say where its code lies.
+/// The name of a function, for its samples. CUPTI does not report where its code lies.
 pub(super) fn name(function_id: FunctionId, code: &Code, name: &str, ordinal: u64) -> CodeRange {
     CodeRange {
         function_id,

@@ -1,7 +1,7 @@
 //! Sampling of one context: started for the launches that are selected, read after each.
 //!
 //! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
-//! decode for milliseconds; a launch that begins never takes it. The slow calls, which enable sampling, are made under
+//! decode for milliseconds. A launch that begins never takes it. The slow calls, which enable sampling, are made under
 //! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
 //! are written.
 
@@ -19,7 +19,7 @@ use super::samples::{Reasons, Sums};
 use stallmap_session::guard::say;
 use stallmap_session::session;
 
-/// Instructions that one read can answer.
+/// Instructions per read.
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
 const MOST_OTHERS: usize = 1024;
@@ -37,7 +37,7 @@ pub(super) struct Sampler {
     machine: OnceLock<Machine>,
 }
 
-// SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread; the rest is `Send` and locked.
+// SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread. The rest is `Send` and locked.
 #[expect(unsafe_code, reason = "a raw handle")]
 unsafe impl Send for Sampler {}
 // SAFETY: as above.
@@ -51,7 +51,7 @@ enum Phase {
     /// Being enabled: launches go on without samples.
     Busy,
     Ready,
-    /// The hardware buffer was full: CUPTI answers nothing until sampling is enabled again.
+    /// The hardware buffer was full: CUPTI returns nothing until sampling is enabled again.
     Full,
     /// Sampling cannot be enabled, or the context ends.
     Dead,
@@ -73,9 +73,9 @@ struct Reader {
 }
 
 struct Buffers {
-    /// Where CUPTI keeps what is left when sampling ends.
-    kept: Buffer,
-    /// Where it answers.
+    /// CUPTI writes the remaining records here when sampling ends.
+    leftover: Buffer,
+    /// CUPTI writes the result of each read here.
     answer: Buffer,
 }
 
@@ -165,8 +165,8 @@ impl Sampler {
         let mut reader = self.reader();
         reader.reasons = Arc::clone(&reasons);
         // Sampling is off: CUPTI has no pointer to the buffers that these replace.
-        let buffers = reader.buffers.insert(Buffers { kept: buffer(), answer: buffer() });
-        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.kept)
+        let buffers = reader.buffers.insert(Buffers { leftover: buffer(), answer: buffer() });
+        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.leftover)
     }
 
     /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
@@ -199,11 +199,11 @@ impl Sampler {
         let mut reader = self.reader();
         let Reader { buffers, reasons, others } = &mut *reader;
         let reasons = Arc::clone(reasons);
-        let mut delivered = 0;
+        let mut collected = 0;
         let failure = buffers.as_mut().map_or(Some(Failure::Code(-1)), |buffers| {
             let calls = Calls { api, context: self.context };
             read_all(calls, &mut buffers.answer, &mut sums, &mut |record| {
-                delivered += reasons.count(&record);
+                collected += reasons.count(&record);
                 others.entry(record.correlation_id).or_default().push(record);
             })
         });
@@ -211,7 +211,7 @@ impl Sampler {
         let oldest: Vec<_> = (MOST_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
         drop(reader);
         lose_others(&reasons, oldest.iter().map(|(_, records)| records));
-        count_losses(&sums, delivered);
+        count_losses(&sums, collected);
         Reading { reasons, records, dropped: sums.dropped, failure }
     }
 
@@ -226,7 +226,7 @@ impl Sampler {
             return;
         }
         let stopped = Calls { api, context: self.context }.stop();
-        // No launch reads now, and none begins while the gate is held: these are nobody's.
+        // No launch reads now, and none begins while the gate is held: these records belong to no launch.
         let mut reader = self.reader();
         let reasons = Arc::clone(&reader.reasons);
         let others = std::mem::take(&mut reader.others);
@@ -257,8 +257,8 @@ impl Sampler {
         let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
         drop(reader);
         match buffers {
-            // CUPTI has written what no read had into the buffer that it was given.
-            Some(mut buffers) if is_off => reasons.emit(&buffers.kept.records(), None),
+            // CUPTI has written the remaining records into the buffer that it was given.
+            Some(mut buffers) if is_off => reasons.emit(&buffers.leftover.records(), None),
             // CUPTI may still write there.
             buffers => std::mem::forget(buffers),
         }
@@ -273,7 +273,7 @@ fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Recor
     }
 }
 
-/// Reads until CUPTI has no more records; the result says why it did not come so far.
+/// Reads until CUPTI has no more records. The result says why it did not come so far.
 fn read_all(
     calls: Calls<'_>,
     answer: &mut Buffer,
@@ -298,11 +298,11 @@ fn read_all(
     }
 }
 
-fn count_losses(sums: &Sums, delivered: u64) {
+fn count_losses(sums: &Sums, collected: u64) {
     let losses = [
         ("dropped by the hardware", sums.dropped),
         ("taken outside the program's kernels", sums.outside),
-        ("in the hardware's total and in no record", sums.missing(delivered)),
+        ("in the hardware's total and in no record", sums.missing(collected)),
     ];
     for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
         session::lose(LossKind::Sample, reason, count, None);

@@ -1,4 +1,4 @@
-//! Records of samples on their way to rows.
+//! Records of samples before they become rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ impl Reasons {
         by_pc
     }
 
-    /// Writes records; where an ordinal is given, they are that launch's, whatever their correlation id.
+    /// Writes records. Where an ordinal is given, they are that launch's, whatever their correlation id.
     pub(super) fn emit(&self, records: &[Record], ordinal: Option<u64>) {
         for record in records {
             for &(number, samples) in &record.reasons {
@@ -92,8 +92,8 @@ impl Sums {
     }
 
     /// Samples in the total of all that are in no part, of so many in records.
-    pub(super) fn missing(&self, delivered: u64) -> u64 {
-        self.all.saturating_sub(delivered).saturating_sub(self.dropped).saturating_sub(self.outside)
+    pub(super) fn missing(&self, collected: u64) -> u64 {
+        self.all.saturating_sub(collected).saturating_sub(self.dropped).saturating_sub(self.outside)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! CUPTI names the call and not the node. Records of one kernel stand together, kernel by kernel in the order in which
 //! they ran, and an instruction is there once a kernel: so the records fall into runs of one kernel each. Where there are
-//! as many runs of a function as nodes, each node has its own; else they share.
+//! as many runs of a function as nodes, each node has its own. Else they share.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use super::buffer::Record;
 pub(super) struct Target<'a> {
     /// The kernel's mangled name.
     pub(super) name: &'a str,
-    /// Its part of samples that cannot be told apart.
+    /// Its part of samples that cannot be separated.
     pub(super) weight: u64,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Target<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) records: Vec<Record>,
-    /// Whether they are a part of samples that several nodes took.
+    /// True if they are a part of samples that several nodes took.
     pub(super) is_split: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Share {
 pub(super) struct Shares {
     /// One for each node.
     pub(super) nodes: Vec<Share>,
-    /// Records of kernels that are no node's.
+    /// Records of kernels that belong to no node.
     pub(super) others: Vec<Record>,
 }
 
@@ -97,7 +97,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a record can be of the same kernel. A function that is no kernel's own is called by one of its cubin.
+    /// True if a record can be of the same kernel. A function that is not a kernel itself is called by one of its
+    /// cubin.
     fn takes(&self, record: &Record, is_kernel: bool) -> bool {
         let same_kernel = !is_kernel || self.kernel.as_ref().is_none_or(|kernel| *kernel == record.function);
         let place = (Arc::clone(&record.function), record.pc);
@@ -154,17 +155,17 @@ fn add(reasons: &mut Vec<(u32, u64)>, more: &[(u32, u64)]) {
     }
 }
 
-/// Counts split by weights, in whole numbers that add up.
+/// Counts split by weights, in integers that add up.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// The weights up to and with each, never 0 in all.
     ends: Vec<u128>,
-    /// Where the next single one goes.
+    /// Position of the next single one.
     cursor: u128,
 }
 
 impl Parts {
-    /// Parts by weight; equal ones where all weights are 0.
+    /// Parts by weight. Equal ones where all weights are 0.
     pub(super) fn new(weights: &[u64]) -> Self {
         let is_zero = weights.iter().all(|weight| *weight == 0);
         let ends = weights.iter().scan(0, |end, weight| {
@@ -302,8 +303,8 @@ mod tests {
             let nodes: Vec<_> = nodes.iter().map(|&(name, weight)| (names[usize::from(name)], weight)).collect();
             let all = samples(&records);
             let shares = assign(records, &targets(&nodes));
-            let kept: u64 = given(&shares).iter().map(|(samples, _)| samples).sum();
-            prop_assert_eq!(kept + samples(&shares.others), all);
+            let taken: u64 = given(&shares).iter().map(|(samples, _)| samples).sum();
+            prop_assert_eq!(taken + samples(&shares.others), all);
             prop_assert_eq!(shares.nodes.len(), nodes.len());
             for (share, (name, _)) in shares.nodes.iter().zip(&nodes) {
                 let is_nodes = |function: &str| nodes.iter().any(|(other, _)| *other == function);

@@ -1,4 +1,4 @@
-//! What a launch call was given, whichever function of the driver it is.
+//! Arguments of a launch call, for every launch function of the driver.
 #![expect(unsafe_code, reason = "reads the parameters of the driver's functions")]
 
 use std::ffi::c_void;
@@ -25,7 +25,7 @@ pub struct Call {
     pub extra: *const *const c_void,
     /// cuLaunchKernelEx's attributes, or null, and how many there are.
     pub attributes: (*const [u8; LAUNCH_ATTRIBUTE_BYTES], u32),
-    /// Whether the function called makes the launch cooperative; an attribute may do it too.
+    /// True if the called function makes the launch cooperative. An attribute may do it too.
     pub is_cooperative: bool,
 }
 
@@ -49,7 +49,7 @@ impl Call {
     }
 }
 
-/// Whether attributes make a launch cooperative.
+/// True if attributes make a launch cooperative.
 pub fn are_cooperative(attributes: &[u8]) -> bool {
     attributes.as_chunks::<LAUNCH_ATTRIBUTE_BYTES>().0.iter().any(|attribute| {
         let word =
@@ -88,7 +88,7 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
     }
     let call = parameters.cast::<LaunchKernel>();
     let has_extra = !launch_id::COOPERATIVE.contains(&id);
-    // SAFETY: by this function's contract; a cooperative launch has every field but `extra`, which is not read then.
+    // SAFETY: by this function's contract. A cooperative launch has every field but `extra`, which is not read then.
     unsafe {
         Some(Call {
             function: (&raw const (*call).function).read(),

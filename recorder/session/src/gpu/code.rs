@@ -1,4 +1,4 @@
-//! Modules and the functions in them: cubins to the recording's folder, names and identities to rows.
+//! Modules with their functions: cubins to the recording's folder, names to rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ pub struct Code {
     pub module_id: ModuleId,
     /// Mangled names of its kernels.
     pub kernels: BTreeSet<String>,
-    /// Mangled names of functions with code of their own that are no kernels.
+    /// Mangled names of functions with code of their own that are not kernels.
     pub functions: Vec<String>,
     /// Mangled names of its variables, and their bytes.
     pub variables: Vec<(String, u64)>,
-    /// Where its cubin is stored.
+    /// Path of its stored cubin.
     pub path: Option<PathBuf>,
 }
 
@@ -51,7 +51,7 @@ pub fn alias(cubin: &[u8], module_id: ModuleId, content_hash: &str) {
     aliases.insert(*blake3::hash(cubin).as_bytes(), (module_id, content_hash.to_owned()));
 }
 
-/// The module that a cubin is recorded as, with its content's hash; the last says whether it stands for another.
+/// The module that a cubin is recorded as, with its content's hash. The last says whether it stands for another.
 fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
     let content = blake3::hash(cubin);
     let aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
 /// Every cubin seen in this process, by content.
 static SEEN: Mutex<BTreeMap<ModuleId, Arc<Code>>> = Mutex::new(BTreeMap::new());
 
-/// Records a cubin and gives what is in it; one that was seen before costs its hash only.
+/// Records a cubin and returns its content. One that was seen before costs its hash only.
 pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
     let (module_id, content_hash, is_alias) = identify(cubin);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
     code
 }
 
-/// Writes a cubin under its content's name, whole or not at all.
+/// Writes a cubin under its content's name, completely or not at all.
 fn store(folder: &Path, name: &str, cubin: &[u8]) -> std::io::Result<()> {
     let path = folder.join(name);
     if path.exists() {

@@ -1,4 +1,4 @@
-//! What the driver says of its devices and functions.
+//! Facts from the driver about its devices and functions.
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
 use std::ffi::{CStr, c_int};
@@ -34,7 +34,7 @@ pub fn describe(device_id: i32) -> Option<Device> {
         }
     };
     let mut name = [0; 256];
-    // SAFETY: the driver writes at most 256 bytes, the ending zero too.
+    // SAFETY: the driver writes up to 256 bytes, the ending zero too.
     unsafe { (cuda.device_get_name)(name.as_mut_ptr(), 256, device_id) };
     let mut memory_bytes = 0;
     // SAFETY: `memory_bytes` outlives the call.
@@ -80,7 +80,7 @@ pub struct Resources {
     pub local_bytes: Option<u32>,
 }
 
-/// What a function needs; `function` must be loaded.
+/// Resources of a function. `function` must be loaded.
 pub fn resources(function: Handle) -> Resources {
     let attribute =
         |attribute| function_attribute(function, attribute).and_then(|value| u32::try_from(value).ok());
@@ -91,11 +91,11 @@ pub fn resources(function: Handle) -> Resources {
     }
 }
 
-/// The module of a launch call's function, which may be a kernel's handle; the driver loads it where it is not.
+/// The module of a launch call's function, which may be a kernel's handle. The driver loads it where it is not.
 pub fn module_of(function: Handle) -> Option<Handle> {
     let cuda = driver()?;
     let (mut module, mut of_kernel) = (Handle::NULL, Handle::NULL);
-    // SAFETY: the handle comes from the launch call itself; the driver answers with an error if it is of the other kind.
+    // SAFETY: the handle comes from the launch call itself. The driver returns an error if it is of the other kind.
     unsafe {
         if (cuda.function_get_module)(&raw mut module, function) == 0 {
             return Some(module);

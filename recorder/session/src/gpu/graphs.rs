@@ -1,4 +1,4 @@
-//! CUDA graphs: which kernels an executable graph launches, and where in the program each was captured or added.
+//! CUDA graphs: the kernels of an executable graph, each with its place of capture in the program.
 //!
 //! Both instruments feed it with the driver calls that make, change and launch graphs: [`CALLBACKS`] at their exit to
 //! [`Graphs::called`], and launches into a capturing stream to [`Graphs::captured`]. A graph is read when it is
@@ -22,7 +22,7 @@ use crate::{context, session};
 use registry::Registry;
 pub use registry::{Captured, GraphLaunch, Node};
 
-/// Driver calls that change what is known of graphs, by callback number: they go to [`Graphs::called`] at their exit.
+/// Driver calls that change graphs, by callback number: they go to [`Graphs::called`] at their exit.
 pub const CALLBACKS: [u32; 19] = [
     graph_id::INSTANTIATE[0],
     graph_id::INSTANTIATE[1],
@@ -52,7 +52,7 @@ const MOST_DEPTH: u32 = 16;
 /// The per-thread default stream's handle.
 const PER_THREAD_STREAM: usize = 2;
 
-/// What is known of the graphs of this process.
+/// Known facts about the graphs of this process.
 #[derive(Default)]
 pub struct Graphs(Mutex<Registry>);
 
@@ -70,7 +70,7 @@ pub struct Capture {
     pub node: Option<Handle>,
 }
 
-/// Whether the stream of a launch call captures; `id` is the callback number of the launch function.
+/// The capture of a launch call's stream, if it captures. `id` is the callback number of the launch function.
 pub fn capture(id: u32, stream: Handle) -> Option<Capture> {
     let per_thread = launch_id::PER_THREAD.contains(&id);
     let stream = match stream.key() {
@@ -82,7 +82,7 @@ pub fn capture(id: u32, stream: Handle) -> Option<Capture> {
     };
     let (mut status, mut capture_id, mut graph) = (0, 0, Handle::NULL);
     let (mut dependencies, mut count) = (null(), 0);
-    // SAFETY: the stream is the launch call's own, which is running; the outputs outlive the call.
+    // SAFETY: the stream is the launch call's own, which is running. The outputs outlive the call.
     let code = unsafe {
         (driver()?.capture_info)(
             stream,
@@ -120,8 +120,8 @@ impl Graphs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers where the node was captured that a launch call just became, at the call's exit. It takes an ordinal:
-    /// lifetimes of tensors that begin and end during the capture are told apart by it.
+    /// Remembers where the node was captured that a launch call just became, at the call's exit. The node takes an
+    /// ordinal, which separates lifetimes of tensors that begin and end during the capture.
     pub fn captured(&self, node: Handle) {
         let captured = Captured {
             context: context::current(),
@@ -207,9 +207,9 @@ impl Graphs {
         self.lock().alias(exec, index, alias);
     }
 
-    /// A node of a type that cuGraphAddNode was told.
+    /// A node of a type that was passed to cuGraphAddNode.
     fn node_added(&self, node: Handle, parameters: *mut c_void) {
-        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         if parameters.is_null() {
             return;
@@ -250,7 +250,7 @@ impl Graphs {
         let Some(driver) = driver() else { return };
         for node in nodes(original) {
             let mut twin = Handle::NULL;
-            // SAFETY: both graphs live while the call runs; the output outlives it.
+            // SAFETY: both graphs live while the call runs. The output outlives it.
             if unsafe { (driver.find_in_clone)(&raw mut twin, node, clone) } == 0 {
                 self.lock().copy(node.key(), twin.key());
                 if let (Some(from), Some(to)) = (child(node), child(twin)) {
@@ -271,7 +271,7 @@ impl Graphs {
         let Some(driver) = driver() else { return };
         for node in nodes(graph) {
             let mut kind = -1;
-            // SAFETY: the node's graph lives while the call that names it runs; the output outlives the call.
+            // SAFETY: the node's graph lives while the call that names it runs. The output outlives the call.
             if unsafe { (driver.node_type)(node, &raw mut kind) } != 0 || found.len() >= MOST_NODES {
                 continue;
             }
@@ -308,7 +308,7 @@ impl Graphs {
     }
 
     fn node_set(&self, exec: Handle, node: Handle, parameters: *mut c_void) {
-        /// Bytes from the start of CUgraphNodeParams to what belongs to its type.
+        /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         // SAFETY: CUgraphNodeParams begins with its type, and a kernel's parameters lie in its union.
         unsafe {
@@ -324,7 +324,7 @@ impl Graphs {
         if parameters.is_null() {
             return;
         }
-        // SAFETY: by this function's contract; the fields that are not there are not read.
+        // SAFETY: by this function's contract. The fields that are not there are not read.
         let given = unsafe {
             let kernel = if has_kernel { (&raw const (*parameters).kernel).read() } else { Handle::NULL };
             KernelNode {
@@ -355,7 +355,7 @@ struct Kernel {
 
 impl Kernel {
     /// # Safety
-    /// What `node` points to lives, and its parameters are those of its function.
+    /// Memory that `node` points to lives, and its parameters are those of its function.
     unsafe fn read(node: KernelNode) -> Self {
         let function = if node.function == Handle::NULL { node.kernel } else { node.function };
         let layout = parameters::layout(function);
@@ -396,7 +396,7 @@ fn kernel(node: Handle) -> Option<Kernel> {
         kernel: Handle::NULL,
         context: Handle::NULL,
     };
-    // SAFETY: the node is a kernel's; the output outlives the call.
+    // SAFETY: the node is a kernel's. The output outlives the call.
     let code = unsafe { (driver()?.kernel_node)(node, &raw mut given) };
     // SAFETY: the driver filled it, and what it points to lives as long as the node's parameters.
     (code == 0).then(|| unsafe { Kernel::read(given) })
@@ -404,7 +404,7 @@ fn kernel(node: Handle) -> Option<Kernel> {
 
 fn child(node: Handle) -> Option<Handle> {
     let mut graph = Handle::NULL;
-    // SAFETY: the node lives; the driver answers with an error if it has no graph; the output outlives the call.
+    // SAFETY: the node lives. The driver answers with an error if it has no graph. The output outlives the call.
     let code = unsafe { (driver()?.child_graph)(node, &raw mut graph) };
     (code == 0).then_some(graph)
 }
@@ -412,7 +412,7 @@ fn child(node: Handle) -> Option<Handle> {
 fn nodes(graph: Handle) -> Vec<Handle> {
     let Some(driver) = driver() else { return Vec::new() };
     let mut count = 0;
-    // SAFETY: the graph lives; without an array the driver only counts.
+    // SAFETY: the graph lives. Without an array the driver only counts.
     if unsafe { (driver.nodes)(graph, std::ptr::null_mut(), &raw mut count) } != 0 {
         return Vec::new();
     }
@@ -426,11 +426,11 @@ fn nodes(graph: Handle) -> Vec<Handle> {
     nodes
 }
 
-/// The mangled name of a function or kernel; empty where the driver does not say.
+/// The mangled name of a function or kernel. Empty where the driver does not say.
 pub fn kernel_name(function: Handle) -> String {
     let Some(driver) = driver() else { return String::new() };
     let mut name = null();
-    // SAFETY: the handle is a function's or a kernel's; the driver answers with an error where it is the other's.
+    // SAFETY: the handle is a function's or a kernel's. The driver answers with an error where it is the other's.
     let known = unsafe {
         (driver.function_name)(&raw mut name, function) == 0
             || (driver.kernel_name)(&raw mut name, function) == 0
@@ -447,7 +447,7 @@ pub unsafe fn result(result: *const c_void) -> c_int {
     unsafe { result.cast::<c_int>().as_ref() }.copied().unwrap_or(0)
 }
 
-/// Whether the driver knows graphs: without it their kernels are counted and not recorded.
+/// True if the driver knows graphs. Otherwise their kernels are counted but not recorded.
 pub fn are_known() -> bool {
     driver().is_some() && device::driver().is_some()
 }

@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use regex::Regex;
 use stallmap_sass::demangle;
 
-/// Kernels by name; all where there is no expression.
+/// Kernels by name. All without an expression.
 pub struct Kernels {
     expression: Option<Regex>,
-    /// Names that were asked for: demangling takes longer than a launch.
+    /// Results by name: demangling takes longer than a launch.
     known: Mutex<BTreeMap<String, bool>>,
 }
 
 impl Kernels {
-    /// The kernels that an expression finds; an error is a bad one.
+    /// The kernels that an expression finds. An error is a bad one.
     pub fn new(expression: Option<&str>) -> Result<Self, String> {
         let expression = expression.map(Regex::new).transpose();
         let expression =
@@ -22,7 +22,7 @@ impl Kernels {
         Ok(Self { expression, known: Mutex::default() })
     }
 
-    /// Whether a kernel, by its mangled name, is one of them.
+    /// True if a kernel, by its mangled name, is one of them.
     pub fn hold(&self, name: &str) -> bool {
         let Some(expression) = &self.expression else { return true };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

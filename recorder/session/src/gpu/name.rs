@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
-/// A callback's C string; empty where there is none.
+/// A callback's C string. Empty where there is none.
 pub fn text(name: *const c_char) -> String {
     if name.is_null() {
         return String::new();

@@ -12,7 +12,7 @@ use crate::session;
 /// Most bytes of parameters that a launch can have.
 const LIMIT: usize = 64 << 10;
 
-/// Where each parameter of a kernel lies.
+/// Offset and size of each parameter of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Byte offsets.
@@ -26,15 +26,15 @@ pub struct Layout {
 pub struct Parameters {
     /// All bytes.
     pub bytes: Vec<u8>,
-    /// Where each lies; empty for an opaque buffer.
+    /// Layout of the parameters. Empty for an opaque buffer.
     pub layout: Layout,
 }
 
-/// Asks the driver where the parameters of a function lie; a handle may be a function's or a kernel's.
+/// Asks the driver where the parameters of a function lie. A handle may be a function's or a kernel's.
 pub fn layout(function: Handle) -> Layout {
     let Some(cuda) = device::driver() else { return Layout::default() };
     let by_function = read_layout(|index, offset, size| {
-        // SAFETY: the handle comes from the launch call itself; the driver answers with an error if it is a kernel's.
+        // SAFETY: the handle comes from the launch call itself. The driver answers with an error if it is a kernel's.
         unsafe { (cuda.function_get_parameter)(function, index, offset, size) }
     });
     by_function
@@ -98,7 +98,7 @@ unsafe fn read_each(pointers: *const *const c_void, layout: &Layout) -> Paramete
         // SAFETY: there is a pointer for each parameter.
         let source = unsafe { *pointers.add(index) };
         if !source.is_null() {
-            // SAFETY: it points to the parameter's bytes; the target range lies in `bytes` by its length above.
+            // SAFETY: it points to the parameter's bytes. The target range lies in `bytes` by its length above.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     source.cast::<u8>(),

@@ -1,4 +1,4 @@
-//! Which launches are recorded; every other one has a reason.
+//! Selection of recorded launches. Every other launch has a reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// The selector of a selection; an error is a bad regular expression.
+    /// The selector of a selection. An error is a bad regular expression.
     pub fn new(selection: Selection) -> Result<Self, String> {
         let kernels = Kernels::new(selection.kernels.as_deref())?;
         let excluded = selection.exclude.as_deref().map(|names| Kernels::new(Some(names))).transpose()?;
@@ -26,7 +26,7 @@ impl Selector {
         Ok(Self { selection, kernels, excluded, collectives, seen: AtomicU64::new(0) })
     }
 
-    /// Whether any launch may be recorded now: the time is right, and there are launches left to record.
+    /// True if any launch may be recorded now: recording is active, and there are launches left to record.
     pub fn is_open(&self) -> bool {
         let has_more = self.selection.count.is_none_or(|count| {
             let last = self.selection.skip.saturating_add(count.saturating_mul(self.selection.every.max(1)));
@@ -35,7 +35,7 @@ impl Selector {
         has_more && self.is_time().is_ok()
     }
 
-    /// Whether launches of a kernel may be recorded, by its mangled name; if not, why.
+    /// Decides if launches of a kernel may be recorded, by its mangled name. The error is the reason against it.
     pub fn takes(&self, kernel: &str) -> Result<(), &'static str> {
         if !self.kernels.hold(kernel) {
             return Err("kernel not selected");
@@ -62,7 +62,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether the launch of a kernel on this thread is recorded, and if not, why.
+    /// Decides if the launch of a kernel on this thread is recorded. The error is the reason against it.
     pub fn decide(&self, kernel: &str) -> Result<(), &'static str> {
         self.is_time()?;
         self.takes(kernel)?;

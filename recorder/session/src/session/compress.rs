@@ -1,4 +1,4 @@
-//! Threads that compress records and pages, so that the disk's pace and not one core's bounds a recording.
+//! Threads that compress records and pages: the disk's pace bounds a recording, not that of one core.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,20 +15,20 @@ const QUEUE: usize = 16;
 /// Most threads: beyond, memory is the bound.
 const MOST: usize = 8;
 
-/// What becomes a frame.
+/// Content of a frame.
 pub(super) enum Raw {
     /// Records of one launch.
     Requests {
         /// The launch.
         ordinal: u64,
-        /// Whole records.
+        /// Complete records.
         records: Vec<u8>,
     },
     /// Contents of pages.
     Pages {
         /// The first page's content_id.
         first_content_id: u64,
-        /// Whole pages.
+        /// Complete pages.
         bytes: Vec<u8>,
     },
 }
@@ -42,7 +42,7 @@ struct Job {
 pub(super) struct Compressors(SyncSender<Job>);
 
 impl Compressors {
-    /// Starts a thread for every second core, up to [`MOST`]; errors will name `path`.
+    /// Starts a thread for every second core, up to [`MOST`]. Errors name `path`.
     pub(super) fn start(path: &Path) -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (sender, receiver) = sync_channel(QUEUE);
@@ -58,10 +58,10 @@ impl Compressors {
         Ok(Self(sender))
     }
 
-    /// Hands over a frame's contents; the answer keeps their place among what the writer writes.
+    /// Hands over a frame's contents. The returned channel holds their place in the writer's queue.
     pub(super) fn compress(&self, raw: Raw) -> Receiver<Compressed> {
         let (answer, frame) = sync_channel(1);
-        // The threads live as long as the process; were they gone, the answer's end would say so.
+        // The threads live as long as the process. If they were gone, the channel would be closed.
         self.0.send(Job { raw, answer }).unwrap_or_default();
         frame
     }

@@ -1,4 +1,4 @@
-//! What the session asks the operating system.
+//! Queries of the session to the operating system.
 #![expect(
     unsafe_code,
     reason = "clock_gettime, uname, atexit and pthread_atfork have no safe counterpart here"
@@ -51,7 +51,7 @@ pub(super) fn driver_version() -> Option<String> {
     text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
-/// Has the session finished when the process exits, and left in forked children. Once: children inherit both.
+/// Ends the session when the process exits, and leaves it in forked children. Once: children inherit both.
 pub(super) fn at_exit() {
     extern "C" fn finish() {
         guard_always(super::finish);

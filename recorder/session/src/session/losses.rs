@@ -1,4 +1,4 @@
-//! What was lost since the session began, by kind and reason.
+//! Losses since the session began, by kind and reason.
 
 use std::collections::BTreeMap;
 

@@ -10,12 +10,12 @@ use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
 
-/// Kept for the rows of the end.
+/// Reserved for the rows of the end.
 const LAST_BYTES: u64 = 16 << 10;
-/// The first wait between two writes of losses; each wait is twice the one before, so that the room lasts.
+/// The first wait between two writes of losses. Each wait is twice the one before, which makes the room last.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// A file of [`RESERVE_BYTES`] whose blocks are allocated. Its rows go over what is there and need no further block.
+/// A file of [`RESERVE_BYTES`] whose blocks are allocated. Its rows overwrite them and need no further block.
 pub(super) struct Reserve {
     path: PathBuf,
     state: State,
@@ -34,12 +34,12 @@ impl Reserve {
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let path = folder.join(RESERVE_FILE_NAME);
         let file = File::create_new(&path)?;
-        // Zeros that were written have blocks; a length that was set has none.
+        // Zeros that were written have blocks. A length that was set has none.
         file.write_all_at(&vec![0; RESERVE_BYTES], 0)?;
         Ok(Self { path, state: State::Allocated(file), wait: FIRST_WAIT, due: Instant::now() })
     }
 
-    /// Whether losses are to be written again.
+    /// True if losses are to be written again.
     pub(super) fn is_due(&self) -> bool {
         let State::InUse(rows) = &self.state else { return false };
         Instant::now() >= self.due && rows.bytes() + LAST_BYTES < RESERVE_BYTES as u64

@@ -1,4 +1,4 @@
-//! Rows that wait to become batches, by table.
+//! Buffers of rows before they become batches, by table.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Batch {
 pub(super) struct Tables(BTreeMap<TypeId, Box<dyn Waiting>>);
 
 impl Tables {
-    /// Adds a row; a table that is full comes back as a batch.
+    /// Adds a row. A table that is full comes back as a batch.
     pub(super) fn append<R>(&mut self, row: R) -> Option<Batch>
     where
         R: Row + 'static,

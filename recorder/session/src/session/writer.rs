@@ -17,20 +17,20 @@ use super::reserve::Reserve;
 use super::tables::{Batch, Tables};
 use crate::guard::say;
 
-/// How often rows and losses reach the disk at the latest.
+/// Longest time until rows and losses reach the disk.
 const FLUSH: Duration = Duration::from_millis(100);
 
-/// What the writer thread is told.
+/// Messages to the writer thread.
 pub(super) enum Message {
     /// Rows of one table.
     Rows(Batch),
     /// Records of one launch, or contents of pages, which a compressing thread will deliver.
     Frame(Receiver<Compressed>),
-    /// Write everything and these facts, then answer.
+    /// Write everything and these facts, then reply.
     End(Vec<RunFact>, SyncSender<()>),
 }
 
-/// What the writer shares with the threads that record.
+/// State that the writer shares with the threads that record.
 #[derive(Default)]
 pub(super) struct Shared {
     tables: Mutex<Tables>,
@@ -39,12 +39,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether rows cannot be written any more.
+    /// True if rows cannot be written any more.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Adds a row; a table that is full comes back as a batch.
+    /// Adds a row. A table that is full comes back as a batch.
     pub(super) fn append<R>(&self, row: R) -> Option<Batch>
     where
         R: Row + 'static,
@@ -94,7 +94,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            // Not only when nothing comes: a busy program's losses and rare rows must be on the disk too when it dies.
+            // Not only when idle: a busy program's losses and rare rows must be on the disk too when it dies.
             if Instant::now() >= due {
                 self.write_waiting();
                 due = Instant::now() + FLUSH;
@@ -106,7 +106,7 @@ impl Writer {
         match message {
             Message::Rows(batch) => self.write_batch(&batch),
             Message::Frame(frame) => {
-                // A compressing thread that is gone has said why.
+                // A compressing thread that is gone has reported why.
                 let Ok(frame) = frame.recv() else { return };
                 self.write(|file| file.append_frame(&frame?));
                 if self.shared.has_failed() {
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits: rows whose table is not full, and losses.
+    /// Writes waiting rows, whose table is not full, and losses.
     fn write_waiting(&mut self) {
         for batch in self.shared.take_rows() {
             self.write_batch(&batch);
@@ -164,7 +164,7 @@ impl Writer {
         match write(&mut self.file) {
             Ok(()) => {}
             Err(error @ CaptureError::Io { .. }) => self.fail(&error),
-            // One frame cannot be written; the next one can.
+            // One frame cannot be written. The next one can.
             Err(error) => {
                 self.shared.lose(LossKind::Segment, "frame was refused", 1, Some(error.to_string()));
             }
@@ -175,11 +175,11 @@ impl Writer {
         self.shared.has_failed.store(true, Ordering::Release);
         let detail = Some(error.to_string());
         self.shared.lose(LossKind::Segment, "recording stopped: rows could not be written", 1, detail);
-        say(&format!("recording stopped, what was written is kept: {error}"));
+        say(&format!("recording stopped, earlier rows remain on disk: {error}"));
         self.write_to_reserve(Vec::new());
     }
 
-    /// Writes every loss, and facts but that of a clean end, into the room that was kept for them.
+    /// Writes every loss, and facts but that of a clean end, into the reserved room.
     fn write_to_reserve(&mut self, mut facts: Vec<RunFact>) {
         let Some(reserve) = &mut self.reserve else { return };
         facts.retain(|fact| fact.name != super::CLEAN_END);
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// Rows as a batch; they come from one declaration and always fit it.
+/// Rows as a batch. They come from one declaration and always fit it.
 fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
     R::batch(rows).ok()
 }

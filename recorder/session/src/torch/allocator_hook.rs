@@ -1,10 +1,10 @@
-//! Hears every allocation and free of PyTorch's caching allocator, without a compiled extension.
+//! Hook of every allocation and free of PyTorch's caching allocator, without a compiled extension.
 //!
-//! The allocator (libc10_cuda) tells PyTorch's own memory profiler (libc10) about each block that it gives out or takes
-//! back, profiler running or not, by an imported function: `c10::reportMemoryUsageToProfiler(void* ptr,
+//! The allocator (libc10_cuda) reports each block that it gives out or takes back to PyTorch's own memory profiler
+//! (libc10), profiler running or not, by an imported function: `c10::reportMemoryUsageToProfiler(void* ptr,
 //! int64_t alloc_size, size_t total_allocated, size_t total_reserved, c10::Device)`. Imports are called through a slot
-//! in the importing library's global offset table. [`install`] puts our function into that slot in every loaded library;
-//! ours calls the original. It runs on the allocating thread, under the allocator's lock, and so must be short.
+//! in the importing library's global offset table. [`install`] puts stallmap's function into that slot in every loaded
+//! library. It calls the original, runs on the allocating thread under the allocator's lock, and must be short.
 #![expect(
     unsafe_code,
     reason = "reads the loaded libraries' ELF structures and writes to their offset tables"
@@ -38,7 +38,7 @@ type Report = unsafe extern "C" fn(*mut c_void, i64, usize, usize, Device);
 static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<usize> = Mutex::new(0);
 
-/// Hooks the allocator in every library that is loaded now; the number of slots. Later calls change nothing.
+/// Hooks the allocator in every library that is loaded now. Returns the number of slots. Later calls change nothing.
 pub fn install() -> usize {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if *installed == 0 {
@@ -48,7 +48,7 @@ pub fn install() -> usize {
 }
 
 fn hook() -> usize {
-    // SAFETY: both names are C strings; RTLD_NOLOAD loads nothing.
+    // SAFETY: both names are C strings. RTLD_NOLOAD loads nothing.
     let original = unsafe {
         let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
         if library.is_null() { std::ptr::null_mut() } else { libc::dlsym(library, SYMBOL.as_ptr()) }
@@ -98,7 +98,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     0
 }
 
-/// What a loaded library imports.
+/// Imports of a loaded library.
 struct Library {
     base: usize,
     symbols: *const Symbol,
@@ -223,7 +223,7 @@ impl Library {
         if is_read_only && !protect(slot, libc::PROT_READ | libc::PROT_WRITE) {
             return false;
         }
-        // SAFETY: the slot is a pointer of the library's offset table, aligned and now writable; a call that runs at
+        // SAFETY: the slot is a pointer of the library's offset table, aligned and now writable. A call that runs at
         // the same time reads the old or the new function.
         unsafe { AtomicPtr::from_ptr(slot as *mut *mut c_void) }.store(target, Ordering::Release);
         !is_read_only || protect(slot, libc::PROT_READ)
@@ -233,7 +233,7 @@ impl Library {
 fn protect(slot: usize, protection: c_int) -> bool {
     // SAFETY: asks for a constant.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    // SAFETY: the page holds the slot, which is mapped; an error changes nothing.
+    // SAFETY: the page holds the slot, which is mapped. An error changes nothing.
     unsafe { libc::mprotect((slot & !(page - 1)) as *mut c_void, page, protection) == 0 }
 }
 

@@ -1,4 +1,4 @@
-//! What Python's calls do; [`super`] documents them.
+//! Functions that Python calls. [`super`] documents them.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::session;
 /// Version of the interface.
 pub const ABI_VERSION: u32 = 2;
 
-/// Whether the allocator reports its events, in this process and in those that are forked from it.
+/// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// What a session knows of PyTorch.
+/// Facts of a session about PyTorch.
 pub(crate) struct State {
     states: Mutex<States>,
     storages: Mutex<Storages>,
@@ -60,7 +60,7 @@ pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
     } else {
         storages.freed(address, now, &mut rows);
     }
-    // Sent under the lock, so that a block's free is written before its next life.
+    // Sent under the lock: a block's free is then written before its next lifetime.
     send(rows);
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
     lock(&session::torch()?.storages).block_at(address)
 }
 
-/// What is recorded; starts the session where `start` is true.
+/// Mode of the recording. Starts the session where `start` is true.
 pub fn mode(start: bool) -> u32 {
     const NEVER: u32 = 8;
     if session::is_forked_after_cuda() {
@@ -83,7 +83,7 @@ pub fn mode(start: bool) -> u32 {
     1 | (u32::from(has_tensors) << 1) | (u32::from(config.selection.paused) << 2)
 }
 
-/// Records a stack; its hash.
+/// Records a stack. Returns its hash.
 pub fn state(stack: &str) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
     let mut rows = Vec::new();
@@ -95,7 +95,7 @@ pub fn state(stack: &str) -> i64 {
     hash.0.cast_signed()
 }
 
-/// Begins an op or region; its identifier.
+/// Begins an op or region. Returns its identifier.
 pub fn op_begin(words: &[i64]) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
     let Ok(message) = Begin::read(words) else {
@@ -198,7 +198,7 @@ pub fn lose(kind: u32, reason: i64, count: u64, detail: i64) {
     session::lose(kind, reason, count, texts::text(detail).map(str::to_owned));
 }
 
-/// Hooks the caching allocator; the number of places.
+/// Hooks the caching allocator. Returns the number of places.
 pub fn hook_allocator() -> i64 {
     let places = allocator_hook::install();
     if places > 0 {

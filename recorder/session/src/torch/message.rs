@@ -1,4 +1,4 @@
-//! What Python sends as arrays of words: read with every bound checked, because a wrong count must not read past the end.
+//! Messages from Python as arrays of words, read with every bound checked: a wrong count must not read past the end.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -12,10 +12,10 @@ const MOST_DIMENSIONS: usize = 64;
 
 /// The beginning of an op or region: kind (0 torch, 1 triton, 2 region), name, phase (0 forward, 1 backward,
 /// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
-/// 1 where the stack is known, its hash; then tensor records.
+/// 1 where the stack is known, its hash. Tensor records follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// What kind of call it is.
+    /// The kind of call.
     pub kind: OpKind,
     /// Its name.
     pub name: &'static str,
@@ -37,7 +37,7 @@ pub struct Begin {
     pub tensors: Vec<Seen>,
 }
 
-/// The end of an op or region: its op_id; then tensor records of its results.
+/// The end of an op or region: its op_id. Tensor records of its results follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The op.
@@ -46,7 +46,7 @@ pub struct End {
     pub tensors: Vec<Seen>,
 }
 
-/// What a tensor is to the model: its name or 0, its role; then its tensor record.
+/// The role of a tensor in the model: its name or 0, its role. Its tensor record follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// Dotted name.
@@ -60,7 +60,7 @@ pub struct Name {
 /// A tensor as Python saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its part in the op; none where it is only mentioned.
+    /// Its part in the op. None where it is only mentioned.
     pub direction: Option<Direction>,
     /// Position among the arguments or results.
     pub position: u32,
@@ -68,13 +68,13 @@ pub struct Seen {
     pub element: u32,
     /// The argument's name.
     pub argument: Option<&'static str>,
-    /// Which tensor of this op it is a view of: the arguments count on into the results.
+    /// Index of the tensor of this op that it is a view of: the arguments count on into the results.
     pub base: Option<usize>,
     /// CUDA's device ordinal.
     pub device_id: i32,
     /// First address of its storage.
     pub storage_address: Address,
-    /// Bytes of its storage, as PyTorch asked for them.
+    /// Bytes of its storage, as PyTorch requested them.
     pub storage_bytes: u64,
     /// Address of its first element.
     pub address: Address,
@@ -82,7 +82,7 @@ pub struct Seen {
     pub dtype: &'static str,
     /// Bytes of an element.
     pub element_bytes: u32,
-    /// Whether it is an nn.Parameter.
+    /// True if it is an nn.Parameter.
     pub is_parameter: bool,
     /// Elements in each dimension.
     pub sizes: Vec<i64>,
@@ -112,7 +112,7 @@ impl Begin {
         })
     }
 
-    /// What the arguments' tensors look like, wherever they lie: a hash that holds in this process; 0 for regions.
+    /// Hash of the shapes of the arguments' tensors, whatever their addresses. It holds in this process. 0 for regions.
     pub fn shapes_hash(&self) -> u64 {
         if self.kind == OpKind::Region {
             return 0;
@@ -171,7 +171,7 @@ impl Words<'_> {
         texts::text(self.next()?).ok_or(Malformed)
     }
 
-    /// A text or none; a number that stands for no text is refused.
+    /// A text or none. A number that stands for no text is refused.
     fn optional_text(&mut self) -> Result<Option<&'static str>, Malformed> {
         match self.next()? {
             texts::NONE => Ok(None),

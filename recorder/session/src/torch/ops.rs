@@ -1,4 +1,4 @@
-//! Ops and regions: their rows, and the part that tensors take in them.
+//! Ops or regions: their rows, with the tensors that take part in them.
 
 use stallmap_schema::capture::recording::OpEnd;
 use stallmap_schema::id::{Address, OpId, RunId, TensorId};

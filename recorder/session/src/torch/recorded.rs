@@ -1,4 +1,4 @@
-//! The rows that the Python side gives rise to, as one type: what is recorded can be looked at before it is sent.
+//! Rows from the Python side, as one type: tests can inspect them before they are sent.
 
 use stallmap_schema::capture::recording::{OpEnd, StorageEvent, TensorName};
 use stallmap_schema::id::OpId;
@@ -7,7 +7,7 @@ use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
 
 use crate::session;
 
-/// When something happened, on both clocks, and inside which op.
+/// Time of an event on both clocks, with its op.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Nanoseconds since the Unix epoch.
@@ -40,9 +40,9 @@ pub enum Recorded {
     OpTensor(OpTensor),
     /// A tensor was seen for the first time.
     Tensor(Tensor),
-    /// It became known what a tensor is to the model.
+    /// A tensor's role in the model became known.
     TensorName(TensorName),
-    /// A storage was born or died.
+    /// A storage was allocated or freed.
     Storage(StorageEvent),
     /// A frame was seen for the first time.
     Frame(PythonFrame),

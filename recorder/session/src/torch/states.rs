@@ -1,4 +1,4 @@
-//! Python stacks: frames and states are recorded once, by their stable hashes.
+//! Python stacks: each frame or state is recorded once, by its stable hash.
 //!
 //! A stack arrives as UTF-8 text: for each frame, innermost first, five fields, each ended by a zero byte: normalized
 //! file, original file, qualified function, first line, current line.
@@ -22,7 +22,7 @@ pub struct States {
 }
 
 impl States {
-    /// Records what is new in a stack; its hash. `None` where the text is not a stack.
+    /// Records new frames of a stack. Returns its hash, `None` if the text is not a stack.
     pub fn record(&mut self, stack: &str, rows: &mut Vec<Recorded>) -> Option<PystatesHash> {
         let frames = parse(stack)?;
         let ids: Vec<FrameId> = frames.iter().map(|frame| frame.frame_id).collect();

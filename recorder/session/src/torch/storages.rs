@@ -1,4 +1,4 @@
-//! Storages and their tensors: which life of which allocator block a tensor lies in, and whether it was seen before.
+//! Storages and their tensors: the lifetime of the allocator block that holds a tensor, earlier views of it.
 //!
 //! Pure: events in, rows out. Addresses of all devices share one space, so the address alone finds the block.
 
@@ -12,13 +12,13 @@ use stallmap_schema::word::StorageOrigin;
 use super::message::{Name, Seen};
 use super::recorded::{Moment, Recorded};
 
-/// The storages that live, and their tensors.
+/// Live storages, and their tensors.
 #[derive(Debug, Default)]
 pub struct Storages {
     live: BTreeMap<u64, Live>,
     last_storage: u64,
     last_tensor: u64,
-    /// Whether the allocator reports its events: lives are then exact.
+    /// True if the allocator reports its events: lifetimes are then exact.
     is_reported: bool,
 }
 
@@ -30,7 +30,7 @@ struct Live {
     tensors: HashMap<View, Known>,
 }
 
-/// What makes two tensors of one storage the same.
+/// Key of tensors of one storage: equal keys are one tensor.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct View {
     address: Address,
@@ -47,16 +47,16 @@ struct Known {
 
 type Label = (Option<&'static str>, &'static str);
 
-/// How a tensor came into sight.
+/// The way in which a tensor was seen.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight {
     /// As an argument, or by name.
     Argument,
-    /// As a result of the op that began then; fresh where no argument or earlier result lies in the same storage.
+    /// As a result of the op that began then. Fresh where no argument or earlier result lies in the same storage.
     Result {
         /// The op's beginning.
         begin: Moment,
-        /// Whether the op made the storage.
+        /// True if the op made the storage.
         is_fresh: bool,
     },
 }
@@ -109,7 +109,7 @@ impl Storages {
         Some(known.tensor_id)
     }
 
-    /// Records what a tensor is to the model, where that is news.
+    /// Records the role of a tensor in the model, if it is new.
     pub fn name(&mut self, name: &Name, now: Moment, rows: &mut Vec<Recorded>) {
         if let Some(known) = self.known(&name.tensor, None, Sight::Argument, now, rows) {
             label(known, (name.name, name.role), rows);
@@ -144,7 +144,7 @@ impl Storages {
         }))
     }
 
-    /// Where the live storage that holds a tensor starts.
+    /// Start of the live storage that holds a tensor.
     fn storage_of(&self, seen: &Seen, sight: Sight) -> Option<u64> {
         let (address, bytes) = (seen.storage_address.0, seen.storage_bytes);
         let (&start, live) = self.live.range(..=address).next_back()?;
@@ -153,7 +153,7 @@ impl Storages {
         let is_same = match live.origin {
             StorageOrigin::Allocator => is_inside,
             StorageOrigin::Tensor if self.is_reported => is_inside && is_whole,
-            // Nobody reports frees: another extent at the address is another storage, and so is one that an op made.
+            // Frees are not reported: another extent at the address is another storage, and so is one that an op made.
             StorageOrigin::Tensor => {
                 let is_fresh = matches!(sight, Sight::Result { is_fresh: true, .. });
                 !is_fresh && start == address && live.size_bytes == extent(seen)
@@ -162,17 +162,17 @@ impl Storages {
         is_same.then_some(start)
     }
 
-    /// Makes a storage of what a tensor says about it.
+    /// Makes a storage from a tensor's facts about it.
     fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
-        let birth = match sight {
+        let start = match sight {
             Sight::Result { begin, .. } if !self.is_reported => begin,
             _ => now,
         };
-        let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), birth, rows);
+        let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), start, rows);
         let is_old = !is_reuse && (self.is_reported || matches!(sight, Sight::Argument));
-        let birth = if is_old { Moment { ordinal: 0, op_id: None, ..birth } } else { birth };
+        let start = if is_old { Moment { ordinal: 0, op_id: None, ..start } } else { start };
         let place = (seen.storage_address, extent(seen));
-        self.begin(StorageOrigin::Tensor, seen.device_id, place, birth, rows);
+        self.begin(StorageOrigin::Tensor, seen.device_id, place, start, rows);
         seen.storage_address.0
     }
 
@@ -200,7 +200,7 @@ impl Storages {
         }));
     }
 
-    /// Ends the storages that a new one overlaps: their free was not seen. Whether there was one.
+    /// Ends the storages that a new one overlaps: their free was not seen. Returns whether there was one.
     fn end_overlapping(
         &mut self,
         address: Address,
@@ -221,7 +221,7 @@ impl Storages {
     }
 }
 
-/// Bytes of a tensor's storage; at least as far as the tensor reaches.
+/// Bytes of a tensor's storage, and no less than the tensor's extent.
 fn extent(seen: &Seen) -> u64 {
     let reach = seen.address.0.saturating_sub(seen.storage_address.0).saturating_add(span_bytes(seen));
     seen.storage_bytes.max(reach)
@@ -290,7 +290,7 @@ fn span_bytes(seen: &Seen) -> u64 {
     last.saturating_add(1).saturating_mul(seen.element_bytes.into()).max(0).cast_unsigned()
 }
 
-/// Whether neighbours in the last dimension are neighbours in memory, and so on outwards; dimensions of one element
+/// True if neighbours in the last dimension are neighbours in memory, and so on outwards. Dimensions of one element
 /// do not count.
 fn is_contiguous(seen: &Seen) -> bool {
     let mut expected = 1_i64;

@@ -1,4 +1,4 @@
-//! Texts that Python sends once and then names by number.
+//! Texts that Python sends once, later named by number.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -141,7 +141,7 @@ fn toolkit(root: &Path, part: Part) -> Vec<PathBuf> {
     TOOLKIT_LIBRARIES.iter().map(|folder| root.join(folder)).collect()
 }
 
-/// The entries of a folder, by name; none where it cannot be read.
+/// The entries of a folder, by name. None where it cannot be read.
 pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(read) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = read.filter_map(|entry| Some(entry.ok()?.path())).collect();

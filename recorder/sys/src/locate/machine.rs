@@ -1,4 +1,4 @@
-//! What the search for libraries depends on, as values: variables, what is loaded, the driver, the file system's root.
+//! Inputs of the search for libraries, as values: variables, loaded libraries, the driver, the file system's root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

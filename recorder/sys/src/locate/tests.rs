@@ -23,7 +23,7 @@ impl Tree {
         Machine { root: self.0.clone(), ..Machine::default() }
     }
 
-    /// The candidates below the tree, relative to it; then the plain names.
+    /// The candidates below the tree, relative to it. Then the plain names.
     fn found(&self, machine: &Machine, part: Part) -> Vec<String> {
         let relative =
             |path: &PathBuf| path.strip_prefix(&self.0).unwrap_or(path).to_string_lossy().into_owned();

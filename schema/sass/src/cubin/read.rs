@@ -1,4 +1,4 @@
-//! From a cubin's bytes to what it holds.
+//! Parser of cubins.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,16 +17,16 @@ const OSABI_NEW: u8 = 0x41;
 const EI_OSABI: usize = 7;
 /// Bit of a symbol's `st_other` that says that it is a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
-/// What the names of sections of code begin with.
+/// Prefix of the names of code sections.
 const TEXT: &str = ".text.";
 const INFO: &str = ".nv.info";
 /// Names of called functions may take this many times the file's size: each is a copy.
 const MOST_NAMES: usize = 16;
-/// Reports of damage that are kept.
+/// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 64;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
-    // Cubins come from any program: what the ELF reader does with a malformed one stays here.
+    // Cubins are untrusted: a panic of the ELF reader on a malformed one ends here.
     catch_unwind(AssertUnwindSafe(|| parse(bytes))).unwrap_or(Err(CubinError::Malformed))
 }
 
@@ -55,7 +55,7 @@ struct Reader<'a> {
     /// Sections of code, by index in the file.
     code: BTreeMap<usize, Section>,
     damage: Vec<String>,
-    /// How many bytes of names may still be copied.
+    /// Bytes of names that may still be copied.
     names_left: usize,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             return;
         }
         let Some(name) = self.copy_name(name) else { return };
-        // Up to sm_89 the count stands here, too; later this is zero.
+        // Up to sm_89 the count stands here, too. Later this is zero.
         let registers = Some(header.sh_info >> 24).filter(|registers| *registers > 0);
         self.code.insert(index, Section { name, bytes, registers, ..Section::default() });
     }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds to the damage; what is damaged everywhere is reported in part.
+    /// Adds to the damage. What is damaged everywhere is reported in part.
     fn report(&mut self, what: String) {
         if self.damage.len() < MOST_DAMAGE && self.damage.last() != Some(&what) {
             self.damage.push(what);
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Sorts functions and ends each where the next begins. Names of the same place are all kept.
+/// Sorts functions and ends each where the next begins. All names of one offset remain.
 fn cut_functions(functions: &mut Vec<Function>) {
     functions.sort_by(|a, b| (a.offset, b.is_kernel, &a.name).cmp(&(b.offset, a.is_kernel, &b.name)));
     functions.dedup();

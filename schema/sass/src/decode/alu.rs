@@ -69,7 +69,7 @@ pub(super) static FAMILIES: &[Family] = &[
     alu(0x048, "VIMNMX", &[D, P, P2, A, B, Q]).since(100),
     alu(0x048, "VIMNMX", &[D, A, B, Q]),
     alu(0x076, "FMNMX3", &[D, A, B, C, Q]),
-    // Two floats a pair; a flag says that an operand is one float for both.
+    // Two floats a pair. A flag says that an operand is one float for both.
     alu(0x049, "FFMA2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B), C.width(PAIR_C)]),
     alu(0x04a, "FMUL2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B)]).select(When::Rule(is_packed)),
     alu(0x04b, "FADD2", &[D.wide(2), A.width(PAIR_A), S.width(PAIR_C)]),

@@ -1,4 +1,4 @@
-//! Types of atomics: how many registers a value takes.
+//! Types of atomics, with the number of registers of a value.
 
 use crate::word::Word;
 

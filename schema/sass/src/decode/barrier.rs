@@ -13,7 +13,7 @@ const fn sync(code: u16, name: &'static str, operands: &'static [Operand]) -> Fa
 const MBARRIER: Operand = A.role(Role::Address);
 const MBARRIER_BASE: Operand = uniform_read(64).role(Role::Base);
 
-/// What the mbarrier's instructions access: the eight bytes of it.
+/// The access of the mbarrier's instructions: its eight bytes.
 const fn mbarrier(family: Family, kind: Access) -> Family {
     family.memory(access(Space::Shared, kind, Bytes::Fixed(8), OFFSET))
 }
@@ -46,7 +46,7 @@ pub(super) static FAMILIES: &[Family] = &[
     sync(0x1c7, "UCGABAR_ARV", &[]).forms(1 << 4),
     sync(0x1c7, "UCGABAR_WAIT", &[]).forms(1 << 6),
     sync(0x1ca, "UGETNEXTWORKID", &[UA.wide(2)]).uniform_guard(),
-    // tcgen05: an arrival when earlier matrix multiplications are done.
+    // tcgen05: a signal when earlier matrix multiplications are done.
     mbarrier(
         sync(0x1e9, "UTCBAR", &[UA.role(Role::Base), uniform_read(32), uniform_read(64)]).uniform_guard(),
         Access::Atomic,

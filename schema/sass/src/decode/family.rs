@@ -1,4 +1,4 @@
-//! A row of the tables: what all instructions of a family have in common.
+//! Rows of the tables: the common properties of a family of instructions.
 
 use std::sync::LazyLock;
 
@@ -27,7 +27,7 @@ pub(super) struct Family {
     /// The architectures that have it.
     since: u32,
     until: u32,
-    /// What else tells it from others of its number.
+    /// The condition that separates it from other families of its number.
     select: When,
     pub(super) name: &'static str,
     pub(super) class: Class,

@@ -74,7 +74,7 @@ const fn swap(width: Width) -> [Operand; 5] {
     [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), read(64).width(width)]
 }
 
-/// What is combined, and no result.
+/// The operand that is combined. There is no result.
 const fn reduce(width: Width) -> [Operand; 3] {
     [ADDRESS, read(32).width(width), BASE_OF_STORE]
 }

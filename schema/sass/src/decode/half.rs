@@ -1,4 +1,4 @@
-//! Arithmetic of 16 bits, two values a register.
+//! Arithmetic of 16 bits, two values per register.
 
 use super::family::{Family, family};
 use super::operand::{A, B, C, D, Operand, P, P2, Q, S};

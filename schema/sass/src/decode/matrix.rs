@@ -3,8 +3,8 @@
 use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
-/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits; a warp holds each matrix in registers
-/// of 32 lanes.
+/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits. A warp holds each matrix in the
+/// registers of its 32 lanes.
 struct Shape {
     rows: u16,
     depth: u16,

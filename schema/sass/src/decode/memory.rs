@@ -1,11 +1,11 @@
-//! How an instruction accesses memory: the parts of it that are not registers.
+//! Memory accesses of an instruction: the parts that are not registers.
 
 use crate::instruction::{Access, Memory, Space};
 use crate::word::{Sm, Word};
 
 use super::operand::{Operand, Role};
 
-/// What a family's rows say of its accesses. Addresses are operands with the roles `Address` and `Base`.
+/// The accesses in a family's rows. Addresses are operands with the roles `Address` and `Base`.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryRule {
     space: Space,
@@ -24,7 +24,7 @@ pub(super) enum Bytes {
     Rule(fn(Word) -> u32),
 }
 
-/// What is added to the address.
+/// The offset that is added to the address.
 #[derive(Clone, Copy)]
 pub(super) enum Offset {
     None,
@@ -34,7 +34,7 @@ pub(super) enum Offset {
     Wide(u32, u32),
     /// At the usual place, whose highest bit has another meaning since sm_100.
     Combined,
-    /// At the usual place with a uniform register; all the upper half of the low 64 bits without.
+    /// At the usual place with a uniform register. All the upper half of the low 64 bits without.
     Generic,
 }
 

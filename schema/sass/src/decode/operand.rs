@@ -1,4 +1,4 @@
-//! Where an operand is in an instruction's bits, how many registers it takes, and when it is there.
+//! Operands: position in an instruction's bits, number of registers, condition.
 
 use crate::register::{File, Register};
 use crate::word::{Sm, Word};
@@ -12,7 +12,7 @@ pub(super) struct Operand {
     pub(super) when: When,
 }
 
-/// Which register: a file, and the bit that its number begins at.
+/// The position of a register: its file, and the bit at which its number begins.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     General(u32),
@@ -35,18 +35,18 @@ pub(super) enum Place {
     UniformSole,
 }
 
-/// What the instruction does with it.
+/// The use of the operand by the instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Write,
     Read,
     /// Reads it as an address.
     Address,
-    /// Reads it as what an address is added to, as a descriptor, or as the address of a tensor map.
+    /// Reads it as the base of an address, as a descriptor, or as the address of a tensor map.
     Base,
 }
 
-/// How many consecutive registers.
+/// Number of consecutive registers.
 #[derive(Clone, Copy)]
 pub(super) enum Width {
     Fixed(u16),
@@ -61,7 +61,7 @@ pub(super) enum Width {
     Rule(fn(Word) -> u16),
 }
 
-/// Whether the operand is there.
+/// The condition under which the operand exists.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Always,
@@ -206,7 +206,7 @@ const fn predicate(file: File, index: u8) -> Register {
     Register { file, index }
 }
 
-/// The index of a file's register that is no register: RZ, URZ, PT, UPT.
+/// The index of a file's constant register: RZ, URZ, PT, UPT.
 pub(super) const fn zero_index(file: File, sm: Sm) -> u8 {
     match file {
         // The field of uniform registers grew from six to eight bits.

@@ -11,7 +11,7 @@ const fn tensor(code: u16, name: &'static str, operands: &'static [Operand]) -> 
     family(code, name, Class::Tensor, operands)
 }
 
-/// Registers of the result (and what is added), of the first and of the second matrix.
+/// Registers of the result (and of the addend), of the first and of the second matrix.
 const fn product(
     result: fn(Word) -> u16,
     first: fn(Word) -> u16,
@@ -58,7 +58,7 @@ static SCALED: [Operand; 6] = [
     read(52),
 ];
 
-/// Matrices of four warps. Both by descriptors, in four uniform registers; or the first in registers.
+/// Matrices of four warps. Both are descriptors in four uniform registers, or the first is in registers.
 const fn group_shared(result: fn(Word) -> u16) -> [Operand; 5] {
     [
         D.width(Width::Rule(result)),
@@ -80,9 +80,9 @@ const fn group_registers(result: fn(Word) -> u16) -> [Operand; 6] {
     ]
 }
 
-/// Whether to add to the accumulator.
+/// Predicate that adds to the accumulator.
 const ACCUMULATE: Operand = flipped_uniform_read(87);
-/// Which elements of a sparse matrix are stored.
+/// Selector of the stored elements of a sparse matrix.
 const CHOSEN: Operand = read(40).when(When::Set(matrix::SPARSE_HALF));
 
 static GROUP_SHARED: [Operand; 5] = group_shared(matrix::group_result);

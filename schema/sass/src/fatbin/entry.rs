@@ -19,9 +19,9 @@ const SPECIFIC: u64 = 0x10_0000;
 /// The entries of fatbins that lie one after the other.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
-    /// Where to go on.
+    /// Offset of the next entry.
     at: usize,
-    /// Where the region ends that `at` is in; outside regions not behind `at`.
+    /// End of the region that holds `at`. Not greater than `at` outside regions.
     region_end: usize,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What an entry's header says.
+/// Fields of an entry's header.
 struct Header {
     kind: Kind,
     /// Bytes of the header itself.
@@ -95,7 +95,7 @@ struct Header {
     payload_bytes: usize,
     compressed_bytes: usize,
     sm: Sm,
-    /// Where its name is in the header, and its length.
+    /// Offset of its name in the header, and its length.
     name: (u32, u32),
     flags: u64,
     claimed_bytes: u64,

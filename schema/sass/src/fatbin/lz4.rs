@@ -1,4 +1,4 @@
-//! Blocks of LZ4, decompressed: literals, and matches in what was already written.
+//! Decompression of LZ4 blocks: literals, and matches in earlier output.
 
 /// The shortest match.
 const LEAST_MATCH: usize = 4;
@@ -48,7 +48,7 @@ fn ensure_room(written: usize, more: usize, bytes: usize) -> Result<(), &'static
     if more > bytes - written { Err("it becomes longer than it claims") } else { Ok(()) }
 }
 
-/// Repeats what stands at a distance before the end, which may overlap with what is written.
+/// Repeats bytes at a distance before the end, which may overlap with the written ones.
 fn copy_match(out: &mut Vec<u8>, distance: usize, length: usize) -> Result<(), &'static str> {
     let start =
         out.len().checked_sub(distance).filter(|_| distance > 0).ok_or("a match lies before the begin")?;

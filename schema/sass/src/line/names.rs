@@ -1,4 +1,4 @@
-//! Names of files and functions, each kept once.
+//! Names of files and functions, each stored once.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl Names {
         self.functions.get(index as usize).map(|function| &**function)
     }
 
-    /// Adds the files of a program; per number that the program gives to a file, its index.
+    /// Adds the files of a program. Per number that the program gives to a file, its index.
     pub(super) fn add_files(
         &mut self,
         header: &LineProgramHeader<Bytes<'_>>,
@@ -87,7 +87,7 @@ impl Names {
         Some(index)
     }
 
-    /// Counts bytes of names against what a section of a size may give.
+    /// Counts bytes of names against the limit for a section's size.
     fn spend(&mut self, bytes: usize, section_bytes: usize) -> Option<()> {
         self.bytes = self.bytes.checked_add(bytes)?;
         (self.bytes <= section_bytes.saturating_mul(MOST_NAMES)).then_some(())

@@ -1,4 +1,4 @@
-//! Line programs, executed: rows, and where each begins to hold.
+//! Execution of line programs: rows, each with its first offset.
 
 use gimli::{
     DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LineInstruction, LineRow, LittleEndian,
@@ -41,7 +41,7 @@ fn place(address: u64) -> Option<(usize, u32)> {
     Some((section, u32::try_from(address & u64::from(u32::MAX)).ok()?))
 }
 
-/// Executes every program; one that is damaged ends early, and the next goes on where its length says.
+/// Executes every program. One that is damaged ends early, and the next goes on where its length says.
 pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
     let mut rows = Rows { starts, ..Rows::default() };
     let debug_line = DebugLine::new(sources.programs, LittleEndian);
@@ -90,7 +90,7 @@ impl<'a, 'r> Machine<'a, 'r> {
     }
 
     fn run(mut self) -> gimli::Result<()> {
-        /// NVIDIA's: what follows was inlined.
+        /// NVIDIA's: the following rows were inlined.
         const INLINED: u8 = 0x90;
         let mut instructions = self.program.header().instructions();
         while let Some(instruction) = instructions.next_instruction(self.program.header())? {

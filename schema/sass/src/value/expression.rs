@@ -1,4 +1,4 @@
-//! What an instruction computes, where that is a sum: moves, additions, loads of constants.
+//! Expressions of instructions that compute a sum: moves, additions, loads of constants.
 
 use super::{Base, Value};
 use crate::instruction::Instruction;
@@ -37,7 +37,7 @@ const HIGH: u32 = 80;
 const LOW_THREE_BYTES: u64 = 0x210;
 
 impl Expression {
-    /// What an instruction puts into one of the registers that it writes.
+    /// The value that an instruction puts into one of the registers that it writes.
     pub(super) fn of(instruction: &Instruction, register: Register, sm: Sm) -> Self {
         let operands = Operands { word: instruction.word, sm };
         let place = register.index.wrapping_sub(instruction.word.byte(16));
@@ -77,7 +77,7 @@ impl Operands {
         self.word.bits(9, 3)
     }
 
-    /// Whether the destination, and with it the first source, is a uniform register.
+    /// True if the destination, and with it the first source, is a uniform register.
     fn is_uniform(&self) -> bool {
         // The uniform datapath's families are 0x080 to 0x0bf, R2UR's and S2UR's destinations apart.
         (0x080..0x0c0).contains(&self.word.family())
@@ -102,7 +102,7 @@ impl Operands {
         self.own(24)
     }
 
-    /// What stands in the bits 32 to 63.
+    /// The operand in bits 32 to 63.
     fn middle(&self) -> Option<Operand> {
         match self.form() {
             1 => Some(self.own(32)),

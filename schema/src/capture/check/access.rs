@@ -1,4 +1,4 @@
-//! Accesses are those that their launches count, and every row can be taken apart into lanes.
+//! Check of accesses: they are those that their launches count, and every row splits into lanes.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +31,16 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
         let is = sums.remove(&kernel).unwrap_or_default();
         if is != counted {
             found.add(Rule::AccessCount, || {
-                format!("launch {kernel}: rows hold {is}, and its runs count {counted}")
+                format!("launch {kernel}: rows hold {is}, but its runs count {counted}")
             });
         }
     }
     for (kernel, is) in sums {
-        found.add(Rule::AccessCount, || format!("launch {kernel}: rows hold {is}, and no run counts them"));
+        found.add(Rule::AccessCount, || format!("launch {kernel}: rows hold {is}, but no run counts them"));
     }
 }
 
-/// What the runs of each launch count together: the program's and those that replayed it.
+/// Sums of the runs of each launch: the program's and those that replayed it.
 fn counted(reader: &CaptureReader) -> BTreeMap<u64, Sums> {
     let mut counted: BTreeMap<u64, Sums> = BTreeMap::new();
     for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Contents of pages have the hashes that stand beside them. Read batch by batch: they are most of a capture.
+//! Hashes of page contents. Read batch by batch: contents are most of a capture.
 
 use super::{Found, Rule};
 use crate::capture::reader::CaptureReader;
@@ -27,7 +27,7 @@ fn check_content(content: &BundleContent, found: &mut Found) {
     let is = hash::content_hash(&bytes.0);
     if is != content.hash {
         found.add(Rule::Content, || {
-            format!("content {content_id} has the hash {is:#018x}, and {:#018x} is said", content.hash)
+            format!("content {content_id} has the hash {is:#018x}, but its row states {:#018x}", content.hash)
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Samples are conserved: nothing that was taken is missing, and nothing is there that was not taken.
+//! Conservation of samples: every sample that was taken is stored or counted as lost, and no other.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
         let Some((taken, lost)) = counted else {
             if samples > 0 {
                 found.add(Rule::SampleConservation, || {
-                    format!("run {run} launch {kernel}: {samples} samples, and none counted")
+                    format!("run {run} launch {kernel}: {samples} samples, but the run counts none")
                 });
             }
             continue;

@@ -1,4 +1,4 @@
-//! One table by itself: schema, rows, order, keys, lives.
+//! Checks of one table: schema, rows, order, keys, lifetimes.
 
 use std::collections::BTreeSet;
 
@@ -33,11 +33,11 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
             order.check(table, &batch, found);
         }
     }
-    let said = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
-    if said != Some(rows) {
-        let said = said.unwrap_or(0);
+    let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
+    if stated != Some(rows) {
+        let stated = stated.unwrap_or(0);
         found.add(Rule::Schema, || {
-            format!("table `{}` has {rows} rows, and the manifest says {said}", table.name)
+            format!("table `{}` has {rows} rows, but the manifest states {stated}", table.name)
         });
     }
 }
@@ -86,7 +86,7 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
 }
 
 /// Compares each row with the one before: order, and keys. Rows with one key stand in one group of rows that are
-/// equal in the order's columns, because those are part of every key; most groups have one row, and cost nothing.
+/// equal in the order's columns, because those are part of every key. Most groups have one row, and cost nothing.
 struct Order {
     sort: RowConverter,
     key: RowConverter,

@@ -1,4 +1,4 @@
-//! The directory at the end of a ZIP file: which entries there are, and where their headers lie.
+//! The directory at the end of a ZIP file: its entries with the offsets of their headers.
 //!
 //! Read from any [`RangeSource`], with one read where the directory is small. Nothing in it is believed: every place
 //! must lie within the file, and every entry must be one that a capture has.
@@ -37,13 +37,13 @@ pub(in super::super) struct Slot {
     pub(in super::super) name: String,
     /// Bytes of its data.
     pub(in super::super) size: u64,
-    /// Where its local header begins.
+    /// Offset of its local header.
     header: u64,
-    /// Where everything of it must have ended: the directory begins there.
+    /// Latest offset at which the entry may end: the directory begins there.
     end: u64,
 }
 
-/// Where an entry's data lies.
+/// Location of an entry's data.
 pub(in super::super) struct Place {
     pub(in super::super) data_start: u64,
 }
@@ -65,7 +65,7 @@ impl Slot {
             || u16_at(&bytes, 26).map(u64::from) != Some(name_bytes)
             || !same_name
         {
-            return Err(wrong("its header is not one, or another's"));
+            return Err(wrong("its header is damaged or another entry's"));
         }
         let extra = u64::from(u16_at(&bytes, 28).unwrap_or(0));
         let data_start = self.header + LOCAL_BYTES + name_bytes + extra;
@@ -75,7 +75,7 @@ impl Slot {
         }
     }
 
-    /// The part of the file in which all of it lies, about: what lies between header and data is not known yet.
+    /// The approximate range of the entry in the file: the distance from header to data is not known yet.
     pub(in super::super) fn whole(&self) -> Range<u64> {
         self.header..self.tail(0).end
     }
@@ -114,7 +114,7 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, Capt
             .map_err(|cause| CaptureError::corrupt(format!("ZIP entry {index}"), cause, source.location()))?;
         if !names.insert(slot.name.clone()) {
             let thing = format!("ZIP entry `{}`", slot.name);
-            return Err(CaptureError::corrupt(thing, "it is there twice", source.location()));
+            return Err(CaptureError::corrupt(thing, "it is listed twice", source.location()));
         }
         slots.push(slot);
         rest = &rest[length..];
@@ -122,7 +122,7 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, Capt
     Ok(slots)
 }
 
-/// Where the directory lies, and how many entries it has.
+/// The directory's range and its number of entries.
 struct Found {
     range: Range<u64>,
     entries: u64,
@@ -159,16 +159,16 @@ fn find(tail: &Bytes, tail_start: u64, source: &dyn RangeSource) -> Result<Found
     Ok(Found { range, entries })
 }
 
-/// Whether the directory's end record is here: its comment ends with the file.
+/// True if the directory's end record is here: its comment ends with the file.
 fn is_end(tail: &[u8], at: usize) -> bool {
     let comment = || u16_at(tail, at + 20).map(usize::from);
     tail[at..].starts_with(&END_MAGIC)
         && comment().is_some_and(|comment| at + END_BYTES + comment == tail.len())
 }
 
-/// The first entry of what is left of a directory, and its length.
+/// The first entry of the rest of a directory, and its length.
 fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
-    let cut = || "the directory is cut short".to_owned();
+    let cut = || "the directory is truncated".to_owned();
     if rest.len() < CENTRAL_BYTES || !rest.starts_with(&CENTRAL_MAGIC) {
         return Err(cut());
     }
@@ -187,7 +187,7 @@ fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
         return Err(format!("its name {name:?} is not one that a capture has"));
     }
     if short(10) != STORED || short(8) & ENCRYPTED != 0 {
-        return Err(format!("`{name}` is compressed or encrypted, and entries of a capture are stored"));
+        return Err(format!("`{name}` is compressed or encrypted, but entries of a capture are stored"));
     }
     let mut wide = wide_numbers(extra).into_iter();
     let mut widen = |number: u64| if number == 0xffff_ffff { wide.next() } else { Some(number) };

@@ -1,4 +1,4 @@
-//! Reads a segment: the complete frames, and what is lost.
+//! Reader of segments: the complete frames, and the lost bytes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,11 +22,11 @@ const SEARCH_BYTES: usize = 1 << 20;
 /// A complete frame in a segment: its checksum has been verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRef {
-    /// Where its header begins.
+    /// Offset of the frame's header.
     pub offset: u64,
-    /// What it holds; `None` where a later release wrote it.
+    /// The kind of its content. `None` where a later release wrote it.
     pub kind: Option<Kind>,
-    /// The launch's ordinal, in frames of requests; the first content_id, in frames of pages.
+    /// The launch's ordinal, in frames of requests. The first content_id, in frames of pages.
     pub aux: u64,
     /// Bytes of the payload as stored.
     pub payload_bytes: u32,
@@ -43,15 +43,15 @@ impl FrameRef {
 /// Bytes of a segment that belong to no complete frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where they begin.
+    /// Offset of the first damaged byte.
     pub offset: u64,
-    /// How many they are.
+    /// Number of damaged bytes.
     pub bytes: u64,
-    /// Whether they are the torn end of the file, as a writer that died leaves it.
+    /// True if they are the truncated end of the file, as a writer that died leaves it.
     pub is_tail: bool,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Debug)]
 pub enum Frame {
     /// Rows of a table of [`mod@crate::tables`] or [`crate::capture::recording`].
@@ -65,12 +65,12 @@ pub enum Frame {
     Requests {
         /// Ordinal of the launch that made them.
         launch_ordinal: u64,
-        /// Whole records, one after the other.
+        /// Complete records, one after the other.
         records: Vec<u8>,
     },
     /// Contents of pages, 4096 bytes each.
     Pages {
-        /// The first one's content_id; the others count on from it.
+        /// The content_id of the first page. The next pages count on from it.
         first_content_id: u64,
         /// The pages, one after the other.
         bytes: Vec<u8>,
@@ -133,7 +133,7 @@ impl SegmentReader {
             return Err(corrupt(format!("it has {} bytes uncompressed, not {raw_bytes}", raw.len())));
         }
         match frame.kind {
-            None => Err(corrupt("it is of a kind that this release does not know".to_owned())),
+            None => Err(corrupt("this release does not know its kind".to_owned())),
             Some(Kind::Requests) => Ok(Frame::Requests { launch_ordinal: frame.aux, records: raw }),
             Some(Kind::Pages) => Ok(Frame::Pages { first_content_id: frame.aux, bytes: raw }),
             Some(Kind::Rows) => decode(raw).map_err(corrupt),
@@ -144,7 +144,7 @@ impl SegmentReader {
         let mut header = [0; FILE_HEADER_BYTES];
         self.read_at(&mut header, 0)?;
         if header[..8] != FILE_MAGIC {
-            return Err(CaptureError::corrupt("segment", "it does not begin as one", &self.path));
+            return Err(CaptureError::corrupt("segment", "its first bytes are not a segment's", &self.path));
         }
         let version = u32_at(&header, 8);
         if version != VERSION {
@@ -246,7 +246,7 @@ fn magics(window: &[u8]) -> impl Iterator<Item = usize> {
         .map(|(at, _)| at)
 }
 
-/// Rows of a payload. The checksum speaks against accidents only, so the bytes are still treated as foreign:
+/// Rows of a payload. The checksum only detects accidents, so the bytes are still untrusted:
 /// arrow-ipc has panicked on malformed ones.
 fn decode(raw: Vec<u8>) -> Result<Frame, String> {
     let decoded = catch_unwind(AssertUnwindSafe(|| {

@@ -20,16 +20,16 @@ use crate::hash;
 
 /// The level at which compression keeps up with a recording.
 const ZSTD_LEVEL: i32 = 1;
-/// Requests are cut into frames of about this size, so that finishing decodes them in parallel and in little memory.
+/// Size of a frame of requests. Finalizing decodes frames of about this size in parallel and in little memory.
 const REQUEST_FRAME_BYTES: usize = 4 << 20;
 
-/// Where a segment's bytes go: positioned writes, so that a failed one is simply written over by the next.
+/// The target of a segment's bytes. Writes are positioned, so the next write simply replaces a failed one.
 pub trait Sink {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Removes everything from `length` on.
     fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Waits until what was written is on the disk.
+    /// Waits until written data is on the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -53,14 +53,14 @@ impl Sink for File {
 pub struct SegmentWriter<S = File> {
     sink: S,
     path: PathBuf,
-    /// Where the next frame goes: the end of the last complete one.
+    /// Offset of the next frame: the end of the last complete one.
     end: u64,
     encoder: FrameEncoder,
     raw: Vec<u8>,
 }
 
 impl SegmentWriter<File> {
-    /// Makes a new segment; an existing file is an error.
+    /// Makes a new segment. An existing file is an error.
     pub fn create(path: &Path) -> Result<Self, CaptureError> {
         let file = File::create_new(path).map_err(CaptureError::io("create segment", path))?;
         Self::over(file, path)
@@ -68,7 +68,7 @@ impl SegmentWriter<File> {
 }
 
 impl<S: Sink> SegmentWriter<S> {
-    /// Begins a segment in an empty sink; `path` is what errors name.
+    /// Begins a segment in an empty sink. Errors name `path`.
     pub fn over(mut sink: S, path: &Path) -> Result<Self, CaptureError> {
         let mut header = [0; FILE_HEADER_BYTES];
         header[..8].copy_from_slice(&FILE_MAGIC);
@@ -100,7 +100,7 @@ impl<S: Sink> SegmentWriter<S> {
         if length > MAX_RAW_BYTES { self.append_halves(table, batch) } else { Ok(()) }
     }
 
-    /// Appends the records of a launch's requests, whole records only: one frame, or more where they are many.
+    /// Appends the records of a launch's requests, complete records only: one frame, or more if they are many.
     pub fn append_requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<(), CaptureError> {
         let mut rest = records;
         while !rest.is_empty() {
@@ -147,7 +147,7 @@ impl<S: Sink> SegmentWriter<S> {
 
     fn write_frame(&mut self, frame: &[u8]) -> Result<(), CaptureError> {
         if let Err(source) = self.sink.write_all_at(frame, self.end) {
-            // Best effort: where even this fails, the reader cuts the torn frame by its checksum.
+            // Best effort: if even this fails, the reader drops the truncated frame by its checksum.
             drop(self.sink.cut(self.end));
             return Err(CaptureError::Io { action: "append to segment", path: self.path.clone(), source });
         }
@@ -156,10 +156,10 @@ impl<S: Sink> SegmentWriter<S> {
     }
 }
 
-/// A whole frame, ready to be appended.
+/// A complete frame, ready to be appended.
 pub struct EncodedFrame(Vec<u8>);
 
-/// Makes frames away from the file, so that several threads can compress at once.
+/// Encodes frames away from the file, for compression by several threads at once.
 pub struct FrameEncoder {
     compressor: Compressor<'static>,
     /// The segment that errors name.
@@ -167,18 +167,18 @@ pub struct FrameEncoder {
 }
 
 impl FrameEncoder {
-    /// An encoder for a segment; `path` is what errors name.
+    /// An encoder for a segment. Errors name `path`.
     pub fn new(path: &Path) -> Result<Self, CaptureError> {
         let compressor = Compressor::new(ZSTD_LEVEL).map_err(CaptureError::io("start zstd for", path))?;
         Ok(Self { compressor, path: path.to_owned() })
     }
 
-    /// A frame of whole records of one launch, at most [`MAX_RAW_BYTES`].
+    /// A frame of complete records of one launch, up to [`MAX_RAW_BYTES`].
     pub fn requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<EncodedFrame, CaptureError> {
         self.encode(Kind::Requests, launch_ordinal, records)
     }
 
-    /// A frame of whole pages, whose content_ids count on from the first one's; at most [`MAX_RAW_BYTES`].
+    /// A frame of complete pages, whose content_ids count on from the first one's. Up to [`MAX_RAW_BYTES`].
     pub fn pages(&mut self, first_content_id: u64, bytes: &[u8]) -> Result<EncodedFrame, CaptureError> {
         self.encode(Kind::Pages, first_content_id, bytes)
     }
@@ -214,7 +214,7 @@ impl FrameEncoder {
 
 fn encode(table: &str, batch: &RecordBatch, into: &mut Vec<u8>) -> Result<(), arrow::error::ArrowError> {
     let metadata = [(TABLE_KEY.to_owned(), table.to_owned())].into_iter().collect();
-    // Docs and units are known to whoever reads the segment; only the fields' types are needed.
+    // Docs and units are known to whoever reads the segment. Only the fields' types are needed.
     let fields: Vec<_> = batch
         .schema()
         .fields()

@@ -1,4 +1,4 @@
-//! What a part of a capture lacks, counted.
+//! Counts of the data that a part of a capture lacks.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::tables::replay::Bundle;
 use crate::tables::run::Run;
 use crate::word::LossKind;
 
-/// The reason of losses that are not the recorder's: someone chose to pass on less.
+/// The reason of losses that are not the recorder's: the user shared only a part.
 pub const REASON: &str = "left out by pack";
 
-/// Counts by run and kind, with what they are.
+/// Counts by run and kind, with their description.
 type Counts = BTreeMap<(RunId, LossKind, &'static str), u64>;
 
 impl Subset {
@@ -66,7 +66,7 @@ impl Subset {
         Ok(())
     }
 
-    /// Samples of kept launches by run, where samples are left out.
+    /// Samples of selected launches by run, where samples are omitted.
     fn sample_sums(&self, reader: &CaptureReader) -> Result<BTreeMap<RunId, u64>, CaptureError> {
         let mut sums = BTreeMap::new();
         if !self.is_without(Part::Samples) {
@@ -80,9 +80,9 @@ impl Subset {
                 continue;
             };
             for row in 0..batch.num_rows() {
-                let kept = u64::read(kernel, row).is_some_and(|kernel| self.has_launch(kernel));
+                let retained = u64::read(kernel, row).is_some_and(|kernel| self.has_launch(kernel));
                 if let Some((run, samples)) =
-                    RunId::read(run, row).zip(u64::read(samples, row)).filter(|_| kept)
+                    RunId::read(run, row).zip(u64::read(samples, row)).filter(|_| retained)
                 {
                     *sums.entry(run).or_default() += samples;
                 }
@@ -91,12 +91,13 @@ impl Subset {
         Ok(sums)
     }
 
-    /// Tables that have no rows any more, and are not counted as what they hold.
+    /// Emptied tables whose rows are not counted otherwise.
     fn emptied<'a>(&'a self, reader: &'a CaptureReader) -> impl Iterator<Item = (&'a str, u64)> {
         let counted = [Part::Accesses, Part::Samples, Part::Bundles].map(Part::tables).concat();
         let tables = reader.tables().iter().filter(|table| table.rows > 0);
-        let gone = tables
-            .filter(move |table| !self.kept.contains(&table.name) && !counted.contains(&table.name.as_str()));
+        let gone = tables.filter(move |table| {
+            !self.retained.contains(&table.name) && !counted.contains(&table.name.as_str())
+        });
         gone.map(|table| (tables::by_name(&table.name).map_or(table.name.as_str(), |t| t.name), table.rows))
     }
 }

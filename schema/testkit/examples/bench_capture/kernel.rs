@@ -1,4 +1,4 @@
-//! What one kernel accesses, and how it stalls.
+//! Memory accesses of one kernel, with its stalls.
 
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc, RunId};
 use stallmap_schema::tables::memory::MemoryAccess;
@@ -24,7 +24,7 @@ const REASONS: [&str; 10] = [
 /// An instruction that accesses memory.
 struct Instruction {
     pc: u32,
-    /// Two tensors that it alternates between; mostly the same.
+    /// Two tensors that it alternates between. Mostly the same.
     tensors: [Block; 2],
     is_stray: bool,
     element: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel that uses some of the tensors that live, the newest more often.
+    /// A kernel that uses some of the live tensors, the newest more often.
     pub(crate) fn new(
         id: KernelId,
         function: FunctionId,

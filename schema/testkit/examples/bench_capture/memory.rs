@@ -10,16 +10,16 @@ pub(crate) const END: u64 = 10_000_000_000;
 const BASE: u64 = 0x7f40_0000_0000;
 /// Tensors alive at once, parameters aside.
 const LIVE: f64 = 800.0;
-/// Tensors that live for ever, at most.
+/// Maximum number of tensors that are never freed.
 const PARAMETERS: usize = 600;
 
 /// A tensor, alone in its storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) address: u64,
-    /// Of the tensor; its storage is rounded up to 512.
+    /// Bytes of the tensor. Its storage is rounded up to 512.
     pub(crate) bytes: u64,
-    pub(crate) born: u64,
+    pub(crate) allocated: u64,
     pub(crate) dead: Option<u64>,
 }
 
@@ -29,11 +29,11 @@ impl Block {
     }
 
     pub(crate) fn lives_at(&self, time: u64) -> bool {
-        self.born <= time && self.dead.is_none_or(|dead| time < dead)
+        self.allocated <= time && self.dead.is_none_or(|dead| time < dead)
     }
 }
 
-/// So many tensors, in the order of their birth.
+/// So many tensors, in the order of their allocation.
 pub(crate) fn blocks(count: usize, random: &mut Random) -> Vec<Block> {
     let parameters = PARAMETERS.min(count / 10);
     let mut births: Vec<u64> = (parameters..count).map(|_| random.within(1_000, END)).collect();
@@ -41,11 +41,11 @@ pub(crate) fn blocks(count: usize, random: &mut Random) -> Vec<Block> {
     let mean = LIVE / (count - parameters) as f64 * END as f64;
     let births = std::iter::repeat_n(None, parameters).chain(births.into_iter().map(Some));
     let mut blocks: Vec<Block> = births
-        .map(|birth| Block {
+        .map(|start| Block {
             address: 0,
             bytes: size(random),
-            born: birth.unwrap_or(0),
-            dead: birth.map(|birth| birth + whole(random.exponential(mean)) + 1),
+            allocated: start.unwrap_or(0),
+            dead: start.map(|start| start + whole(random.exponential(mean)) + 1),
         })
         .collect();
     place(&mut blocks);
@@ -100,7 +100,7 @@ fn place(blocks: &mut [Block]) {
     let (mut free, mut top, mut dying) = (Free::default(), BASE, BinaryHeap::new());
     for block in blocks {
         while let Some(&Reverse((dead, address, size))) = dying.peek()
-            && dead <= block.born
+            && dead <= block.allocated
         {
             dying.pop();
             free.put(address, size);

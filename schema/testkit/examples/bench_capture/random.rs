@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine: SplitMix64 and the distributions made of it.
+//! Random numbers that are the same on every machine: SplitMix64 with a few distributions.
 
 /// A generator.
 pub(crate) struct Random(u64);

@@ -1,4 +1,4 @@
-//! A launch on memory that is an array of numbers, one a page.
+//! Tests with memory that is an array of numbers, one per page.
 #![expect(unsafe_code, reason = "the buffer takes memory as the sanitizer API gives it")]
 
 use std::collections::BTreeSet;
@@ -98,7 +98,7 @@ fn tensor_maps_say_what_is_read_and_without_them_it_is_all() {
 }
 
 proptest! {
-    /// Whatever a launch did: each page has its content from before, and what changed has the hash of what it is now.
+    /// For any launch, each page has its content from before, and a changed page has the hash of its new content.
     #[test]
     fn contents_are_from_before_and_hashes_from_after(
         before in prop::collection::vec(0..4_u8, 24),
@@ -111,15 +111,15 @@ proptest! {
         for (&page, &number) in &writes {
             after[usize::try_from(page).unwrap()] = number;
         }
-        // What is written must have been saved; what patches do not see is found by its change.
+        // What is written must have been saved. What patches do not see is found by its change.
         let saved: BTreeSet<u64> = writes.keys().copied().chain(others).collect();
         let candidates =
             Candidates { saved: ranges(saved.iter().copied()), map_count: 1, ..Candidates::default() };
         let numbered = Numbered::new(&candidates.saved);
         let mut buffers = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let (kept, window) = &mut *buffers;
-        kept.load(&candidates.saved, &mut reader(&before)).unwrap();
-        let saved = Saved { numbered: &numbered, buffer: kept };
+        let (buffer, window) = &mut *buffers;
+        buffer.load(&candidates.saved, &mut reader(&before)).unwrap();
+        let saved = Saved { numbered: &numbered, buffer };
 
         let reads: Vec<u64> = reads.into_iter().collect();
         let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };

@@ -17,11 +17,11 @@ use crate::bundle::symbols::Symbol;
 impl Instrument {
     /// Makes room in a buffer.
     pub(super) fn reserve(&self, buffer: &mut Buffer, pages: usize, context: Handle) -> Result<(), String> {
-        // SAFETY: pinned memory of the context, which nobody else knows and which is dropped with the context.
+        // SAFETY: pinned memory of the context, which is not shared and which is dropped with the context.
         unsafe { buffer.reserve(pages, |bytes| self.allocate_host(context, bytes)) }
     }
 
-    /// Reads pages; what of them is no memory of the program is zeros.
+    /// Reads pages. Parts that are not memory of the program are zeros.
     pub(super) fn read_pages(
         &self,
         data: &LaunchData,
@@ -33,7 +33,7 @@ impl Instrument {
         buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(data, address, part))
     }
 
-    /// Reads variables, whole.
+    /// Reads complete variables.
     pub(super) fn read_variables(
         &self,
         data: &LaunchData,
@@ -50,7 +50,7 @@ impl Instrument {
 
     fn read_bytes(&self, data: &LaunchData, address: u64, target: &mut [u8]) -> Result<(), String> {
         let (to, from) = (target.as_mut_ptr().cast(), address as *const c_void);
-        // SAFETY: the target has that many bytes; the call returns when it is filled, or with an error.
+        // SAFETY: the target has that many bytes. The call returns when it is filled, or with an error.
         let code = own(|| unsafe { (self.api.copy_to_host)(to, from, target.len(), data.stream_handle) });
         check(code, "copy memory").map_err(|error| format!("{error} at {address:#x}"))
     }

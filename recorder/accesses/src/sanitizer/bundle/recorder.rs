@@ -1,4 +1,4 @@
-//! What the bundles of a session have in common: selection, contents, and what is known of modules and contexts.
+//! Shared state of the bundles of a session: selection, contents, facts about modules and contexts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,19 +31,19 @@ pub(in crate::sanitizer) struct Bundles {
     pub(super) budget_bytes: u64,
 }
 
-/// What the thread whose launch it is works with.
+/// State of the thread whose launch it is.
 pub(super) struct Recorder {
-    /// Which launches become bundles.
+    /// Selection of launches that become bundles.
     pub(super) selection: Selection,
     /// Contents that are recorded.
     pub(super) contents: Contents,
-    /// Whether a bundle was refused for lack of budget.
+    /// True if a bundle was refused for lack of budget.
     pub(super) is_spent: bool,
     /// Saved memory, and memory to look at afterwards, by context.
     pub(super) buffers: BTreeMap<Key, Buffers>,
     /// Variables, by module.
     symbols: BTreeMap<Key, Arc<Vec<Symbol>>>,
-    /// What kernels use that patches do not see.
+    /// Memory effects of kernels that patches do not see.
     uses: BTreeMap<(ModuleId, String), Uses>,
     /// Functions that wrote where their parameters do not point to.
     pub(super) wanderers: BTreeSet<String>,
@@ -52,9 +52,9 @@ pub(super) struct Recorder {
 /// Memory of the host.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// What was saved.
+    /// Saved contents.
     pub(super) saved: Buffer,
-    /// Room to look at what is there now.
+    /// Room for the contents after the launch.
     pub(super) window: Buffer,
 }
 
@@ -79,17 +79,17 @@ impl Bundles {
         }))
     }
 
-    /// The driver's allocations; whoever has them must not call the driver.
+    /// The driver's allocations. Whoever has them must not call the driver.
     pub(in crate::sanitizer) fn memory(&self) -> MutexGuard<'_, Map> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A module or context is gone; its handle may come back as another's.
+    /// A module or context is gone. Its handle may come back as another's.
     pub(in crate::sanitizer) fn ended(&self, key: Key) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
-    /// What the launching thread works with.
+    /// The launching thread's state.
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
@@ -103,7 +103,7 @@ impl Bundles {
 }
 
 impl Recorder {
-    /// What a kernel uses that patches do not see; its cubin is read once.
+    /// Memory effects of a kernel that patches do not see. Its cubin is read once.
     pub(super) fn uses(&mut self, code: &Code, name: &str) -> Uses {
         let read = || match code.path.as_deref().map(std::fs::read) {
             Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
@@ -112,7 +112,7 @@ impl Recorder {
         *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
     }
 
-    /// The variables of a module, whose places the driver is asked for once.
+    /// The variables of a module. Their addresses are queried once.
     pub(super) fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
         let find = || {
             let (symbols, missing) = own(|| symbols::find(module, &code.variables));

@@ -1,4 +1,4 @@
-//! A forked child has a recording of its own, with everything that its parent's has.
+//! Tests of forks: a child has a recording of its own, as complete as its parent's.
 
 use std::collections::BTreeSet;
 

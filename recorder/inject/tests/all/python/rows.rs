@@ -1,4 +1,4 @@
-//! Reads the rows of a recording in progress.
+//! Reader of the rows of a recording in progress.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How the Python side starts, and stays out of the way.
+//! Start of the Python side without disturbing the program.
 
 use super::*;
 

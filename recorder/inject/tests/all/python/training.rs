@@ -1,4 +1,4 @@
-//! What a training step's recording must hold.
+//! Contents of a training step's recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,9 +208,9 @@ fn what_runs_after_stop_is_not_recorded() {
 #[test]
 fn storages_are_born_before_they_are_used() {
     let Some(training) = training() else { return };
-    let born: BTreeSet<_> =
+    let allocated: BTreeSet<_> =
         training.storages.iter().filter(|event| !event.is_free).map(|event| event.storage_id).collect();
-    assert!(training.tensors.values().all(|tensor| born.contains(&tensor.storage_id)));
+    assert!(training.tensors.values().all(|tensor| allocated.contains(&tensor.storage_id)));
     assert!(training.op_tensors.iter().all(|part| training.tensors.contains_key(&part.tensor_id)));
 }
 
@@ -248,7 +248,7 @@ fn the_programs_errors_and_tensor_classes_are_its_own() {
     let expected = "RuntimeError True\n0.0\n[3.0, 3.0]\nmeta\n[2.0, 2.0, 2.0]\nfreed True\n";
     assert_eq!(failing.stdout(), expected);
     let ops: Vec<Op> = failing.rows();
-    assert!(ops.iter().any(|op| op.name == "aten::sinh.default"), "the parts of a tensor made of others");
+    assert!(ops.iter().any(|op| op.name == "aten::sinh.default"), "the parts of a composed tensor");
     assert_eq!(ops.len(), failing.rows::<OpEnd>().len());
     let losses: BTreeSet<_> = failing.rows().into_iter().map(|loss: LossTotal| loss.reason).collect();
     let expected = "not strided: its parts are recorded where ops take them".to_owned();

@@ -1,4 +1,4 @@
-//! Launches of several threads, on a CUPTI that only notes what it is asked.
+//! Tests of launches of several threads, on a CUPTI that only logs its calls.
 #![expect(unsafe_code, reason = "functions of a C library")]
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use super::*;
 #[derive(Default)]
 struct Context {
     calls: Vec<String>,
-    /// Correlation ids and samples of what was not read yet.
+    /// Correlation ids and samples that were not read yet.
     records: Vec<(u32, u32)>,
     is_full: bool,
-    /// Whether sampling cannot be enabled.
+    /// True if sampling cannot be enabled.
     is_broken: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A cubin's variables, but for those that nobody can change.
+//! Variables of a cubin, except those that cannot change.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use goblin::elf::{Elf, Sym};
 
 /// Symbol types of variables: ELF's, and CUDA's own.
 const OBJECTS: [u8; 2] = [1, 13];
-/// What the names of the compiler's own constants begin with: texts, tables of the mathematical functions.
+/// Prefixes of the compiler's own constants: texts, tables of the mathematical functions.
 const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
-/// What the names of NVIDIA's C++ library contain; its variables of one byte are function objects without a state.
+/// Substrings of names of NVIDIA's C++ library. Its variables of one byte are function objects without a state.
 const LIBRARY: [&str; 2] = ["4cuda3std", "THRUST_"];
 
 /// Mangled names and bytes of variables in device memory and in the constant bank that programs fill.
@@ -23,9 +23,9 @@ pub(super) fn of(elf: &Elf) -> Vec<(String, u64)> {
             && section(symbol).is_some_and(holds_variables)
     });
     let named = objects.filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?, symbol.st_size)));
-    let kept = named.filter(|(name, bytes)| !is_constant(name, *bytes));
-    // Files that were linked may each have a local variable of a name; the driver finds one of them.
-    let by_name: BTreeMap<&str, u64> = kept.collect();
+    let variables = named.filter(|(name, bytes)| !is_constant(name, *bytes));
+    // Files that were linked may each have a local variable of a name. The driver finds one of them.
+    let by_name: BTreeMap<&str, u64> = variables.collect();
     by_name.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What was said of graphs, by handle; handles are reused once what they named is gone.
+//! Registry of graphs, by handle. Handles are reused once their graphs are gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::gpu::parameters::Parameters;
 
-/// Where in the program a node was captured or added.
+/// Place in the program where a node was captured or added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// The op that ran, with its Python stack.
@@ -26,7 +26,7 @@ pub struct Node {
     pub index: u32,
     /// The function's or kernel's handle.
     pub function: usize,
-    /// Mangled name; empty where the driver does not say.
+    /// Mangled name. Empty where the driver does not say.
     pub name: String,
     /// Grid x, y, z, block x, y, z.
     pub shape: [u32; 6],
@@ -34,9 +34,9 @@ pub struct Node {
     pub shared_bytes: u32,
     /// The kernel's parameters.
     pub parameters: Arc<Parameters>,
-    /// Where it was captured; `None` where that was not seen.
+    /// Place of its capture. `None` if the capture was not seen.
     pub captured: Option<Captured>,
-    /// Whether a launch of the graph runs it.
+    /// True if a launch of the graph runs it.
     pub is_enabled: bool,
     /// The handle that its launches are announced by, once it is known to be another.
     pub alias: Option<usize>,
@@ -112,7 +112,7 @@ impl Registry {
         exec.nodes = Arc::new(nodes.into_iter().map(keep).collect());
     }
 
-    /// What a node of an executable graph runs from now on; where it was captured stays.
+    /// The kernel that a node of an executable graph runs from now on. The place of its capture stays.
     pub(super) fn set(&mut self, exec: usize, handle: usize, new: Node) {
         self.change(exec, handle, |node| {
             let (index, is_enabled, alias) = (node.index, node.is_enabled, node.alias);

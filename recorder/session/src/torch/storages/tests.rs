@@ -1,4 +1,4 @@
-//! Event lists and the rows that they must give.
+//! Tests of event lists with their expected rows.
 
 use stallmap_schema::id::OpId;
 use stallmap_schema::word::{Direction, OpKind, Phase};
