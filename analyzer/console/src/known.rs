@@ -2,18 +2,16 @@
 
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type};
 use stallmap::session::Session;
 
-use super::answer::rows;
-use super::explain::arrow_failure;
+use super::answer;
 use crate::args::list::ListFormat;
-use crate::exit::{Failure, Outcome, QUERY};
+use crate::exit::Outcome;
 use crate::output::paint::Role;
 use crate::output::shorten::printable;
 use crate::output::{self, number};
+use crate::row::Row as _;
+use crate::rows;
 use stallmap::library::queries;
 
 /// What is known of a capture's costs.
@@ -30,30 +28,38 @@ pub struct Known {
     is_lossy: bool,
 }
 
+rows! {
+    /// A row of the query.
+    struct Found {
+        launches: Option<f64>,
+        sampled_launches: Option<f64>,
+        delivered_samples: Option<f64>,
+        lost_samples: Option<f64>,
+        gpus: Option<String>,
+        periods: Option<String>,
+    }
+}
+
 /// Asks what is known.
 pub async fn known(session: &Session) -> Outcome<Known> {
-    let mut known = Known::default();
-    for section in [queries::top::KNOWN] {
-        for batch in rows(session, &section.sql(&[])).await?.iter().filter(|batch| batch.num_rows() > 0) {
-            known.read(batch)?;
-        }
-    }
-    for section in [queries::report::LOSSES] {
-        let lost = rows(session, &section.sql(&[])).await?;
-        known.is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
-    }
-    Ok(known)
+    let query = queries::top::KNOWN;
+    let found = Found::read(query.name, &answer::rows(session, &query.sql(&[])).await?)?.into_iter().next();
+    let lost = answer::rows(session, &queries::report::LOSSES.sql(&[])).await?;
+    let is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
+    Ok(found.map(|found| Known::of(found, is_lossy)).unwrap_or_default())
 }
 
 impl Known {
-    fn read(&mut self, batch: &RecordBatch) -> Outcome<()> {
-        self.launches = measured(batch, "launches")?;
-        self.sampled_launches = measured(batch, "sampled_launches")?;
-        self.delivered_samples = measured(batch, "delivered_samples")?;
-        self.lost_samples = measured(batch, "lost_samples")?;
-        self.gpus = word(batch, "gpus")?;
-        self.periods = word(batch, "periods")?;
-        Ok(())
+    fn of(found: Found, is_lossy: bool) -> Self {
+        Self {
+            launches: found.launches.unwrap_or_default(),
+            sampled_launches: found.sampled_launches.unwrap_or_default(),
+            delivered_samples: found.delivered_samples.unwrap_or_default(),
+            lost_samples: found.lost_samples.unwrap_or_default(),
+            gpus: found.gpus.unwrap_or_default(),
+            periods: found.periods.unwrap_or_default(),
+            is_lossy,
+        }
     }
 
     /// One line on how much of what ran the costs know.
@@ -89,19 +95,4 @@ impl Known {
         };
         output::print(&format!("{}\n{lost}\n\n", self.line(&capture)))
     }
-}
-
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Outcome<&'a dyn Array> {
-    let found = batch.column_by_name(name).map(AsRef::as_ref);
-    found.ok_or_else(|| Failure::message(QUERY, format!("sql/queries/top/known.sql has no column `{name}`")))
-}
-
-fn measured(batch: &RecordBatch, name: &str) -> Outcome<f64> {
-    let array = cast(column(batch, name)?, &DataType::Float64).map_err(arrow_failure)?;
-    Ok(array.as_primitive::<Float64Type>().iter().flatten().next().unwrap_or_default())
-}
-
-fn word(batch: &RecordBatch, name: &str) -> Outcome<String> {
-    let array = cast(column(batch, name)?, &DataType::Utf8).map_err(arrow_failure)?;
-    Ok(array.as_string::<i32>().iter().flatten().next().unwrap_or_default().to_owned())
 }

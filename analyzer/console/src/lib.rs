@@ -18,3 +18,4 @@ pub mod known;
 pub mod library;
 pub mod names;
 pub mod output;
+pub mod row;

@@ -4,7 +4,6 @@ mod draw;
 mod fact;
 mod gate;
 mod query;
-mod read;
 mod row;
 mod row_gate;
 mod write;
@@ -12,8 +11,6 @@ mod write;
 use arrow::array::RecordBatch;
 use stallmap::location::Location;
 use stallmap::session::Session;
-
-pub use self::read::Columns;
 
 use self::fact::{Decision, Fact};
 use self::query::{Query, Script};
@@ -28,6 +25,7 @@ use stallmap_console::context::runtime;
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, QUERY, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::Row as _;
 
 /// The parts that are compared where nobody says which.
 const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
@@ -58,7 +56,7 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
     let progress = Progress::start("asking what can be compared");
     let script = query.comparable(args.metric)?;
     let found = ask(&session, &script).await?;
-    let facts = fact::facts(&found)?;
+    let facts = Fact::read(queries::COMPARABLE.name, &found)?;
     let decision = Decision::of(&facts, args.per);
     query.per = decision.per;
     let comparison = Comparison { args, session, query, decision, facts };
@@ -165,10 +163,10 @@ impl Comparison<'_> {
         }
         let query = Query { is_all: true, ..self.query.clone() };
         let script = match gate.part {
-            Some(part) => query.part(part, measure)?,
-            None => query.totals(&self.decision.unknown)?,
+            Some(part) => query.part(part, measure),
+            None => query.totals(&self.decision.unknown),
         };
-        let mut found = read::rows(&ask(&self.session, &script).await?)?;
+        let mut found = Row::read(queries::COMPARE.name, &ask(&self.session, &script).await?)?;
         if gate.part.is_none() {
             found.retain(|row| row.what == total);
         }

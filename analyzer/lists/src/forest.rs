@@ -33,6 +33,7 @@ use stallmap_console::known::known;
 use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::Row as _;
 
 pub use dot::dot;
 pub use export::batch;
@@ -71,9 +72,10 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 /// The forest of a capture: all its tensors, `each` alone or equal ones together.
 pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
     let [nodes, edges, others] = sql();
-    let nodes = read::tensors(&rows(session, &nodes).await?)?;
-    let edges = read::relations(&rows(session, &edges).await?)?;
-    let others = read::others(&rows(session, &others).await?)?;
+    let nodes = Tensor::read("nodes", &rows(session, &nodes).await?)?;
+    let edges = Relation::read("edges", &rows(session, &edges).await?)?;
+    let others = Other::read("others", &rows(session, &others).await?)?;
+    let others = others.into_iter().map(|other| (other.remainder, other.samples)).collect();
     Ok(Forest::of(&nodes, &edges, others, each))
 }
 

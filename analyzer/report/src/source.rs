@@ -26,6 +26,7 @@ use stallmap_console::explain::explain;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, written};
+use stallmap_console::row::Row as _;
 
 pub use self::page::{LEGEND, STYLE};
 

@@ -97,8 +97,7 @@ pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), 
         facts.iter().find(|fact| fact.verdict != "same").map(|fact| fact.verdict.clone())
     };
     columns.text("verdict".into(), shown.iter().map(worst).collect());
-    let meaning =
-        |facts: &Vec<&Fact>| facts.iter().map(|fact| fact.meaning.clone()).find(|text| !text.is_empty());
+    let meaning = |facts: &Vec<&Fact>| facts.iter().find_map(|fact| fact.meaning.clone());
     columns.text("meaning".into(), shown.iter().map(meaning).collect());
     let verdict = columns.fields.len().saturating_sub(2);
     Ok((columns.table(Look::Exact)?.whole(&[0, verdict]), same))

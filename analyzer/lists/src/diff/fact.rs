@@ -1,53 +1,29 @@
 //! What can be compared: facts of the captures side by side, and what follows from those that differ.
 
-use arrow::array::RecordBatch;
-
 use super::query::Measure;
-use super::read::Columns;
 use stallmap_console::args::diff::{DiffMetric, Per};
-use stallmap_console::exit::Outcome;
+use stallmap_console::rows;
 
 /// Facts after which a sample stands for other time.
 const TIME_OF_A_SAMPLE: [&str; 3] = ["multiprocessors", "SM clock, MHz", "sampling period, cycles"];
 
-/// A fact of the first capture beside that of another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fact {
-    /// What it is about.
-    pub(super) name: String,
-    /// In the first capture.
-    pub(super) base_value: String,
-    /// The other capture.
-    pub(super) capture: String,
-    /// In the other capture.
-    pub(super) value: String,
-    /// same, marked, scaled, refused.
-    pub(super) verdict: String,
-    /// What it means; empty where they are the same.
-    pub(super) meaning: String,
-}
-
-/// The facts of a query's rows.
-pub(super) fn facts(rows: &[RecordBatch]) -> Outcome<Vec<Fact>> {
-    let mut facts = Vec::new();
-    for batch in rows {
-        let columns = Columns::of(batch);
-        let (name, base_value, capture) =
-            (columns.texts("fact")?, columns.texts("base_value")?, columns.texts("capture")?);
-        let (value, verdict, meaning) =
-            (columns.texts("value")?, columns.texts("verdict")?, columns.texts("meaning")?);
-        let text =
-            |texts: &[Option<String>], row: usize| texts.get(row).cloned().flatten().unwrap_or_default();
-        facts.extend((0..batch.num_rows()).map(|row| Fact {
-            name: text(&name, row),
-            base_value: text(&base_value, row),
-            capture: text(&capture, row),
-            value: text(&value, row),
-            verdict: text(&verdict, row),
-            meaning: text(&meaning, row),
-        }));
+rows! {
+    /// A fact of the first capture beside that of another.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(super) struct Fact {
+        /// What it is about.
+        pub(super) name: String as "fact",
+        /// In the first capture.
+        pub(super) base_value: String,
+        /// The other capture.
+        pub(super) capture: String,
+        /// In the other capture.
+        pub(super) value: String,
+        /// same, marked, scaled, refused.
+        pub(super) verdict: String,
+        /// What it means; none where they are the same.
+        pub(super) meaning: Option<String>,
     }
-    Ok(facts)
 }
 
 /// What follows from the facts.
@@ -103,7 +79,10 @@ pub(super) fn refusal(facts: &[Fact], base: &str) -> Option<String> {
         .filter(|fact| fact.verdict == "refused")
         .map(|fact| {
             let Fact { name, base_value, capture, value, meaning, .. } = fact;
-            format!("{name}: {base_value} in {base}, {value} in {capture}; {meaning}")
+            format!(
+                "{name}: {base_value} in {base}, {value} in {capture}; {}",
+                meaning.as_deref().unwrap_or_default()
+            )
         })
         .collect();
     (!refused.is_empty()).then(|| refused.join("; "))

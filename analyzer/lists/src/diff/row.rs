@@ -1,5 +1,8 @@
 //! One row of a comparison: a thing in the first capture and in another.
 
+use stallmap_console::rows;
+
+rows! {
 /// A row of `sql/queries/diff/compare.sql`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Row {
@@ -43,6 +46,7 @@ pub(super) struct Row {
     pub(super) ratio_low: Option<f64>,
     /// Upper end of its interval.
     pub(super) ratio_high: Option<f64>,
+}
 }
 
 impl Row {

@@ -16,6 +16,7 @@ use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::printable;
 use stallmap_console::output::{self, written};
+use stallmap_console::row::Row as _;
 
 /// What is compared.
 pub(super) struct Subject<'a> {
@@ -69,7 +70,7 @@ fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outco
         }
         let part = Part::value_variants().iter().copied().find(|part| part.name() == name);
         let picture = Picture { names: subject.names, part, unit: unit(subject.measure) };
-        let mut rows = read::rows(&answer.rows)?;
+        let mut rows = Row::read(queries::COMPARE.name, &answer.rows)?;
         if part.is_none() {
             draw::in_order(&mut rows);
         }

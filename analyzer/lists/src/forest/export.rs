@@ -43,7 +43,7 @@ pub(crate) fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
         ("op", text(&|row| node(row)?.tensor.op.clone()), true),
         ("born_at", text(&|row| node(row)?.tensor.born_at.clone()), true),
         ("stalled_at", text(&|row| node(row)?.tensor.stalled_at.clone()), true),
-        ("is_contiguous", flag(&|row| Some(node(row)?.tensor.is_contiguous)), true),
+        ("is_contiguous", flag(&|row| node(row)?.tensor.is_contiguous), true),
         ("is_blamed", flag(&|row| row.place.and_then(|place| row.picture.blamed.get(place).copied())), true),
         ("samples", number(&|row| Some(row.tree_samples)), true),
         ("self_samples", number(&|row| Some(row.samples)), true),

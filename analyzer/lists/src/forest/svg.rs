@@ -221,7 +221,7 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     if let Some(shape) = &tensor.shape {
         text.extend([format!("\n{shape}")]);
     }
-    if node.base.is_some() && !tensor.is_contiguous {
+    if node.base.is_some() && tensor.is_contiguous != Some(true) {
         text += ", not contiguous";
     }
     let (own, tree) = (number::measured(node.samples), number::measured(node.tree_samples));

@@ -100,7 +100,7 @@ impl Forest {
             node.tensor_ids.push(tensor.id);
             node.samples += tensor.samples;
             node.tree_samples += tensor.samples;
-            node.time_ns += tensor.time_ns;
+            node.time_ns += tensor.time_ns.unwrap_or_default();
             if tensor.samples > largest[place] && tensor.stalled_at.is_some() {
                 largest[place] = tensor.samples;
                 node.tensor.stalled_at.clone_from(&tensor.stalled_at);

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
+use stallmap::library::queries;
 use stallmap::session::Session;
 
 use super::cost::{Cost, Costs};
 use super::row::{Change, Row};
-use crate::diff::Columns;
 use stallmap_console::answer;
 use stallmap_console::args::tree::Metric;
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
 
 /// The table that the query reads.
 const TABLE: &str = "tree_node";
@@ -49,12 +51,11 @@ pub(super) async fn judge(
     for row in rows.iter_mut() {
         row.changes = vec![Change::default(); question.metrics.len()];
     }
-    for batch in answer::rows(session, query).await? {
-        for (place, metric, change) in changes(&batch)? {
-            let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
-            *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =
-                change;
-        }
+    for judged in Judged::read(queries::diff::TREE_NODES.name, &answer::rows(session, query).await?)? {
+        let Some((place, metric)) = judged.place() else { continue };
+        let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
+        *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =
+            judged.change();
     }
     Ok(())
 }
@@ -125,29 +126,36 @@ fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
 }
 
-/// The rows of an answer, each with its row of the tree and the number of its metric.
-fn changes(batch: &RecordBatch) -> Outcome<Vec<(usize, usize, Change)>> {
-    let columns = Columns::of(batch);
-    let (places, metrics) = (columns.integers("place")?, columns.integers("metric")?);
-    let verdicts = columns.texts("verdict")?;
-    let names = ["p", "ratio", "ratio_low", "ratio_high", "base_variance", "variance"];
-    let numbers = names.into_iter().map(|name| columns.numbers(name)).collect::<Outcome<Vec<_>>>()?;
-    let mut changes = Vec::new();
-    for (at, (place, metric)) in places.into_iter().zip(metrics).enumerate() {
-        let mut numbers = numbers.iter().map(|column| column.get(at).copied().flatten());
-        let mut number = || numbers.next().flatten();
-        let change = Change {
-            verdict: verdicts.get(at).cloned().flatten(),
-            p: number(),
-            ratio: number(),
-            ratio_low: number(),
-            ratio_high: number(),
-            before_variance: number(),
-            after_variance: number(),
-        };
-        if let (Some(place), Some(metric)) = (place, metric) {
-            changes.push((place, metric, change));
+rows! {
+    /// A row of the query: a node by one metric.
+    struct Judged {
+        place: Option<u64>,
+        metric: Option<u64>,
+        verdict: Option<String>,
+        p: Option<f64>,
+        ratio: Option<f64>,
+        ratio_low: Option<f64>,
+        ratio_high: Option<f64>,
+        base_variance: Option<f64>,
+        variance: Option<f64>,
+    }
+}
+
+impl Judged {
+    /// The row of the tree and the number of the metric; none where the node is not shown.
+    fn place(&self) -> Option<(usize, usize)> {
+        Some((usize::try_from(self.place?).ok()?, usize::try_from(self.metric?).ok()?))
+    }
+
+    fn change(self) -> Change {
+        Change {
+            verdict: self.verdict,
+            p: self.p,
+            ratio: self.ratio,
+            ratio_low: self.ratio_low,
+            ratio_high: self.ratio_high,
+            before_variance: self.base_variance,
+            after_variance: self.variance,
         }
     }
-    Ok(changes)
 }

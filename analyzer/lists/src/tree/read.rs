@@ -1,107 +1,97 @@
 //! Reads launches from the rows of the query.
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float64Type};
+use arrow::array::RecordBatch;
+
+use stallmap::library::queries;
+use stallmap_console::exit::Outcome;
+use stallmap_console::row::{Row as _, Texts};
+use stallmap_console::rows;
 
 use super::chance::{Chance, Chances};
 use super::cost::Cost;
 use super::path::Launch;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
-use stallmap_console::explain::arrow_failure;
+
+rows! {
+    /// A launch as the query gives it.
+    struct Found {
+        frames: Texts,
+        user_frames: Texts,
+        forward_frames: Texts,
+        ops: Texts,
+        module_path: Option<String>,
+        phase: Option<String>,
+        step: Option<String>,
+        kernel: Option<String>,
+        samples: Option<f64>,
+        memory_samples: Option<f64>,
+        estimated_ns: Option<f64>,
+    }
+
+    /// What chance makes of its numbers; only a comparison asks.
+    struct Uncertain {
+        samples_variance: Option<f64>,
+        samples_freedom: Option<f64>,
+        samples_pearson: Option<f64>,
+        memory_variance: Option<f64>,
+        memory_freedom: Option<f64>,
+        memory_pearson: Option<f64>,
+        time_variance: Option<f64>,
+        time_freedom: Option<f64>,
+        time_pearson: Option<f64>,
+    }
+}
 
 /// The launches of the query's rows.
 pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
-    let mut launches = Vec::new();
-    for batch in rows {
-        let (frames, user_frames) = (lists(batch, "frames")?, lists(batch, "user_frames")?);
-        let (forward_frames, ops) = (lists(batch, "forward_frames")?, lists(batch, "ops")?);
-        let (module, phase, step) =
-            (texts(batch, "module_path")?, texts(batch, "phase")?, texts(batch, "step")?);
-        let kernel = texts(batch, "kernel")?;
-        let (samples, memory) = (numbers(batch, "samples")?, numbers(batch, "memory_samples")?);
-        let (time, timed) = (numbers(batch, "estimated_ns")?, texts(batch, "estimated_ns")?);
-        let chances = chances(batch)?;
-        for row in 0..batch.num_rows() {
-            let text = |column: &LargeStringArray| column.is_valid(row).then(|| column.value(row).to_owned());
-            launches.push(Launch {
-                frames: names(&frames, row),
-                user_frames: names(&user_frames, row),
-                forward_frames: names(&forward_frames, row),
-                module: text(&module)
-                    .map(|path| path.split('.').map(str::to_owned).collect())
-                    .unwrap_or_default(),
-                phase: text(&phase),
-                step: text(&step).map(|step| format!("step {step}")),
-                ops: names(&ops, row),
-                kernel: text(&kernel),
-                cost: Cost {
-                    samples: samples[row],
-                    memory_samples: memory[row],
-                    time_ns: time[row],
-                    launches: 1.0,
-                    chances: chances.get(row).copied().unwrap_or_default(),
-                },
-                lacks_time: samples[row] > 0.0 && timed.is_null(row),
-            });
-        }
-    }
-    Ok(launches)
+    let name = queries::tree::LAUNCHES.name;
+    let compares = rows.iter().any(|batch| batch.column_by_name("samples_variance").is_some());
+    let uncertain = if compares { Uncertain::read(name, rows)? } else { Vec::new() };
+    let found = Found::read(name, rows)?.into_iter().enumerate();
+    Ok(found.map(|(at, found)| launch(found, uncertain.get(at))).collect())
 }
 
-/// What chance makes of each row's numbers; nothing where the query does not say it.
-fn chances(batch: &RecordBatch) -> Outcome<Vec<Chances>> {
-    if batch.column_by_name("samples_variance").is_none() {
-        return Ok(Vec::new());
+fn launch(found: Found, uncertain: Option<&Uncertain>) -> Launch {
+    // What is not known adds nothing.
+    let samples = found.samples.unwrap_or_default();
+    let mut cost = Cost {
+        samples,
+        memory_samples: found.memory_samples.unwrap_or_default(),
+        time_ns: found.estimated_ns.unwrap_or_default(),
+        launches: 1.0,
+        chances: Chances::default(),
+    };
+    cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
+    Launch {
+        frames: found.frames.0,
+        user_frames: found.user_frames.0,
+        forward_frames: found.forward_frames.0,
+        module: found
+            .module_path
+            .map(|path| path.split('.').map(str::to_owned).collect())
+            .unwrap_or_default(),
+        phase: found.phase,
+        step: found.step.map(|step| format!("step {step}")),
+        ops: found.ops.0,
+        kernel: found.kernel,
+        cost,
+        lacks_time: samples > 0.0 && found.estimated_ns.is_none(),
     }
-    let of = |name: &str, value: &str| -> Outcome<Vec<Chance>> {
-        let values = numbers(batch, value)?;
-        let variances = numbers(batch, &format!("{name}_variance"))?;
-        let freedoms = numbers(batch, &format!("{name}_freedom"))?;
-        let pearsons = numbers(batch, &format!("{name}_pearson"))?;
-        let rows = values.into_iter().zip(variances).zip(freedoms.into_iter().zip(pearsons));
-        let chance = |((value, variance), (freedom, pearson)): ((f64, f64), (f64, f64))| Chance {
+}
+
+fn chances(cost: &Cost, row: &Uncertain) -> Chances {
+    let of = |value: f64, variance: Option<f64>, freedom: Option<f64>, pearson: Option<f64>| {
+        let variance = variance.unwrap_or_default();
+        Chance {
             variance,
             // What is exact does not differ from itself.
             squares: if variance > 0.0 { value * value } else { 0.0 },
-            freedom,
-            pearson,
-        };
-        Ok(rows.map(chance).collect())
+            freedom: freedom.unwrap_or_default(),
+            pearson: pearson.unwrap_or_default(),
+        }
     };
-    let (samples, memory) = (of("samples", "samples")?, of("memory", "memory_samples")?);
-    let rows = samples.into_iter().zip(memory).zip(of("time", "estimated_ns")?);
-    Ok(rows.map(|((samples, memory), time)| Chances { samples, memory, time }).collect())
-}
-
-/// A column as a type, whatever its encoding.
-fn column(batch: &RecordBatch, name: &str, data_type: &DataType) -> Outcome<ArrayRef> {
-    let found = batch.column_by_name(name);
-    let found = found
-        .ok_or_else(|| Failure::message(QUERY, format!("the query of launches has no column `{name}`")))?;
-    cast(found, data_type).map_err(arrow_failure)
-}
-
-fn texts(batch: &RecordBatch, name: &str) -> Outcome<LargeStringArray> {
-    Ok(column(batch, name, &DataType::LargeUtf8)?.as_string::<i64>().clone())
-}
-
-/// Numbers; what is not known adds nothing.
-fn numbers(batch: &RecordBatch, name: &str) -> Outcome<Vec<f64>> {
-    let array = column(batch, name, &DataType::Float64)?;
-    Ok(array.as_primitive::<Float64Type>().iter().map(Option::unwrap_or_default).collect())
-}
-
-fn lists(batch: &RecordBatch, name: &str) -> Outcome<ArrayRef> {
-    let item = Field::new_list_field(DataType::LargeUtf8, true);
-    column(batch, name, &DataType::LargeList(item.into()))
-}
-
-/// One row's list of names.
-fn names(lists: &ArrayRef, row: usize) -> Vec<String> {
-    if lists.is_null(row) {
-        return Vec::new();
+    Chances {
+        samples: of(cost.samples, row.samples_variance, row.samples_freedom, row.samples_pearson),
+        memory: of(cost.memory_samples, row.memory_variance, row.memory_freedom, row.memory_pearson),
+        time: of(cost.time_ns, row.time_variance, row.time_freedom, row.time_pearson),
     }
-    let list = lists.as_list::<i64>().value(row);
-    list.as_string::<i64>().iter().flatten().map(str::to_owned).collect()
 }

@@ -1,7 +1,7 @@
 //! Which kernel is meant: by name, by a part of it, by a pattern, by its identity, or the hottest.
 
+use arrow::array::RecordBatch;
 use regex::Regex;
-use serde::Deserialize;
 use stallmap::session::Session;
 
 use stallmap::library::queries;
@@ -9,29 +9,29 @@ use stallmap_console::answer::{answers, json_rows};
 use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::output::number::measured;
 use stallmap_console::output::shorten::{Shorten, printable, shorten};
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
 
 /// Kernels that a message lists.
 const MOST_LISTED: usize = 12;
 /// Columns of a name in a message.
 const NAME_WIDTH: usize = 90;
 
-/// A kernel of the capture.
-#[derive(Clone, Debug, Deserialize)]
-struct Kernel {
-    function_id: u64,
-    #[serde(rename = "kernel")]
-    name: Option<String>,
-    samples: f64,
+rows! {
+    /// A kernel of the capture.
+    #[derive(Clone, Debug)]
+    struct Kernel {
+        function_id: u64,
+        name: Option<String> as "kernel",
+        samples: f64,
+    }
 }
 
 /// The kernel that is meant; the hottest where nobody says. None where the capture has no kernels.
 pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
     let answers = answers(session, &[queries::source::KERNELS], &[]).await?;
-    let mut kernels: Vec<Kernel> = Vec::new();
-    for answer in &answers {
-        let rows = json_rows(&answer.rows)?;
-        kernels = serde_json::from_slice(&rows).map_err(|error| Failure::new(QUERY, error))?;
-    }
+    let batches: Vec<RecordBatch> = answers.into_iter().flat_map(|answer| answer.rows).collect();
+    let kernels = Kernel::read(queries::source::KERNELS.name, &batches)?;
     let Some(wanted) = wanted else { return Ok(kernels.first().map(|kernel| kernel.function_id)) };
     let found = find(&kernels, wanted)?;
     match found.as_slice() {

@@ -2,147 +2,154 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
-use stallmap_console::answer::{Answer, json_rows};
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::answer::Answer;
+use stallmap_console::exit::Outcome;
+use stallmap_console::row::Row;
+use stallmap_console::rows;
 
 /// An instruction: its function and its pc.
 pub(super) type Place = (u64, u64);
 
-/// The kernel.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Kernel {
-    /// Its name as the programmer wrote it.
-    #[serde(rename = "kernel")]
-    pub(super) name: String,
-    /// Its identity.
-    pub(super) function_id: u64,
-    /// The architecture of its code.
-    pub(super) sm: Option<u32>,
-    /// Launches.
-    pub(super) launches: u64,
-    /// Samples.
-    pub(super) samples: f64,
-    /// Their part of all samples.
-    pub(super) share: Option<f64>,
-    /// Instructions; none where the code was not read.
-    pub(super) instructions: Option<u64>,
-    /// Those that are not known.
-    pub(super) unknown_instructions: Option<u64>,
-    /// Why the code was not read.
-    pub(super) not_read_because: Option<String>,
+rows! {
+    /// The kernel.
+    #[derive(Clone, Debug)]
+    pub(super) struct Kernel {
+        /// Its name as the programmer wrote it.
+        pub(super) name: String as "kernel",
+        /// Its identity.
+        pub(super) function_id: u64,
+        /// The architecture of its code.
+        pub(super) sm: Option<u32>,
+        /// Launches.
+        pub(super) launches: u64,
+        /// Samples.
+        pub(super) samples: f64,
+        /// Their part of all samples.
+        pub(super) share: Option<f64>,
+        /// Instructions; none where the code was not read.
+        pub(super) instructions: Option<u64>,
+        /// Those that are not known.
+        pub(super) unknown_instructions: Option<u64>,
+        /// Why the code was not read.
+        pub(super) not_read_because: Option<String>,
+    }
 }
 
-/// A source line that has instructions.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Line {
-    /// The file as the compiler was given it.
-    pub(super) file: String,
-    /// The line.
-    #[serde(rename = "line")]
-    pub(super) number: u32,
-    /// Samples that found warps at its instructions.
-    pub(super) samples: f64,
-    /// Samples charged to its loads and stores.
-    pub(super) charged_samples: f64,
+rows! {
+    /// A source line that has instructions.
+    #[derive(Clone, Debug)]
+    pub(super) struct Line {
+        /// The file as the compiler was given it.
+        pub(super) file: String,
+        /// The line.
+        pub(super) number: u32 as "line",
+        /// Samples that found warps at its instructions.
+        pub(super) samples: f64,
+        /// Samples charged to its loads and stores.
+        pub(super) charged_samples: f64,
+    }
 }
 
-/// An instruction.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Instruction {
-    function_id: u64,
-    /// The name of its function.
-    pub(super) function: Option<String>,
-    /// Bytes from the function's start.
-    pub(super) pc: u64,
-    /// The first pc of its block.
-    pub(super) block: Option<u64>,
-    /// Its source file.
-    pub(super) file: Option<String>,
-    /// Its line.
-    pub(super) line: Option<u32>,
-    /// Functions inlined around it.
-    pub(super) call_path: Option<String>,
-    /// What it does; none where the code was not read.
-    pub(super) text: Option<String>,
-    /// Its guard.
-    pub(super) guard: Option<String>,
-    /// Registers that it writes.
-    pub(super) writes: Option<String>,
-    /// Registers that it reads.
-    pub(super) reads: Option<String>,
-    /// What it does to memory.
-    pub(super) memory_kind: Option<String>,
-    /// Samples that found warps at it.
-    pub(super) samples: f64,
-    /// Samples charged to it.
-    pub(super) charged_samples: f64,
-    /// Its warp requests; none where none was observed.
-    pub(super) requests: Option<f64>,
-    /// Sectors that they touch.
-    pub(super) sectors: Option<f64>,
-    /// The fewest sectors that could hold those bytes.
-    pub(super) ideal_sectors: Option<f64>,
+rows! {
+    /// An instruction.
+    #[derive(Clone, Debug)]
+    pub(super) struct Instruction {
+        function_id: u64,
+        /// The name of its function.
+        pub(super) function: Option<String>,
+        /// Bytes from the function's start.
+        pub(super) pc: u64,
+        /// The first pc of its block.
+        pub(super) block: Option<u64>,
+        /// Its source file.
+        pub(super) file: Option<String>,
+        /// Its line.
+        pub(super) line: Option<u32>,
+        /// Functions inlined around it.
+        pub(super) call_path: Option<String>,
+        /// What it does; none where the code was not read.
+        pub(super) text: Option<String>,
+        /// Its guard.
+        pub(super) guard: Option<String>,
+        /// Registers that it writes.
+        pub(super) writes: Option<String>,
+        /// Registers that it reads.
+        pub(super) reads: Option<String>,
+        /// What it does to memory.
+        pub(super) memory_kind: Option<String>,
+        /// Samples that found warps at it.
+        pub(super) samples: f64,
+        /// Samples charged to it.
+        pub(super) charged_samples: f64,
+        /// Its warp requests; none where none was observed.
+        pub(super) requests: Option<f64>,
+        /// Sectors that they touch.
+        pub(super) sectors: Option<f64>,
+        /// The fewest sectors that could hold those bytes.
+        pub(super) ideal_sectors: Option<f64>,
+    }
 }
 
-/// Samples of an instruction for one reason.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Reason {
-    function_id: u64,
-    pc: u64,
-    /// The reason.
-    #[serde(rename = "stall_reason")]
-    pub(super) name: String,
-    /// The samples.
-    pub(super) samples: f64,
+rows! {
+    /// Samples of an instruction for one reason.
+    #[derive(Clone, Debug)]
+    pub(super) struct Reason {
+        function_id: u64,
+        pc: u64,
+        /// The reason.
+        pub(super) name: String as "stall_reason",
+        /// The samples.
+        pub(super) samples: f64,
+    }
 }
 
-/// For whom a stalled instruction waited.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Producer {
-    function_id: u64,
-    pc: u64,
-    /// Why it stalled.
-    pub(super) stall_reason: String,
-    #[serde(rename = "producer_function_id")]
-    from_function_id: Option<u64>,
-    #[serde(rename = "producer_pc")]
-    from_pc: Option<u64>,
-    /// What it is where there is no producer.
-    pub(super) remainder: Option<String>,
-    /// Samples times the weight.
-    pub(super) samples: f64,
-    /// How sure it is.
-    pub(super) confidence: Option<String>,
+rows! {
+    /// For whom a stalled instruction waited.
+    #[derive(Clone, Debug)]
+    pub(super) struct Producer {
+        function_id: u64,
+        pc: u64,
+        /// Why it stalled.
+        pub(super) stall_reason: String,
+        from_function_id: Option<u64> as "producer_function_id",
+        from_pc: Option<u64> as "producer_pc",
+        /// What it is where there is no producer.
+        pub(super) remainder: Option<String>,
+        /// Samples times the weight.
+        pub(super) samples: f64,
+        /// How sure it is.
+        pub(super) confidence: Option<String>,
+    }
 }
 
-/// For whom an instruction can wait.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Wait {
-    function_id: u64,
-    pc: u64,
-    producer_function_id: u64,
-    producer_pc: u64,
-    /// How the two depend on each other.
-    pub(super) link: String,
+rows! {
+    /// For whom an instruction can wait.
+    #[derive(Clone, Debug)]
+    pub(super) struct Wait {
+        function_id: u64,
+        pc: u64,
+        producer_function_id: u64,
+        producer_pc: u64,
+        /// How the two depend on each other.
+        pub(super) link: String,
+    }
 }
 
-/// What an instruction touches.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Touch {
-    function_id: u64,
-    pc: u64,
-    /// The tensor, the storage or the allocation; in parentheses what is none.
-    pub(super) tensor: String,
-    /// Its type and shape.
-    #[serde(rename = "type")]
-    pub(super) kind: Option<String>,
-    /// Where it was made.
-    pub(super) born_at: Option<String>,
-    /// Its part of the instruction's sectors; none where that follows from the code.
-    pub(super) share: Option<f64>,
+rows! {
+    /// What an instruction touches.
+    #[derive(Clone, Debug)]
+    pub(super) struct Touch {
+        function_id: u64,
+        pc: u64,
+        /// The tensor, the storage or the allocation; in parentheses what is none.
+        pub(super) tensor: String,
+        /// Its type and shape.
+        pub(super) kind: Option<String> as "type",
+        /// Where it was made.
+        pub(super) born_at: Option<String>,
+        /// Its part of the instruction's sectors; none where that follows from the code.
+        pub(super) share: Option<f64>,
+    }
 }
 
 impl Instruction {
@@ -246,10 +253,9 @@ fn grouped<R>(rows: Vec<R>, place: impl Fn(&R) -> Place) -> BTreeMap<Place, Vec<
 }
 
 /// The rows of one of the sections.
-fn read<R: DeserializeOwned>(answers: &[Answer], section: &str) -> Outcome<Vec<R>> {
-    let Some(answer) = answers.iter().find(|answer| answer.section.name == section) else {
-        return Ok(Vec::new());
-    };
-    let wrong = |error| Failure::new(QUERY, anyhow::Error::from(error).context(format!("read `{section}`")));
-    serde_json::from_slice(&json_rows(&answer.rows)?).map_err(wrong)
+fn read<R: Row>(answers: &[Answer], section: &str) -> Outcome<Vec<R>> {
+    match answers.iter().find(|answer| answer.section.name == section) {
+        Some(answer) => R::read(section, &answer.rows),
+        None => Ok(Vec::new()),
+    }
 }

@@ -1,19 +1,24 @@
 //! Folded stacks: one call path a line with its samples, as flame graph programs read them.
 
-use arrow::array::{Array as _, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
-
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::export::Folded;
 use stallmap_console::context::Context;
 use stallmap_console::context::Context;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
-use stallmap_console::explain::arrow_failure;
+use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
+
+rows! {
+    /// A call path and its samples.
+    struct Stack {
+        stack: Option<String>,
+        samples: Option<i64>,
+    }
+}
 
 /// Writes the stacks to standard output, or prints their query.
 pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
@@ -29,25 +34,8 @@ pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
         let _progress = Progress::start("asking for call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
-    let mut text = String::new();
-    for batch in &batches {
-        fold(&mut text, batch)?;
-    }
+    let stacks = Stack::read(queries::FOLDED.name, &batches)?;
+    let counted = stacks.into_iter().filter_map(|row| Some(format!("{} {}\n", row.stack?, row.samples?)));
+    let text: String = counted.collect();
     output::print(&text).map(|()| OK)
-}
-
-fn fold(text: &mut String, batch: &RecordBatch) -> Outcome<()> {
-    let column = |name: &str, data_type: &DataType| {
-        let found = batch.column_by_name(name);
-        let found = found.ok_or_else(|| {
-            Failure::message(QUERY, format!("sql/queries/export/folded.sql has no column `{name}`"))
-        })?;
-        cast(found, data_type).map_err(arrow_failure)
-    };
-    let (stacks, samples) = (column("stack", &DataType::LargeUtf8)?, column("samples", &DataType::Int64)?);
-    let (stacks, samples) = (stacks.as_string::<i64>(), samples.as_primitive::<Int64Type>());
-    for row in (0..batch.num_rows()).filter(|&row| stacks.is_valid(row) && samples.is_valid(row)) {
-        text.extend([format!("{} {}\n", stacks.value(row), samples.value(row))]);
-    }
-    Ok(())
 }

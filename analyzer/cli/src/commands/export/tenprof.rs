@@ -9,10 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array as _, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, UInt64Type};
-
 use super::{Folder, print_queries};
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
@@ -20,10 +16,11 @@ use stallmap_console::args::export::Tenprof;
 use stallmap_console::context::Context;
 use stallmap_console::context::Context;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
-use stallmap_console::explain::arrow_failure;
+use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
 use stallmap_lists::forest;
 
 /// Writes the files, or prints their queries.
@@ -52,7 +49,9 @@ pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
         folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
     }
     progress.say("asking for forest.txt".to_owned());
-    folder.text("forest.txt", &nested(&bases(&runtime.block_on(rows(&session, &trees))?)?))?;
+    let bases = Based::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
+    let bases: Vec<_> = bases.into_iter().map(|row| (row.tensor_id, row.base_tensor_id)).collect();
+    folder.text("forest.txt", &nested(&bases))?;
     progress.say("asking for blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
     let all = forest::Choice { top: usize::MAX, tensor: None };
@@ -62,23 +61,12 @@ pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
     Ok(OK)
 }
 
-/// Each tensor with the one that it is a view of, bases first.
-fn bases(batches: &[RecordBatch]) -> Outcome<Vec<(u64, Option<u64>)>> {
-    let mut bases = Vec::new();
-    for batch in batches {
-        let ids = |name: &str| -> Outcome<Vec<Option<u64>>> {
-            let found = batch.column_by_name(name);
-            let found = found.ok_or_else(|| {
-                Failure::message(QUERY, format!("sql/queries/export/forest.sql has no `{name}`"))
-            })?;
-            let found = cast(found, &DataType::UInt64).map_err(arrow_failure)?;
-            let ids = found.as_primitive::<UInt64Type>();
-            Ok((0..ids.len()).map(|row| ids.is_valid(row).then(|| ids.value(row))).collect())
-        };
-        let tensors = ids("tensor_id")?.into_iter().map(Option::unwrap_or_default);
-        bases.extend(tensors.zip(ids("base_tensor_id")?));
+rows! {
+    /// A tensor with the one that it is a view of, bases first.
+    struct Based {
+        tensor_id: u64,
+        base_tensor_id: Option<u64>,
     }
-    Ok(bases)
 }
 
 /// Trees as nested text, one tensor a line.

@@ -1,12 +1,12 @@
 //! Asks the page's queries, and reads their rows.
 
-use serde::de::DeserializeOwned;
 use stallmap::session::Session;
 
 use stallmap::library::queries::Query;
-use stallmap_console::answer::{Answer, json_rows, rows};
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::answer::{Answer, rows};
+use stallmap_console::exit::Outcome;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::Row;
 
 /// Asks a session, and says so.
 pub(super) struct Asker<'a> {
@@ -49,8 +49,6 @@ impl<'a> Asker<'a> {
 }
 
 /// An answer's rows.
-pub(super) fn read<R: DeserializeOwned>(answer: &Answer) -> Outcome<Vec<R>> {
-    let name = answer.section.name;
-    let wrong = |error| Failure::new(QUERY, anyhow::Error::from(error).context(format!("read `{name}`")));
-    serde_json::from_slice(&json_rows(&answer.rows)?).map_err(wrong)
+pub(super) fn read<R: Row>(answer: &Answer) -> Outcome<Vec<R>> {
+    R::read(answer.section.name, &answer.rows)
 }

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-
 use super::ask::{Asker, read};
 use super::block::{Block, queries};
 use super::stalls::code_anchor;
@@ -12,17 +10,20 @@ use crate::source::{self, LEGEND, Part, Size};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
+use stallmap_console::rows;
 
 /// Kernels.
 const KERNELS: usize = 4;
 /// How much of each.
 const SIZE: Size = Size { places: 8, rows: 250 };
 
-/// A kernel of the list.
-#[derive(Clone, Debug, Deserialize)]
-struct Kernel {
-    function_id: Option<u64>,
-    samples: f64,
+rows! {
+    /// A kernel of the list.
+    #[derive(Clone, Debug)]
+    struct Kernel {
+        function_id: Option<u64>,
+        samples: f64,
+    }
 }
 
 /// The hottest kernels, as parts of the page, beside their functions.

@@ -1,6 +1,5 @@
 //! Heat maps of the costliest tensors, else of those accessed most: where they were accessed, drawn by the page's script.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use stallmap::library::queries;
 
@@ -10,52 +9,55 @@ use super::table::{Anchors, Layout, table};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
+use stallmap_console::rows;
 
 /// Cells along a picture at most, as `tensor_cell` promises.
 const MOST_CELLS: u64 = 64;
 
-/// A tensor that is drawn.
-#[derive(Clone, Debug, Deserialize)]
-struct Drawn {
-    #[serde(rename = "drawn_tensor_id")]
-    tensor_id: u64,
-    #[serde(rename = "tensor")]
-    name: Option<String>,
-    r#type: Option<String>,
-    born_at: Option<String>,
+rows! {
+    /// A tensor that is drawn.
+    #[derive(Clone, Debug)]
+    struct Drawn {
+        tensor_id: u64 as "drawn_tensor_id",
+        name: Option<String> as "tensor",
+        data_type: Option<String> as "type",
+        born_at: Option<String>,
+    }
 }
 
-/// What the picture of a tensor and a kind of access sums up to.
-#[derive(Clone, Debug, Deserialize)]
-struct Sum {
-    #[serde(rename = "drawn_tensor_id")]
-    tensor_id: u64,
-    #[serde(rename = "access")]
-    kind: Option<String>,
-    accessed_cells_share: Option<f64>,
+rows! {
+    /// What the picture of a tensor and a kind of access sums up to.
+    #[derive(Clone, Debug)]
+    struct Sum {
+        tensor_id: u64 as "drawn_tensor_id",
+        kind: Option<String> as "access",
+        accessed_cells_share: Option<f64>,
+    }
 }
 
-/// What one kind of access did to a cell, or to holes.
-#[derive(Clone, Debug, Deserialize)]
-struct Access {
-    tensor_id: u64,
-    kind: Option<String>,
-    cell_row: Option<u64>,
-    cell_column: Option<u64>,
-    row_count: Option<u64>,
-    column_count: Option<u64>,
-    row_dimension: Option<u64>,
-    column_dimension: Option<u64>,
-    row_extent: Option<u64>,
-    column_extent: Option<u64>,
-    /// Elements of a single dimension that is written line after line.
-    folded_extent: Option<i64>,
-    touches: f64,
-    requests: f64,
-    blocks: f64,
-    sectors: f64,
-    blamed_samples: f64,
-    block_rate: Option<f64>,
+rows! {
+    /// What one kind of access did to a cell, or to holes.
+    #[derive(Clone, Debug)]
+    struct Access {
+        tensor_id: u64,
+        kind: Option<String>,
+        cell_row: Option<u64>,
+        cell_column: Option<u64>,
+        row_count: Option<u64>,
+        column_count: Option<u64>,
+        row_dimension: Option<u64>,
+        column_dimension: Option<u64>,
+        row_extent: Option<u64>,
+        column_extent: Option<u64>,
+        /// Elements of a single dimension that is written line after line.
+        folded_extent: Option<i64>,
+        touches: f64,
+        requests: f64,
+        blocks: f64,
+        sectors: f64,
+        blamed_samples: f64,
+        block_rate: Option<f64>,
+    }
 }
 
 impl Access {
@@ -160,7 +162,7 @@ fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     (!kinds.is_empty()).then(|| {
         json!({
             "name": tensor.name.as_deref().unwrap_or("(unnamed)"),
-            "type": tensor.r#type,
+            "type": tensor.data_type,
             "born": tensor.born_at,
             "rows": rows,
             "columns": columns,

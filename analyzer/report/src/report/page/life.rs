@@ -1,7 +1,5 @@
 //! Memory over the program: how much is in use when, and when the largest objects live.
 
-use serde::Deserialize;
-
 use super::ask::read;
 use super::block::Block;
 use super::table::{Anchors, Layout, table};
@@ -9,6 +7,7 @@ use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::number::{bytes, grouped};
+use stallmap_console::rows;
 
 /// Units of a curve's picture, which is stretched to the page's width.
 const WIDTH: f64 = 1000.0;
@@ -18,32 +17,35 @@ const HEIGHT: f64 = 120.0;
 /// The least part of a picture that can be seen.
 const LEAST_WIDTH: f64 = 0.003;
 
-/// Bytes in use in one stretch of launches.
-#[derive(Clone, Debug, Deserialize)]
-struct Stretch {
-    memory: String,
-    device_id: Option<i64>,
-    first_ordinal: u64,
-    most_bytes: f64,
-    left_bytes: f64,
-    launches: u64,
+rows! {
+    /// Bytes in use in one stretch of launches.
+    #[derive(Clone, Debug)]
+    struct Stretch {
+        memory: String,
+        device_id: Option<i64>,
+        first_ordinal: u64,
+        most_bytes: f64,
+        left_bytes: f64,
+        launches: u64,
+    }
 }
 
-/// An object's life.
-#[derive(Clone, Debug, Deserialize)]
-struct Object {
-    #[serde(rename = "object")]
-    name: Option<String>,
-    r#type: Option<String>,
-    born_at: Option<String>,
-    size_bytes: f64,
-    /// None where it is a remainder: several objects.
-    alloc_ordinal: Option<u64>,
-    first_use_ordinal: Option<u64>,
-    last_use_ordinal: Option<u64>,
-    free_ordinal: Option<u64>,
-    patterns: Option<String>,
-    launches: u64,
+rows! {
+    /// An object's life.
+    #[derive(Clone, Debug)]
+    struct Object {
+        name: Option<String> as "object",
+        data_type: Option<String> as "type",
+        born_at: Option<String>,
+        size_bytes: f64,
+        /// None where it is a remainder: several objects.
+        alloc_ordinal: Option<u64>,
+        first_use_ordinal: Option<u64>,
+        last_use_ordinal: Option<u64>,
+        free_ordinal: Option<u64>,
+        patterns: Option<String>,
+        launches: u64,
+    }
 }
 
 /// The section; none where nothing was allocated.
@@ -148,7 +150,7 @@ fn life(html: &mut Html, object: &Object, born: u64) {
         html.percent((after - first).max(LEAST_WIDTH)).markup("\" y=\"4\" height=\"4\"/>");
     }
     html.markup("</svg>");
-    let facts = [&object.r#type, &object.born_at, &object.patterns];
+    let facts = [&object.data_type, &object.born_at, &object.patterns];
     let facts: Vec<&str> = facts.into_iter().flatten().map(String::as_str).collect();
     if !facts.is_empty() {
         html.markup("<span class=\"dim small\">").text(&facts.join(" · ")).markup("</span>");

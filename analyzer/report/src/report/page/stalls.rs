@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-
 use super::block::Block;
 use super::table::{Anchors, Layout, kernel_anchor, table};
 use crate::report::page::ask::read;
@@ -11,6 +9,7 @@ use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::number::{measured, percent};
+use stallmap_console::rows;
 
 /// Reasons that are waits for memory, and the others, each with a colour of its own by its place; further ones share
 /// one. Nothing is told by colour alone: waits for memory are hatched, and every part has its name.
@@ -41,15 +40,17 @@ const LABELLED_SHARE: f64 = 0.09;
 /// Reasons that are named below a bar.
 const NAMED: usize = 6;
 
-/// A kernel's samples for one reason.
-#[derive(Clone, Debug, Deserialize)]
-struct Row {
-    function_id: Option<u64>,
-    kernel: Option<String>,
-    stall_reason: String,
-    is_memory: Option<bool>,
-    samples: f64,
-    share: Option<f64>,
+rows! {
+    /// A kernel's samples for one reason.
+    #[derive(Clone, Debug)]
+    struct Row {
+        function_id: Option<u64>,
+        kernel: Option<String>,
+        stall_reason: String,
+        is_memory: Option<bool>,
+        samples: f64,
+        share: Option<f64>,
+    }
 }
 
 impl Row {
