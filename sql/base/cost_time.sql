@@ -1,14 +1,13 @@
--- One launch's cost: what one of its samples stands for in time.
+-- One launch's cost: the time that one of its samples represents.
 --
--- Launches of the program share the drops of their run, because samples are handed over late; a loss that names its launch
--- is that launch's. Replays of one launch follow each other, so that each launch has its own drops.
+-- Launches of the program share the drops of their run, because samples arrive late. A loss that names its launch
+-- counts for that launch only. Replays of one launch run back to back, so each replayed launch has its own drops.
 CREATE VIEW cost_time (
   -- The launch.
   kernel_id,
-  -- The run that its cost is taken from.
+  -- The run that provides its cost.
   run_id,
-  -- Nanoseconds of one execution that one sample of the view `sample` stands for; null where the capture lacks a
-  -- number.
+  -- Nanoseconds of one execution that one sample of the view `sample` represents. Null if the capture lacks a number.
   sample_ns
 ) AS
 WITH timed AS (

@@ -1,6 +1,6 @@
--- What does this capture not know, and do its numbers add up?
--- Facts of the coverage that are not whole, as the first section of every report has them; then the launches whose
--- charges and remainders are not the samples taken: 0 in a sound capture.
+-- Which data does this capture lack, and do its numbers add up?
+-- Incomplete items of the coverage, as in the first section of every report. Then launches whose attributed and
+-- unattributed samples do not add up to their samples: 0 in a sound capture.
 -- Capture: transformer_step
 SELECT item, count, total, round(100.0 * share, 1) AS percent, detail
 FROM (

@@ -1,16 +1,16 @@
--- How far kernels that CUDA graphs launched are recorded: rows of `coverage`, none for a program without graphs.
+-- Coverage of kernels that CUDA graphs launched, as rows of `coverage`. Programs without graphs have no rows.
 CREATE VIEW graph_coverage (
-  -- The order in which to read.
+  -- Position in the reading order.
   position,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; null where there is no whole.
+  -- Total of the item. Null if it has none.
   total,
-  -- Whether nothing is missing that should be there; null where a part is expected.
+  -- True if nothing that should be there is missing. Null if a part is expected.
   is_whole,
-  -- What it means.
+  -- Explanation.
   detail
 ) AS
 WITH called AS (

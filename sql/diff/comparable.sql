@@ -1,6 +1,6 @@
--- What can be compared
--- Facts of the first capture beside those of another. marked: numbers below may differ for this reason, too; scaled:
--- numbers below are made comparable; refused: they cannot be.
+-- Comparability
+-- Facts of the first capture next to those of another. caution: the numbers below may differ for this reason, too.
+-- normalized: the numbers below are made comparable. not comparable: they cannot be.
 WITH kind AS (
   SELECT column1 AS position, column2 AS fact, column3 AS verdict, column4 AS meaning
   FROM (VALUES
@@ -54,7 +54,7 @@ WITH kind AS (
       WHEN 21 THEN CAST(k.shared_shapes AS VARCHAR) || ' of ' || CAST(k.shapes AS VARCHAR)
       WHEN 22 THEN CAST(k.repeated AS VARCHAR) || ' of ' || CAST(k.launches AS VARCHAR)
     END, '-') AS value,
-    -- What is not whole differs, even where both captures say the same.
+    -- Incomplete data differs, even if both captures have the same value.
     f.position = 20 AND k.shared_kernels < k.kernels
       OR f.position = 21 AND k.shared_shapes < k.shapes
       OR f.position = 22 AND k.repeated < 2 AS is_partial,

@@ -1,6 +1,6 @@
 -- Roles of tensors
--- Tensors by what they are to the model: parameters, gradients and the like; others by the part of the step that made
--- them. What no tensor bears is in parentheses.
+-- Tensors by role in the model: parameters, gradients and so on. Tensors without a role are grouped by the phase that
+-- created them. Rows in parentheses are unattributed.
 SELECT
   m.capture, m.kernel_id,
   CASE

@@ -1,5 +1,5 @@
--- What is in no tree
--- Stalls that no tensor bears: memory of which no tensor is known, allocations, and what waits for no memory.
+-- Cost outside the trees
+-- Unattributed stalls: memory outside tensors, allocations, and waits that are not for memory.
 SELECT
   CASE
     WHEN remainder IS NOT NULL THEN remainder

@@ -1,37 +1,38 @@
--- One kind of inefficient access: what one kernel, launched at one line by one op, waits for because of how it accesses
--- one tensor (equal tensors are one), or one allocation outside tensors. A charge is in one row at most.
+-- One kind of inefficient access: stalls of one kernel, launched at one line by one op, caused by its accesses to one
+-- tensor (grouped by name, or op, line, shape) or to one allocation outside tensors. A sample belongs to one row at
+-- most.
 --
--- Kinds, by the instruction that was waited for, each where those above do not hold: local_memory (it accesses local
--- memory); atomic_wait (it updates global memory atomically); scattered_access, uncoalesced_view, uncoalesced_access (a
--- quarter or more of its sectors are beyond the fewest that hold the bytes: the class of its requests is gather; the
--- tensor is a view that is not contiguous; any other); misaligned_access (half or more of its requests are of unit
--- stride and do not begin on a sector); gather_latency (its op looks rows up by indices, and it takes no more sectors
--- than it needs). Instructions that take turns, so that together they leave no byte between out (`covered_bytes`), are
--- not uncoalesced. A fix saves at most: the part of sectors that is beyond the fewest (the time waited is taken to grow
--- with sectors); of local memory and atomics, all; of gather_latency, as many samples as the kernel issued instructions
--- in, because what waits can hide behind nothing else (latency hiding: GPA, Zhou et al., CGO 2021).
+-- Kinds, by the producer, in this order of precedence: local_memory (it accesses local memory), atomic_wait (it updates
+-- global memory atomically), scattered_access, uncoalesced_view, uncoalesced_access (a quarter or more of its sectors
+-- exceed the fewest that hold the bytes: the class of its requests is gather, the tensor is a non-contiguous view, any
+-- other), misaligned_access (half or more of its requests have unit stride but do not begin on a sector),
+-- gather_latency (its op looks up rows by index, and uses no more sectors than needed). Instructions that take turns,
+-- and together leave no byte out (`covered_bytes`), are not uncoalesced. Saving: the share of sectors beyond the fewest
+-- (the stall time is assumed to grow with sectors). For local memory and atomics, all. For gather_latency, as many
+-- samples as the kernel issued instructions in, because nothing else can hide these waits (latency hiding: GPA, Zhou et
+-- al., CGO 2021).
 CREATE VIEW finding_access (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around the launches. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around the launches.
   op,
-  -- The tensor; of equal ones, the one that cost most.
+  -- The tensor. In a group, the costliest.
   tensor_id,
-  -- Samples that it costs.
+  -- Samples of its cost.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

@@ -1,22 +1,22 @@
--- The program whose CPU takes more than ten times as long in its ops as the GPU in their kernels (cpu_bound), by
+-- The program, if its CPU takes more than ten times as long in its ops as the GPU in their kernels (cpu_bound), by
 -- `cpu_latency`: one row or none.
 --
--- No sample of the GPU shows that it has nothing to do, so that samples are 0 here: time tells. The CPU's time was
--- taken under the recorder, and is an upper bound.
+-- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost. CPU time was measured under the
+-- recorder and is an upper bound.
 CREATE VIEW finding_cpu (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel: null, there are several.
+  -- The kernel: null, as there are several.
   kernel,
-  -- No line: null, there are several.
+  -- No line: null, as there are several.
   line,
-  -- The op that takes most of it.
+  -- The op with the most CPU time.
   op,
   -- No tensor: null.
   tensor_id,
@@ -24,7 +24,7 @@ CREATE VIEW finding_cpu (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

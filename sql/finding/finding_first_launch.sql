@@ -1,19 +1,19 @@
--- One kind of launch whose first one took half as long again as the later ones, or more (slow_first_launch), beyond what
--- chance makes.
+-- One kind of launch whose first one took half as long again as the later ones, or more (slow_first_launch), if the
+-- difference is significant.
 --
--- See `first_launch`. A fix saves at most what the first one took beyond the median of the later ones.
+-- See `first_launch`. Saving: the time of the first one beyond the median of the later ones.
 CREATE VIEW finding_first_launch (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around it; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around it. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around it.
   op,
@@ -21,9 +21,9 @@ CREATE VIEW finding_first_launch (
   tensor_id,
   -- Samples of the first launch.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

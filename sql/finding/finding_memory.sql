@@ -1,22 +1,21 @@
--- One way in which storages, or the driver's allocations in a program without a framework, hold memory in vain, by
--- `life_pattern`, over all of a device: unused_memory (nothing uses them), late_free and idle_memory (they are allocated
--- when most memory is, and are not needed any more, or for a while), dead_write (what is written to them is overwritten
--- unread).
+-- One way in which storages hold memory without need, by `life_pattern`, per device. In a program without a framework,
+-- the same for the driver's allocations. unused_memory: nothing uses them. late_free and idle_memory: they are
+-- allocated at the peak, and are not needed any more, or for a while. dead_write: their content is overwritten unread.
 --
--- Memory costs no samples, so that samples are 0 here: bytes tell. Objects of a megabyte or more count, each once; what
--- is kept for fewer than 16 launches is not kept long.
+-- Memory has no samples, so samples are 0 here. Bytes measure the cost. Objects of one megabyte or more count, each
+-- once. Memory held for fewer than 16 launches does not count.
 CREATE VIEW finding_memory (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel: null, there is none.
+  -- The kernel: null, as there is none.
   kernel,
-  -- The line at which the largest was born.
+  -- The line that allocated the largest.
   line,
   -- The op that allocated the largest.
   op,
@@ -26,7 +25,7 @@ CREATE VIEW finding_memory (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

@@ -1,25 +1,25 @@
--- One object, as in `memory_object`, that held memory longer than it was needed, or was written in vain.
+-- One object, as in `memory_object`, that held memory longer than needed, or was written but not read.
 --
--- | pattern | what it says |
+-- | pattern | meaning |
 -- |---|---|
 -- | early allocation | launches ran between its allocation and its first use |
 -- | late free | launches ran between its last use and its free |
--- | idle | launches ran between two of its uses: the longest such row |
+-- | idle | launches ran between two of its uses: the longest such period |
 -- | unused | nothing uses it |
--- | only copied | copies and fills use it, no launch does |
+-- | only copied | memcpys and memsets use it, no launch does |
 -- | never freed | it was not freed before the program ended |
--- | dead write | what was written was overwritten unread, as in `dead_write` |
--- | reusable allocation | another of at least its size, still allocated, was used for the last time before its first use |
--- | born before recording | its birth was not seen: it may have been early, and nothing says so |
--- | recording ended | it was not freed before recording ended, and the program went on or died: nothing says whether it leaks |
+-- | dead write | the written data was overwritten unread, as in `dead_write` |
+-- | reusable allocation | another object of its size or more, still allocated, had its last use before its first use |
+-- | born before recording | its allocation was not recorded, so it may have been early |
+-- | recording ended | it was not freed before recording ended, and the program continued or was killed: it may leak |
 --
--- The last two are no faults: they count what cannot be told.
+-- The last two are not faults: they count unknown cases.
 CREATE VIEW life_pattern (
   -- The pattern.
   pattern,
-  -- The storage; null for an allocation of the driver.
+  -- The storage. Null for a driver allocation.
   storage_id,
-  -- The allocation of the driver; null for a storage.
+  -- The driver allocation. Null for a storage.
   allocation_id,
   -- Its name.
   object,
@@ -27,23 +27,23 @@ CREATE VIEW life_pattern (
   type,
   -- CUDA's device ordinal.
   device_id,
-  -- Bytes, as the allocator rounded them; of a dead write, those written.
+  -- Bytes, rounded by the allocator. For a dead write, the written bytes.
   size_bytes,
   -- The op that allocated it.
   op,
   -- The line of that op.
   born_at,
-  -- First launch at which it begins.
+  -- First launch of the pattern.
   ordinal,
-  -- Launches that it lasts.
+  -- Duration in launches.
   launches,
-  -- Bytes times launches: what it keeps from others, to rank by.
+  -- Bytes times launches, to rank by.
   byte_launches,
-  -- Whether it was allocated when most memory was in use.
+  -- True if it was allocated at the peak.
   is_live_at_peak,
-  -- How the uses are known: accesses, op (arguments of ops, which need not be used), both; null where there are none.
+  -- Evidence for the uses: accesses, op (arguments of ops, which may be unused), both. Null without uses.
   evidence,
-  -- The storage or allocation whose memory it could have used; null for other patterns.
+  -- The storage or allocation whose memory it could have used. Null for other patterns.
   other_object_id
 ) AS
 WITH life AS (

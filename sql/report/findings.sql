@@ -1,7 +1,6 @@
 -- Findings
--- What is inefficient and what to change (→). saving: what a fix saves at most, of all samples; share: what it costs now.
--- Two findings can speak of the same samples, so that savings do not add up. The view `finding` has all, each with a query
--- that shows its evidence.
+-- Inefficiencies and recommended changes (→). saving: upper bound. share: current cost. Both in % of all samples. Two
+-- findings can share samples, so savings do not add up. The view `finding` has all, each with a query for its evidence.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY saving_samples DESC, samples DESC, finding, subject)) AS place
   FROM finding

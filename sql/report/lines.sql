@@ -1,5 +1,5 @@
 -- Python lines
--- Samples in kernels that each line launched; in backward, beside the line whose gradient they compute.
+-- Samples in kernels that each line launched. In backward, with the line whose gradient they compute.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY samples DESC, launch_count DESC, line, forward_line

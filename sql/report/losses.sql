@@ -1,5 +1,5 @@
--- Lost: this is not in the capture, and the numbers below do not know of it
--- What was dropped, left out or not matched, by reason; detail is one example.
+-- Lost: data that is not in the capture, nor in the numbers below
+-- Dropped, excluded or unmatched data, by reason. detail is one example.
 WITH named AS (
   SELECT
     CASE WHEN p.run_id IS NULL THEN CAST(r.instrument AS VARCHAR)

@@ -1,5 +1,5 @@
 -- Operators
--- Samples in kernels that each operator launched, by the part of the training step.
+-- Samples in kernels that each operator launched, by the phase of the training step.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, launch_count DESC, op, phase)) AS place
   FROM op_cost

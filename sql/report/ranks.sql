@@ -1,5 +1,5 @@
 -- Ranks
--- One row per process of a distributed program, and what of it is not in the capture. Shown where there are several.
+-- One row per process of a distributed program, and the data missing from the capture. Shown for several processes.
 SELECT
   rank, host, devices,
   share,

@@ -1,7 +1,7 @@
 -- Replays
--- The memory of some launches was kept while the program ran (`stallmap-record --replay`), so that each can be run again
--- by itself and measured (`stallmap-record replay`). Every replay must leave the memory that the launch left in the
--- program; what was measured in one that does not is left out of all numbers. Rows: what became of those launches.
+-- The memory of some launches was saved while the program ran (`stallmap-record --replay`), so that each can run again
+-- by itself and be measured (`stallmap-record replay`). Every replay must leave the same memory as the launch in the
+-- program. Measurements of other replays are excluded from all numbers. Rows: outcomes of those launches.
 WITH sorted AS (
   SELECT
     CASE outcome WHEN 'verified' THEN 1 WHEN 'unstable' THEN 2 WHEN 'different' THEN 3 WHEN 'failed' THEN 4

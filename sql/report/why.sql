@@ -1,6 +1,6 @@
 -- Why
--- What the costliest waits waited for, one sentence each: the stall, the instruction that waited, the one that it
--- waited for, and what that one accesses. Places are source lines, or the kernel and its pc where the code has no lines.
+-- The costliest waits, one sentence each: the stall, the waiting instruction, its producer, and the memory that the
+-- producer accesses. Locations are source lines, or the kernel and its pc if the code has no lines.
 WITH charged AS (
   SELECT
     l.function_id AS kernel_function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS python_line,
@@ -14,7 +14,7 @@ WITH charged AS (
     c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
     coalesce(c.tensor_id, c.storage_id, c.allocation_id)
 ), cost AS (
-  -- Equal things by name are one: the buffers of a step are made anew in each.
+  -- Objects with equal names are one: each step allocates its buffers again.
   SELECT
     c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type, sum(c.samples) AS samples

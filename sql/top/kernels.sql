@@ -1,6 +1,5 @@
 -- Kernels by cost
--- What each kernel cost over its launches; memory: the part of its samples that are memory stalls. All rows together
--- are all launches.
+-- The cost of each kernel over its launches. memory: share of memory stalls. All rows add up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, kernel, function_id

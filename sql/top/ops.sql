@@ -1,5 +1,5 @@
 -- Operators by cost
--- What the kernels of each operator cost, by the part of the training step. All rows together are all launches.
+-- The cost of the kernels of each operator, by the phase of the training step. All rows add up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, op, phase

@@ -1,6 +1,6 @@
 -- Tensors by cost
--- Samples of warps that waited for a tensor's data; low to high holds 95 of 100 repetitions. Equal tensors are one
--- row; stalls that no tensor bears are in parentheses: all rows together are the samples taken.
+-- Samples of warps that waited for a tensor's data. low to high is the 95 % confidence interval (CI). Tensors are
+-- grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT
     remainder, object, type, op, born_at,
@@ -14,7 +14,7 @@ WITH cost AS (
   FROM object_cost
   GROUP BY remainder, object, type, op, born_at
 ), placed AS (
-  -- Objects by cost, the others together, then the remainders by cost.
+  -- Objects by cost, the rest aggregated, then unattributed rows by cost.
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
     PARTITION BY remainder IS NULL ORDER BY $sort DESC NULLS LAST, samples DESC, object, type, op, born_at
   )) ELSE $top + 1 + row_number() OVER (
