@@ -16,7 +16,7 @@ CREATE VIEW target_context (
 SELECT
   'tensor', tensor_id,
   CASE
-    WHEN name IS NULL THEN coalesce('result of ' || op, 'unnamed')
+    WHEN name IS NULL THEN coalesce(op || '()', 'unnamed')
     WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
     ELSE name
   END,
@@ -27,7 +27,7 @@ FROM tensor_context
 UNION ALL
 SELECT
   'storage', s.storage_id,
-  coalesce('memory of ' || o.op, 'memory of no tensor'),
+  coalesce('memory of ' || o.op, 'memory outside tensors'),
   CAST(s.size_bytes AS VARCHAR) || ' bytes',
   o.op,
   o.source_line

@@ -3,7 +3,7 @@
 -- tensor are unattributed stalls. All rows add up to the samples.
 -- Capture: inference_views
 SELECT
-  tensor_id, charge, coalesce(name, 'result of ' || op) AS tensor, shape, stalled_line,
+  tensor_id, charge, coalesce(name, op || '()') AS tensor, shape, stalled_line,
   round(samples, 1) AS samples, round(samples_low) AS low, round(samples_high) AS high,
   round(100.0 * memory_share, 1) AS memory_percent
 FROM tensor_stall_cost

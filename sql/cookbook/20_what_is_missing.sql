@@ -6,7 +6,7 @@ SELECT item, count, total, round(100.0 * share, 1) AS percent, detail
 FROM (
   SELECT position, item, count, total, share, detail FROM coverage WHERE NOT is_whole
   UNION ALL
-  SELECT 1000, 'launches whose charges are not their samples', count(DISTINCT kernel_id), NULL, NULL, NULL
+  SELECT 1000, 'launches whose attribution does not add up', count(DISTINCT kernel_id), NULL, NULL, NULL
   FROM conservation_violation
 )
 ORDER BY position, item, detail

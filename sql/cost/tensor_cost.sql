@@ -73,11 +73,11 @@ SELECT
   charge, target,
   CASE
     WHEN tensor_id IS NOT NULL OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN NULL
-    WHEN charge = 'self' THEN '(not waiting for memory)'
-    WHEN charge = 'no producer' THEN '(no access found that the stall waits for)'
+    WHEN charge = 'self' THEN '(not memory)'
+    WHEN charge = 'no producer' THEN '(no matching access)'
     WHEN target = 'not global' THEN '(shared, local or constant memory)'
-    WHEN target = 'mbarrier' THEN '(mbarriers: other warps, or copies not known)'
-    WHEN target = 'no memory' THEN '(instructions that access no memory)'
+    WHEN target = 'mbarrier' THEN '(mbarrier, unattributed)'
+    WHEN target = 'no memory' THEN '(non-memory instructions)'
     WHEN target = 'not observed' THEN '(accesses not recorded)'
     ELSE '(' || target || ')'
   END,

@@ -39,21 +39,21 @@ WITH code AS (
 ), fact AS (
   -- Accesses excluded by --spaces are expected to be missing.
   SELECT
-    32 AS position, 'memory instructions in launched kernels that are observed' AS item, observed AS count,
+    32 AS position, 'memory instructions of launched kernels observed' AS item, observed AS count,
     instructions AS total, CASE WHEN unpatched > 0 THEN false WHEN left_out = 0 THEN true END AS is_whole,
     CASE WHEN unpatched > 0 THEN CAST(unpatched AS VARCHAR) || ' are tensor-map and bulk copies, textures, matrices' END
       AS detail
   FROM used
   WHERE instructions IS NOT NULL AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
-  SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches,
+  SELECT 33, 'launches with all memory instructions observed', launches, all_launches,
     CASE WHEN unpatched > 0 THEN false WHEN launches = all_launches THEN true END, NULL
   FROM sighted
   WHERE all_launches > 0 AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
-  SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
+  SELECT 34, 'functions with decoded code', functions_read, functions, functions_read = functions, NULL FROM code
   UNION ALL
-  SELECT 35, 'functions whose code is not read', count(*), NULL, false, c.reason
+  SELECT 35, 'functions without decoded code', count(*), NULL, false, c.reason
   FROM function f
   JOIN function_code c ON c.function_id = f.function_id
   WHERE NOT c.is_read

@@ -84,7 +84,7 @@ WITH seen AS (
   FROM seen
   WHERE matchable > 0
   UNION ALL
-  SELECT 23, 'launches whose samples are of replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
+  SELECT 23, 'launches sampled in replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
   UNION ALL
   SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
     NULL
@@ -95,7 +95,7 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM code_coverage
   UNION ALL
-  SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
+  SELECT 40, 'samples collected', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
   UNION ALL
   SELECT 41, 'samples of memory stalls', memory, samples, NULL, NULL FROM sampled
   UNION ALL

@@ -42,8 +42,8 @@ SELECT
 FROM called
 WHERE launches > 0
 UNION ALL
-SELECT 25, 'kernels of CUDA graphs that are launches here', CAST(n.defined AS DOUBLE), CAST(c.kernels AS DOUBLE),
-  n.defined >= c.kernels, 'the rest has no row'
+SELECT 25, 'kernels of CUDA graphs recorded as launches', CAST(n.defined AS DOUBLE), CAST(c.kernels AS DOUBLE),
+  n.defined >= c.kernels, 'the rest have no row'
 FROM called c
 CROSS JOIN node n
 WHERE c.kernels > 0
@@ -52,7 +52,7 @@ SELECT 26, 'kernels of CUDA graphs captured inside an op', CAST(with_op AS DOUBL
 FROM node
 WHERE kernels > 0
 UNION ALL
-SELECT 27, 'kernels of CUDA graphs whose samples are an estimated share', CAST(split AS DOUBLE), CAST(kernels AS DOUBLE),
+SELECT 27, 'kernels of CUDA graphs with an estimated share of samples', CAST(split AS DOUBLE), CAST(kernels AS DOUBLE),
   NULL, NULL
 FROM sampled
 WHERE kernels > 0

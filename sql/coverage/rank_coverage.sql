@@ -38,7 +38,7 @@ SELECT 13, 'launches of rank ' || rank, launches, most_launches, false, 'another
 FROM compared
 WHERE launches < most_launches
 UNION ALL
-SELECT 14, 'samples of rank ' || rank || ' delivered', samples, taken, false, 'another rank lost less'
+SELECT 14, 'samples of rank ' || rank || ' collected', samples, taken, false, 'another rank lost less'
 FROM compared
 WHERE sample_share <= best_sample_share - 0.01
 UNION ALL

@@ -165,8 +165,8 @@ SELECT
   CASE
     WHEN place <= $top OR $all = 1 THEN what
     WHEN is_ranked
-    THEN '(' || CAST(rows AS VARCHAR) || CASE rows WHEN 1 THEN ' other differs)' ELSE ' others differ)' END
-    ELSE '(' || CAST(rows AS VARCHAR) || ' without a difference beyond noise)'
+    THEN 'other (' || CAST(rows AS VARCHAR) || ')'
+    ELSE 'not significant (' || CAST(rows AS VARCHAR) || ')'
   END AS what,
   CASE WHEN place <= $top OR $all = 1 THEN nullif(detail, '') END AS detail,
   CASE WHEN place <= $top OR $all = 1 THEN coalesce(nullif(base_detail, ''), base_what) END AS was,
@@ -177,8 +177,8 @@ SELECT
     ELSE 'less'
   END AS verdict,
   CASE
-    WHEN rows = 1 AND new_rows = 1 AND gone_rows = 0 THEN 'new'
-    WHEN rows = 1 AND gone_rows = 1 AND new_rows = 0 THEN 'gone'
+    WHEN rows = 1 AND new_rows = 1 AND gone_rows = 0 THEN 'added'
+    WHEN rows = 1 AND gone_rows = 1 AND new_rows = 0 THEN 'removed'
   END AS status,
   rows, new_rows, gone_rows, base_launches, launches,
   base_value, value,

@@ -3,8 +3,8 @@
 SELECT
   CASE
     WHEN remainder IS NOT NULL THEN remainder
-    WHEN target = 'storage' THEN '(memory of which no tensor is known)'
-    ELSE '(allocations outside any tensor)'
+    WHEN target = 'storage' THEN '(storages without a known tensor)'
+    ELSE '(allocations outside tensors)'
   END AS remainder,
   sum(samples) AS samples
 FROM object_cost

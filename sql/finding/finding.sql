@@ -72,7 +72,7 @@ SELECT
   finding, subject,
   sentence || CASE WHEN samples > 0.0 THEN ' It costs '
     || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
-    || ' % of all samples; a fix saves at most '
+    || ' % of all samples. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END,
   advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query

@@ -92,7 +92,7 @@ WITH issued AS (
     s.*, n.kernel, n.short_kernel,
     coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
     coalesce(', launched at ' || s.line, '') AS place,
-    CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors a request where '
+    CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, where '
       || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
     coalesce('before ' || s.line, 'before the kernel') AS before
   FROM summed s
@@ -102,36 +102,36 @@ SELECT
   finding,
   coalesce(name, 'local memory') || ' in ' || short_kernel,
   short_kernel || place || CASE finding
-    WHEN 'local_memory' THEN ', waits for local memory: registers that did not suffice, or arrays of its threads.'
+    WHEN 'local_memory' THEN ', waits for local memory: spilled registers, or arrays of its threads.'
     WHEN 'atomic_wait' THEN ', waits for its atomic updates of ' || object || '.'
-    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered places: ' || sectors_words || '.'
-    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' across its memory: '
+    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered addresses: ' || sectors_words || '.'
+    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' uncoalesced: '
       || sectors_words || '.'
     WHEN 'uncoalesced_access' THEN ', accesses ' || object || ' with a stride: ' || sectors_words || '.'
-    WHEN 'misaligned_access' THEN ', accesses ' || object || ' from places that are no multiple of 32 bytes: '
+    WHEN 'misaligned_access' THEN ', accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
       || sectors_words || '.'
-    ELSE ', waits for ' || object || ', which it reads at places that only its indices tell, with too little else to do.'
+    ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few other instructions to hide the latency.'
   END,
   CASE finding
     WHEN 'local_memory' THEN
-      'Let a thread keep less: smaller tiles, indices known at compile time, more registers (__launch_bounds__).'
+      'Reduce the registers of a thread: smaller tiles, indices known at compile time, or allow more (__launch_bounds__).'
     WHEN 'atomic_wait' THEN
-      'Sum up in registers and shared memory first, so that a block updates each element once, or spread the updates over '
+      'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
         || 'several copies.'
     WHEN 'scattered_access' THEN
-      'Let neighbouring threads access neighbouring elements: sort the indices, or make each index fetch a longer row.'
+      'Let neighbouring threads access neighbouring elements: sort the indices, or fetch a longer row per index.'
     WHEN 'uncoalesced_view' THEN CASE
       WHEN regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)') THEN
-        'This is the copy that makes it contiguous: let what follows read the view, or write the data in this layout where '
-          || 'it is made' || coalesce(' (' || born_at || ')', '') || '.'
-      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or keep its data in the layout that is read here.'
+        'This copy makes it contiguous: let later ops read the view, or write the data in this layout where '
+          || 'it is created' || coalesce(' (' || born_at || ')', '') || '.'
+      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or store its data in the layout that is read here.'
     END
     WHEN 'uncoalesced_access' THEN
       'Let neighbouring threads access neighbouring elements: another layout, another order of loops, or a tile in shared '
         || 'memory.'
     WHEN 'misaligned_access' THEN
-      'Let rows begin at multiples of 32 bytes: pad them, or slice at multiples of 32 bytes.'
-    ELSE 'Keep more loads in flight: more rows in one call, several loads a thread; or sort the indices, or use a smaller '
+      'Align rows to 32 bytes: pad them, or slice at multiples of 32 bytes.'
+    ELSE 'Keep more loads in flight: more rows in one call, several loads per thread. Or sort the indices, or use a smaller '
       || 'type.'
   END,
   kernel, line, op, tensor_id, samples, saving_samples, estimated_ns,

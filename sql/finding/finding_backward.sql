@@ -33,12 +33,12 @@ SELECT
   'costly_backward',
   op || coalesce(' at ' || line, ''),
   'The gradient of ' || op || coalesce(' at ' || line, '') || CASE
-    WHEN forward_samples = 0 THEN ' costs time, though the op itself takes none: it puts the tensor together again.'
+    WHEN forward_samples = 0 THEN ' costs time, although the op itself takes none: it reassembles the tensor.'
     ELSE ' costs ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as much as the op itself.' END,
   CASE
-    WHEN forward_samples = 0 THEN 'Do not take it apart (unbind, split, expand): let what follows use the whole, or fuse it.'
-    ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels; another formulation of the op, '
-      || 'or computing it again, can be cheaper.'
+    WHEN forward_samples = 0 THEN 'Do not split it (unbind, split, expand): let later ops use the complete tensor, or fuse them.'
+    ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels. Another formulation of the op, '
+      || 'or recomputation, can be cheaper.'
   END,
   CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,

@@ -53,9 +53,9 @@ WITH conflicting AS (
 )
 SELECT
   'bank_conflict', 'shared memory in ' || n.short_kernel,
-  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory whose banks its lanes meet in: '
-    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts where one would do.',
-  'Let the lanes of a warp access different banks: pad the rows of the tile by a word, or swizzle its columns.',
+  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory because of bank conflicts: '
+    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, where one would suffice.',
+  'Let the lanes of a warp access different banks: pad the rows of the tile by one word, or swizzle its columns.',
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '

@@ -94,15 +94,15 @@ WITH code AS (
 SELECT
   s.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || CASE s.finding
-    WHEN 'float64' THEN ' computes in double precision, though its op has no tensor of that type: '
+    WHEN 'float64' THEN ' computes in double precision, although its op has no tensor of that type: '
       || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
     ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
   CASE s.finding
-    WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 in place of 1.0f), and compute in float32.'
+    WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 instead of 1.0f), and compute in float32.'
     ELSE CASE s.dtype
       WHEN 'float32' THEN 'Allow TF32 (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32), or use '
-        || 'bfloat16, where the precision suffices.'
-      ELSE 'Make dimensions multiples of 8 and memory aligned to 16 bytes, so that the library chooses such a kernel.' END
+        || 'bfloat16, if its precision suffices.'
+      ELSE 'Make dimensions multiples of 8 and align memory to 16 bytes: the library then chooses such a kernel.' END
   END,
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)

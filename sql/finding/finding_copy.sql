@@ -91,13 +91,13 @@ SELECT
     WHEN 'layout_copy' THEN ' copies tensors to another layout, '
     ELSE ' casts the same tensor from ' || s.from_type || ' to ' || s.to_type || ' again, ' END
     || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END
-    || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '; the costliest copy is of `'
+    || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '. The costliest copy is of `'
     || coalesce(c.name, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
   CASE s.finding
-    WHEN 'redundant_copy' THEN 'Leave the copy out where nobody writes to one of the two.'
-    WHEN 'layout_copy' THEN 'Let what follows read the view, or make the data in this layout from the beginning; fused '
-      || 'attention and channels_last models need no such copies.'
-    ELSE 'Cast it once and keep the result, or keep it in ' || s.to_type || '.' END,
+    WHEN 'redundant_copy' THEN 'Remove the copy if nothing writes to source or copy.'
+    WHEN 'layout_copy' THEN 'Let later ops read the view, or create the data in this layout. Fused '
+      || 'attention and channels_last models do not need such copies.'
+    ELSE 'Cast it once and reuse the result, or store it in ' || s.to_type || '.' END,
   s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   CASE WHEN s.kernel IS NULL THEN 'SELECT * FROM copy_size WHERE op = ''' ELSE 'SELECT kernel_id, kernel, op, line, '
     || 'forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING (kernel_id) WHERE op = ''' END

@@ -40,11 +40,11 @@ WITH summed AS (
 SELECT
   'cpu_bound',
   'ops of the program',
-  'The CPU takes ' || CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms, the recorder''s own time too, in ops '
+  'The CPU takes ' || CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms, including the recorder''s overhead, in ops '
     || 'that launch ' || CAST(launches AS VARCHAR) || ' kernels, which take '
-    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: it waits for work. Most of it goes '
+    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: the GPU waits for work. Most CPU time goes '
     || 'to ' || op || '.',
-  'Launch less: larger batches, torch.compile, CUDA graphs; measure without the recorder what remains.',
+  'Launch less: larger batches, torch.compile, CUDA graphs. Measure the rest without the recorder.',
   CAST(NULL AS VARCHAR) AS kernel, CAST(NULL AS VARCHAR) AS line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, estimated_ns,
   'SELECT op, phase, call_count, launch_count, cpu_ns, estimated_ns, ratio FROM cpu_latency ORDER BY cpu_ns DESC'

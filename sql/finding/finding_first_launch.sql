@@ -33,9 +33,9 @@ SELECT
   'first launch of ' || n.short_kernel,
   'The first launch of ' || n.short_kernel || ' with ' || f.shape || coalesce(' at ' || coalesce(l.forward_line || ' (grad)',
     l.line), '') || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
-    || CASE f.launch_count WHEN 2 THEN 'the other one' ELSE 'the other ' || CAST(f.launch_count - 1 AS VARCHAR) END
-    || ': its data and its code are not in the caches yet.',
-  'Warm up before you measure; if each run begins so, prefetch what it reads.',
+    || CASE f.launch_count WHEN 2 THEN 'the later one' ELSE 'the later ' || CAST(f.launch_count - 1 AS VARCHAR) END
+    || ': its data and its code are not in the caches.',
+  'Warm up before you measure. If each run begins like this, prefetch its data.',
   n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   f.first_samples, f.first_samples - f.later_samples, c.estimated_ns,
   'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, estimated_ns FROM launch_measure WHERE '

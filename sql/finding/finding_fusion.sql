@@ -32,10 +32,10 @@ SELECT
   'small_kernels',
   coalesce(forward_line || ' (grad)', line, 'launches without a Python line'),
   CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels ' || CASE WHEN phase IS NULL THEN ''
-    ELSE 'a step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
+    ELSE 'per step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
     'without a Python line') || ', and each runs for ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR)
     || ' microseconds on average.',
-  'Fuse them: torch.compile, a fused or foreach version of the op, or one kernel of your own.',
+  'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
   CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   samples, memory_samples * (1 - 1 / step_launch_count), estimated_ns,

@@ -59,18 +59,18 @@ SELECT
   CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(objects AS VARCHAR) || ' ' || noun
     || CASE objects WHEN 1 THEN '' ELSE 's' END || CASE finding
       WHEN 'unused_memory' THEN ' are allocated and never used'
-      WHEN 'late_free' THEN ' are kept after their last use, while most memory is in use'
-      WHEN 'idle_memory' THEN ' lie idle between two uses, while most memory is in use'
+      WHEN 'late_free' THEN ' are held after their last use, at the memory peak'
+      WHEN 'idle_memory' THEN ' lie idle between two uses, at the memory peak'
       ELSE ' are written and then overwritten unread' END
-    || '; the largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
-    || coalesce(', born at ' || born_at, '')
+    || '. The largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
+    || coalesce(', allocated at ' || born_at, '')
     || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
     END || '.',
   CASE finding
     WHEN 'unused_memory' THEN 'Do not allocate it, or allocate it where it is needed.'
     WHEN 'late_free' THEN 'Drop the last reference to it after its last use (del, or a smaller scope).'
-    WHEN 'idle_memory' THEN 'Free it and compute it again (checkpointing), or keep it elsewhere for the while.'
-    ELSE 'Do not initialize what is overwritten (empty in place of zeros).'
+    WHEN 'idle_memory' THEN 'Free it and recompute it (checkpointing), or offload it meanwhile.'
+    ELSE 'Do not initialize memory that is overwritten (empty instead of zeros).'
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS estimated_ns,

@@ -89,23 +89,23 @@ SELECT
   CASE finding
     WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches have too few blocks for the '
       || CAST(multiprocessor_count AS VARCHAR) || ' multiprocessors of the ' || coalesce(gpu, 'GPU')
-      || ': a quarter of it or more has nothing to do; the costliest is ' || short_kernel
+      || ': a quarter or more of the multiprocessors is idle. The costliest is ' || short_kernel
     WHEN 'low_occupancy' THEN short_kernel || ' waits for memory with ' || CAST(resident_blocks * block_warps AS VARCHAR)
       || ' warps on a multiprocessor, ' || CAST(CAST(round(occupancy * 100) AS BIGINT) AS VARCHAR)
-      || ' % of what it holds: ' || CASE limiter
-        WHEN 'registers' THEN 'a thread takes ' || CAST(register_count AS VARCHAR) || ' registers'
-        WHEN 'shared memory' THEN 'a block takes ' || CAST(shared_bytes AS VARCHAR) || ' bytes of shared memory'
+      || ' % occupancy: ' || CASE limiter
+        WHEN 'registers' THEN 'a thread uses ' || CAST(register_count AS VARCHAR) || ' registers'
+        WHEN 'shared memory' THEN 'a block uses ' || CAST(shared_bytes AS VARCHAR) || ' bytes of shared memory'
         ELSE 'blocks of ' || CAST(block_warps AS VARCHAR) || ' warps are too small' END
     ELSE short_kernel || ' fills the GPU ' || CAST(CAST(waves AS DECIMAL(9, 2)) AS VARCHAR) || ' times: '
       || CAST(CAST(round(tail_share * 100) AS BIGINT) AS VARCHAR)
-      || ' % of its places for blocks are empty in the end'
+      || ' % of its block slots are empty at the end'
   END || coalesce(', launched at ' || line, '') || '.',
   CASE finding
     WHEN 'too_few_blocks' THEN 'Give a launch more work (larger batches), split it over more blocks, or let several run at '
       || 'once: fused, in streams, or by a CUDA graph.'
     WHEN 'low_occupancy' THEN CASE limiter
-      WHEN 'registers' THEN 'Let a thread keep less (__launch_bounds__, smaller tiles), or keep more loads in flight.'
-      WHEN 'shared memory' THEN 'Let a block take less shared memory: smaller tiles, fewer stages, a smaller type.'
+      WHEN 'registers' THEN 'Reduce the registers of a thread (__launch_bounds__, smaller tiles), or keep more loads in flight.'
+      WHEN 'shared memory' THEN 'Reduce the shared memory of a block: smaller tiles, fewer stages, a smaller type.'
       ELSE 'Use larger blocks.' END
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,

@@ -62,9 +62,9 @@ SELECT
     || s.scope || ' has loaded ' || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR)
     || ' % before.',
   CASE s.scope
-    WHEN 'thread' THEN 'Keep it in a register: load it before the loop, and let the compiler know that nothing writes it '
+    WHEN 'thread' THEN 'Hold it in a register: load it before the loop, and declare it read-only '
       || '(const, __restrict__).'
-    WHEN 'warp' THEN 'Let one lane load it and hand it on (__shfl_sync), or keep it in shared memory.'
+    WHEN 'warp' THEN 'Let one lane load it and share it (__shfl_sync), or hold it in shared memory.'
     ELSE 'Load it into shared memory once for the block.'
   END,
   n.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,

@@ -55,12 +55,12 @@ WITH reason AS (
 SELECT
   k.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || k.line || ',', '') || CASE k.finding
-    WHEN 'barrier_wait' THEN ' has warps that wait for others of their block at a barrier: '
+    WHEN 'barrier_wait' THEN ' has warps that wait for other warps of their block at a barrier: '
     ELSE ' waits for its own code and constants, which are not in the caches when it starts: ' END
     || CAST(CAST(round(k.share * 100) AS BIGINT) AS VARCHAR) || ' % of its samples.',
   CASE k.finding
     WHEN 'barrier_wait' THEN 'Give the warps of a block equal work, use smaller blocks, or synchronize warps and not blocks.'
-    ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work; less unrolling '
+    ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work. Less unrolling '
       || 'makes code smaller.'
   END,
   n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.estimated_ns,

@@ -10,7 +10,7 @@
 -- | never freed | it was not freed before the program ended |
 -- | dead write | the written data was overwritten unread, as in `dead_write` |
 -- | reusable allocation | another object of its size or more, still allocated, had its last use before its first use |
--- | born before recording | its allocation was not recorded, so it may have been early |
+-- | allocated before recording | its allocation was not recorded, so it may have been early |
 -- | recording ended | it was not freed before recording ended, and the program continued or was killed: it may leak |
 --
 -- The last two are not faults: they count unknown cases.
@@ -82,11 +82,11 @@ WITH life AS (
       WHEN 'recording ended' THEN free_ordinal IS NULL AND NOT is_whole
       WHEN 'unused' THEN use_count = 0 AND copy_count = 0
       WHEN 'only copied' THEN use_count = 0 AND copy_count > 0
-      WHEN 'born before recording' THEN origin = 'tensor'
+      WHEN 'allocated before recording' THEN origin = 'tensor'
     END AS is_so
   FROM life l
   CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
-    ('only copied'), ('born before recording')) AS p (pattern)
+    ('only copied'), ('allocated before recording')) AS p (pattern)
 ), reusable AS (
   SELECT
     b.object_id,

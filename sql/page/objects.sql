@@ -20,8 +20,7 @@ WITH pattern AS (
   FROM object
 )
 SELECT
-  CASE WHEN place <= $top THEN max(object) ELSE '(' || CAST(count(*) AS VARCHAR)
-    || CASE count(*) WHEN 1 THEN ' other)' ELSE ' others)' END END AS object,
+  CASE WHEN place <= $top THEN max(object) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS object,
   CASE WHEN place <= $top THEN max(type) END AS type,
   CASE WHEN place <= $top THEN max(born_at) END AS born_at,
   sum(size_bytes) AS size_bytes,

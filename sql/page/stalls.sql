@@ -29,7 +29,7 @@ WITH taken AS (
 )
 SELECT
   CASE WHEN place <= $top THEN function_id END AS function_id,
-  CASE WHEN place <= $top THEN kernel ELSE '(' || CAST(max(kernels) OVER (PARTITION BY place) AS VARCHAR) || ' other kernels)' END
+  CASE WHEN place <= $top THEN kernel ELSE 'other (' || CAST(max(kernels) OVER (PARTITION BY place) AS VARCHAR) || ')' END
     AS kernel,
   stall_reason,
   is_memory,

@@ -47,7 +47,7 @@ WITH summed AS (
   CROSS JOIN (VALUES
     (1, 'launches selected for replay'), (2, 'launches bundled'), (4, 'bundled launches replayed'),
     (5, 'replayed launches that left the same memory'),
-    (6, 'replayed launches whose memory differs from replay to replay'), (7, 'pages of bundles'),
+    (6, 'replayed launches with unstable memory'), (7, 'pages of bundles'),
     (8, 'bytes of bundles'), (9, 'bytes of bundles, each content once'), (10, 'bytes of bundles, compressed')
   ) AS k(ordinal, item)
   WHERE s.selected > 0 AND (k.ordinal NOT IN (5, 6) OR s.replayed > 0) AND (k.ordinal <> 6 OR s.unstable > 0)

@@ -39,7 +39,7 @@ SELECT
     WHEN sum(roof_ns) > 0.0 THEN 'memory'
   END AS bound,
   CASE WHEN place <= $top THEN max(kernel)
-    ELSE '(' || CAST(count(DISTINCT function_id) AS VARCHAR) || ' other kernels)' END AS kernel
+    ELSE 'other (' || CAST(count(DISTINCT function_id) AS VARCHAR) || ')' END AS kernel
 FROM placed
 GROUP BY place
 ORDER BY place

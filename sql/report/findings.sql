@@ -11,12 +11,12 @@ SELECT
   CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
   CASE
     WHEN place <= $top THEN max(finding)
-    ELSE '(' || CAST(count(*) AS VARCHAR) || CASE count(*) WHEN 1 THEN ' other)' ELSE ' others)' END
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')'
   END AS finding,
   CASE
     WHEN place <= $top THEN max(sentence)
-    WHEN coalesce(max(saving_share), 0.0) <= 0.0 THEN 'What a fix saves, samples cannot tell.'
-    ELSE 'Each saves at most ' || CAST(CAST(100 * coalesce(max(saving_share), 0.0) AS DECIMAL(9, 1)) AS VARCHAR)
+    WHEN coalesce(max(saving_share), 0.0) <= 0.0 THEN 'Saving unknown.'
+    ELSE 'Each saves up to ' || CAST(CAST(100 * coalesce(max(saving_share), 0.0) AS DECIMAL(9, 1)) AS VARCHAR)
       || ' % of all samples.'
   END AS sentence,
   CASE WHEN place <= $top THEN max(advice) END AS advice

@@ -24,7 +24,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN max(main_stall) END AS main_stall,
-  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel,
+  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,
   -- For programs, and for the page's links. The text report omits it.
   CASE WHEN place <= $top THEN max(function_id) END AS function_id
 FROM placed

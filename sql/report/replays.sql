@@ -8,9 +8,9 @@ WITH sorted AS (
       WHEN 'not bundled' THEN 5 ELSE 6 END AS place,
     CASE outcome
       WHEN 'verified' THEN 'verified: the same memory each time'
-      WHEN 'unstable' THEN 'unstable: same but for what varies each time'
+      WHEN 'unstable' THEN 'unstable: same except bytes that may vary'
       WHEN 'different' THEN 'different: other memory than the launch'
-      WHEN 'failed' THEN 'failed: did not come to its end'
+      WHEN 'failed' THEN 'failed: did not complete'
       ELSE outcome
     END AS outcome,
     CASE outcome WHEN 'not bundled' THEN refusal WHEN 'verified' THEN NULL ELSE detail END AS reason,
@@ -34,7 +34,7 @@ SELECT
   sum(repeats) AS replays,
   sum(bytes) AS bytes,
   max(outcome) AS outcome,
-  CASE WHEN position <= $top THEN max(reason) ELSE '(others)' END AS reason,
+  CASE WHEN position <= $top THEN max(reason) ELSE 'other' END AS reason,
   CASE WHEN position <= $top THEN max(kernel) END AS kernel
 FROM placed
 GROUP BY place, position

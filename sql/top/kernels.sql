@@ -13,7 +13,7 @@ SELECT
   sum(memory_samples) AS memory_samples,
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
-  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel
+  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel
 FROM placed
 GROUP BY place
 ORDER BY place

@@ -15,7 +15,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' other lines)' END AS line,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS line,
   CASE WHEN place <= $top THEN max(forward_line) END AS forward_line
 FROM placed
 GROUP BY place

@@ -14,7 +14,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(op), '(outside any operator)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS op,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS op,
   CASE WHEN place <= $top THEN max(phase) END AS phase
 FROM placed
 GROUP BY place

@@ -18,7 +18,7 @@ WITH cost AS (
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
     PARTITION BY remainder IS NULL ORDER BY $sort DESC NULLS LAST, samples DESC, object, type, op, born_at
   )) ELSE $top + 1 + row_number() OVER (
-    PARTITION BY remainder IS NULL ORDER BY remainder = '(not waiting for memory)', samples DESC, remainder
+    PARTITION BY remainder IS NULL ORDER BY remainder = '(not memory)', samples DESC, remainder
   ) END AS place
   FROM cost
 ), summed AS (
@@ -36,7 +36,7 @@ SELECT
   poisson_high(samples / weight) * weight AS high,
   estimated_ns AS time_ns,
   nullif(tensors, 0) AS tensors,
-  CASE WHEN place = $top + 1 THEN '(' || CAST(objects AS VARCHAR) || ' others)' ELSE coalesce(remainder, object) END
+  CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, object) END
     AS tensor,
   CASE WHEN place <= $top THEN type END AS type,
   CASE WHEN place <= $top THEN op END AS op,

@@ -258,8 +258,13 @@ impl Table {
     fn role(&self, row: usize) -> Role {
         let text =
             self.columns.iter().find(|column| !column.is_number).map(|column| column.cells[row].as_str());
-        if text.is_some_and(|text| text.starts_with('(')) { Role::Dim } else { Role::Plain }
+        if text.is_some_and(is_aggregate) { Role::Dim } else { Role::Plain }
     }
+}
+
+/// Recognizes the name of a row that aggregates others or is unattributed.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    ["(", "other (", "not significant ("].iter().any(|start| name.starts_with(start))
 }
 
 impl Column {
@@ -345,7 +350,7 @@ weight         1,234  model.py:10
     fn advice_stands_below_its_sentence() {
         let rows = vec![
             ["unit", "It is slow and it is long.", "Make it fast and make it short."].map(str::to_owned),
-            ["(1 other)", "It is slow.", "-"].map(str::to_owned),
+            ["other (1)", "It is slow.", "-"].map(str::to_owned),
         ];
         let canvas = Canvas { width: Some(51), paint: Paint::PLAIN };
         let table =
@@ -355,7 +360,7 @@ finding    sentence
 ─────────  ─────────────────────────────────
 unit       It is slow and it is long.
            → Make it fast and make it short.
-(1 other)  It is slow.
+other (1)  It is slow.
 ";
         check(&table, canvas.width, expected);
         assert_eq!(table.without(&["finding"]).columns.len(), 1);

@@ -158,7 +158,7 @@ fn the_view_made_contiguous_is_what_differs() {
     let ran = place().run(&["diff", AGAIN, CONTIGUOUS, "--by", "tensors", "--format", "json"]);
     let sections = sections(&ran);
     let first = &sections[2].1[0];
-    assert_eq!(first["what"], "result of aten::t.default");
+    assert_eq!(first["what"], "aten::t.default()");
     assert!(first["was"].as_str().unwrap().contains("strides 1,512"), "{first:?}");
     assert!(number(first, "ratio_high") < 0.5, "{first:?}");
     let table = sections[2]

@@ -10,7 +10,7 @@ use super::fact::Fact;
 use super::row::Row;
 use crate::args::diff::Part;
 use crate::output::number;
-use crate::output::table::Table;
+use crate::output::table::{Table, is_aggregate};
 use crate::output::value::Look;
 
 /// How values are written.
@@ -127,7 +127,7 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
             columns.number("low".into(), of(&|row| unit(row).change(row.change_low)));
             columns.number("high".into(), of(&|row| unit(row).change(row.change_high)));
         }
-        columns.number(header("by"), of(&by));
+        columns.number(header("ratio"), of(&by));
     }
     let texts = |of: &dyn Fn(&Row) -> Option<String>| -> Vec<Option<String>> {
         // What the newest capture calls it.
@@ -163,7 +163,7 @@ fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
 }
 
 fn name(row: &Row) -> String {
-    let counts = [(row.new_rows, "new"), (row.gone_rows, "gone")];
+    let counts = [(row.new_rows, "added"), (row.gone_rows, "removed")];
     let counts = counts.into_iter().filter(|(count, _)| row.rows > 1.0 && *count > 0.0);
     let counts: Vec<String> =
         counts.map(|(count, what)| format!("{} {what}", number::measured(count))).collect();
@@ -172,7 +172,7 @@ fn name(row: &Row) -> String {
 
 /// Launches, where their number changed.
 fn launches(row: &Row) -> Option<String> {
-    let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !row.what.starts_with('(');
+    let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !is_aggregate(&row.what);
     let (before, after) = (number::measured(row.base_launches), number::measured(row.launches));
     (is_one_thing && before != after).then(|| format!("{before}, now {after}"))
 }

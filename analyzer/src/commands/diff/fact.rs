@@ -21,7 +21,7 @@ pub(super) struct Fact {
     pub(super) capture: String,
     /// In the other capture.
     pub(super) value: String,
-    /// same, marked, scaled, refused.
+    /// same, caution, normalized, not comparable.
     pub(super) verdict: String,
     /// What it means; empty where they are the same.
     pub(super) meaning: String,
@@ -100,7 +100,7 @@ impl Decision {
 pub(super) fn refusal(facts: &[Fact], base: &str) -> Option<String> {
     let refused: Vec<String> = facts
         .iter()
-        .filter(|fact| fact.verdict == "refused")
+        .filter(|fact| fact.verdict == "not comparable")
         .map(|fact| {
             let Fact { name, base_value, capture, value, meaning, .. } = fact;
             format!("{name}: {base_value} in {base}, {value} in {capture}; {meaning}")

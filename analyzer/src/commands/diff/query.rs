@@ -147,7 +147,7 @@ impl Query {
         let measure = Measure { metric, is_scaled: false };
         let is_cost = matches!(measure.family(), Family::Cost);
         let counts_samples = is_cost && metric != DiffMetric::Time;
-        let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "marked" };
+        let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "caution" };
         let family = match measure.family() {
             Family::Cost => "cost",
             Family::Access => "access",
@@ -156,9 +156,9 @@ impl Query {
         let spread = format!("{} %", self.spread * 100.0);
         let query = self.fill(&text("comparable")?.replace("$spread", &spread));
         let query = query
-            .replace("$if_samples", verdict(counts_samples, "refused"))
-            .replace("$if_cost", verdict(counts_samples, "scaled"))
-            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "scaled"))
+            .replace("$if_samples", verdict(counts_samples, "not comparable"))
+            .replace("$if_cost", verdict(counts_samples, "normalized"))
+            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "normalized"))
             .replace("$metric", measure.title())
             .replace("$family", family);
         Ok(Script { tables: vec![table("diff_known", &self.fill(&text("known")?))], query })

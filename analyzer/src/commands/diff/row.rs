@@ -13,7 +13,7 @@ pub(super) struct Row {
     pub(super) was: Option<String>,
     /// more, less, or ~ for what chance explains.
     pub(super) verdict: Option<String>,
-    /// new, gone.
+    /// added, removed.
     pub(super) status: Option<String>,
     /// Its rank, the same for all captures.
     pub(super) place: f64,

@@ -196,7 +196,7 @@ fn lines(picture: &Picture) -> Vec<Line> {
 pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
-    let made = node.tensor.name.strip_prefix("result of ");
+    let made = node.tensor.name.strip_suffix("()");
     let name = made.map_or(node.tensor.name.as_str(), short_op);
     let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
     // Strides are in what a node says when pointed at.

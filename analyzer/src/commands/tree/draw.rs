@@ -105,7 +105,7 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
             columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
             let change = column("change".into(), cells(&|row| change(row, place, metric)));
             columns.push(Column { role: change_role, ..change });
-            columns.push(column("by".into(), cells(&|row| by(row, place, |change| change.ratio))));
+            columns.push(column("ratio".into(), cells(&|row| by(row, place, |change| change.ratio))));
             // Launches are counted exactly; and names need room.
             if place == 0 && metric != Metric::Launches {
                 columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
@@ -207,8 +207,8 @@ fn label(row: &Row, picture: &Picture<'_>) -> String {
 /// Whether a path is in one of two captures only.
 pub(super) fn status(total: &Costs) -> Option<&'static str> {
     match (total.before.launches > 0.0, total.after.launches > 0.0) {
-        (false, true) => Some("new"),
-        (true, false) => Some("gone"),
+        (false, true) => Some("added"),
+        (true, false) => Some("removed"),
         _ => None,
     }
 }

@@ -257,20 +257,20 @@ fn what_is_new_and_what_is_gone_is_part_of_the_change() {
     after.push(launch(&["t.py:9 main", "t.py:4 g"], &["aten::sub"], "sub", 10));
     let paths = between(step(), after);
     let rows = tree(&paths, false, &Choice { is_diff: true, threshold: 0.1, ..EVERYTHING });
-    let expected = "samples before  after  change  by  low  high  path
-──────────────  ─────  ──────  ──  ───  ────  ────
-           100     65     -35   -    -     -  all launches
-           100     65     -35   -    -     -  t.py:9 main
-            80     50     -30   -    -     -  ├─ t.py:3 f
-            60     30     -30   -    -     -  │  ├─ aten::mm
-            60     30     -30   -    -     -  │  │  gemm
-            20     20       0   -    -     -  │  └─ (1 below the threshold)
-            15     10      -5   -    -     -  ├─ t.py:4 g
-            15      0     -15   -    -     -  │  ├─ aten::add  [gone]
-            15      0     -15   -    -     -  │  │  add  [gone]
-             0     10     +10   -    -     -  │  └─ aten::sub  [new]
-             0     10     +10   -    -     -  │     sub  [new]
-             5      5       0   -    -     -  └─ (1 below the threshold)
+    let expected = "samples before  after  change  ratio  low  high  path
+──────────────  ─────  ──────  ─────  ───  ────  ────
+           100     65     -35      -    -     -  all launches
+           100     65     -35      -    -     -  t.py:9 main
+            80     50     -30      -    -     -  ├─ t.py:3 f
+            60     30     -30      -    -     -  │  ├─ aten::mm
+            60     30     -30      -    -     -  │  │  gemm
+            20     20       0      -    -     -  │  └─ (1 below the threshold)
+            15     10      -5      -    -     -  ├─ t.py:4 g
+            15      0     -15      -    -     -  │  ├─ aten::add  [removed]
+            15      0     -15      -    -     -  │  │  add  [removed]
+             0     10     +10      -    -     -  │  └─ aten::sub  [added]
+             0     10     +10      -    -     -  │     sub  [added]
+             5      5       0      -    -     -  └─ (1 below the threshold)
 ";
     check_picture(&paths, &rows, true, expected);
 }

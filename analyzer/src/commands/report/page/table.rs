@@ -10,6 +10,7 @@ use arrow::error::ArrowError;
 use crate::commands::arrow_failure;
 use crate::exit::Outcome;
 use crate::output::html::Html;
+use crate::output::table::is_aggregate;
 use crate::output::value::{self, Look};
 
 /// How a table's columns are laid out.
@@ -105,7 +106,7 @@ impl Picture<'_> {
     /// Whether a row is what other rows leave over: it stays below them.
     fn is_rest(&self, row: usize) -> bool {
         let name = self.column(self.layout.name).and_then(|column| column.texts.get(row));
-        self.layout.is_long && name.is_some_and(|name| name.starts_with('('))
+        self.layout.is_long && name.is_some_and(|name| is_aggregate(name))
     }
 
     /// Whether a row says of itself that something is wrong with it.
