@@ -11,8 +11,8 @@ fn main() -> io::Result<()> {
     embed_views(&Path::new(&package).join("../sql"))
 }
 
-/// A hash of the sources of the crate that analyzes code: what one version of them kept, another does not read. So
-/// nobody has to count versions. FNV-1a, of 64 bits.
+/// Hashes the sources of the crate that analyzes code. Results cached by one version are not read by another, without
+/// manual version numbers. FNV-1a, 64 bits.
 fn analysis_version(folder: &Path) -> io::Result<u64> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! What can be typed: commands and options. The comments are the help; nothing happens here.
+//! Commands and options of the command line. The comments are the help texts. No logic.
 
 pub(crate) mod diff;
 pub(crate) mod export;
@@ -21,7 +21,7 @@ use crate::exit;
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
-/// Answers from a capture that `stallmap-record -o NAME.stallmap -- PROGRAM` made, on any machine, without a GPU.
+/// Analyze captures written by `stallmap-record -o NAME.stallmap -- PROGRAM`, on any machine, without a GPU.
 #[derive(Debug, Parser)]
 #[command(name = "stallmap", version, after_help = examples(&[
     ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
@@ -37,7 +37,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// A folder of your own views and queries (*.sql), used beside ours; or set STALLMAP_LIBRARY
+    /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) library: Option<PathBuf>,
 }
@@ -45,15 +45,16 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
+    /// Show what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
     Report(Report),
     /// List the costliest tensors, ops, lines or kernels
     Top(top::Top),
-    /// Show what call paths cost: Python frames, ops, kernels; as a tree from either end, flat, or against another capture
+    /// Show the cost of call paths: Python frames, ops, kernels. As a tree from either end, flat, or compared with
+    /// another capture
     Tree(tree::Tree),
-    /// Show how tensors came from tensors, views, copies and writes, and what each cost: text, Graphviz or a picture
+    /// Show tensors with their views, copies, writes and costs: as text, Graphviz or SVG
     Forest(forest::Forest),
-    /// Compare captures: what changed by more than chance, in tensors, lines, ops, kernels; gates for tests
+    /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
     Diff(diff::Diff),
     /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
     Source(Source),
@@ -61,30 +62,32 @@ pub(crate) enum Command {
     Export(export::Export),
     /// Query one capture, or several under names, in SQL: a shell, or one statement
     Sql(Sql),
-    /// Show what a capture holds: runs, devices, tables and views; or document one table or view
+    /// Show the content of a capture: runs, devices, tables and views. Or document one table or view
     Info(Info),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
     Check(Check),
-    /// Analyze the machine code of captures ahead, so that other commands need not
+    /// Analyze the machine code of captures in advance, for faster later commands
     ///
-    /// What is found in a function's code is kept in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
-    /// ~/.cache/stallmap, by content: captures that hold the same function share it. Every command uses and fills that
-    /// folder, and does without it where it cannot; STALLMAP_CACHE=off switches it off. It can be deleted at any time.
+    /// The analysis of each function is cached in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
+    /// ~/.cache/stallmap, by content: captures with the same function share it. Every command uses and fills the cache,
+    /// and runs without it if the folder is not writable. STALLMAP_CACHE=off disables it. It can be deleted at any
+    /// time.
     Prepare(Prepare),
     /// Make a capture file of a folder, or of a part of a capture
     Pack(share::Pack),
     /// Make a folder of a capture file, whose tables any Parquet reader can read
     Unpack(share::Unpack),
-    /// Write a capture without people, machines, folders, arguments and data, and more on demand
+    /// Write a capture without names of users, machines and folders, without arguments and data, and more with --also
     ///
-    /// Paths lose their folders and keep the file's name; paths inside of public packages stay. Hosts and users become
-    /// words. Arguments of programs and texts of errors go. Addresses move, in their order, with all distances within a
-    /// region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, what debuggers read, and
-    /// the folders in their line tables. Names of code and of the model, base names of files and times stay unless
-    /// --also says otherwise. Whatever stays readable can be searched for guesses: hashes in a capture are made of what
-    /// stands in it. Afterwards everything is searched for what was replaced; where something remains, nothing is kept.
+    /// Paths lose their folders and keep the file's name. Paths inside of public packages stay. Hosts and users become
+    /// placeholders. Arguments of programs and error texts are removed. Addresses move, but keep their order and all
+    /// distances within a region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, debug
+    /// information, and the folders in their line tables. Names of code and of the model, base names of files and times
+    /// stay unless --also removes them. Readable names allow guesses to be tested: hashes in a capture are computed
+    /// from its content. Afterwards the output is searched for all replaced values. If one remains, the output is
+    /// deleted.
     Redact(share::Redact),
-    /// Say what captures hold as one number, and whether they hold the same
+    /// Print the content of captures as one number, and compare it
     Id(share::Id),
     /// Print the completions for a shell
     Completions(Completions),
@@ -103,22 +106,24 @@ pub(crate) struct Report {
     /// The capture: a .stallmap file, a folder that `unpack` made, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
-    /// Rows of each section; the others are summed up in one row. Without a word 10, in a page 100
+    /// Rows per section, the rest as one row [default: 10, with --html 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,
-    /// Only this section, several times for several
+    /// Only this section (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) section: Vec<String>,
     /// Print the sections' queries instead of running them
     #[arg(long)]
     pub(crate) sql: bool,
-    /// Write everything as a page into this file, with call paths, code, stalls and memory drawn; it opens offline
+    /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
+    /// network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "section"])]
     pub(crate) html: Option<PathBuf>,
-    /// For a page: where source files are, if not where the compiler found them; it holds the text of hot lines
+    /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
+    /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]
     pub(crate) root: Option<PathBuf>,
 }
@@ -136,25 +141,25 @@ pub(crate) struct Source {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// A kernel: its name, a part of it, a regular expression, or its function_id; without it the hottest
+    /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
     #[arg(short, long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
-    /// Places to show; the others are summed up
+    /// Locations to show, the rest as one row
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: u32,
-    /// What makes a place hot
+    /// Ranking of locations
     #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
     pub(crate) sort: SourceSort,
     /// Show every instruction in its order instead
     #[arg(long)]
     pub(crate) all: bool,
-    /// Where source files are, if not where the compiler found them
+    /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Write a page into this file: it opens offline, and holds the text of the source files
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
     pub(crate) html: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
     /// Print the queries instead of running them
@@ -174,7 +179,7 @@ pub(crate) struct Source {
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
 pub(crate) struct Sql {
-    /// Captures; each with a name before it where there are several
+    /// Captures, each as NAME=CAPTURE if there are several
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub(crate) captures: Vec<NamedCapture>,
     /// Run these statements and exit
@@ -189,13 +194,13 @@ pub(crate) struct Sql {
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
     pub(crate) set: Vec<Setting>,
-    /// How to print rows; where a file is written, its ending decides
+    /// Output format of rows. With an output file, its extension decides
     #[arg(long, value_enum)]
     pub(crate) format: Option<RowFormat>,
     /// Write the rows of the one statement into this file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Rows of a table to show, 0 for all; others are counted. On a terminal 100, otherwise all
+    /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
     #[arg(long, value_name = "N")]
     pub(crate) rows: Option<usize>,
 }
@@ -222,7 +227,7 @@ pub(crate) struct Info {
     ("stallmap check --library my/", "the same of a folder of your own views and queries"),
 ]))]
 pub(crate) struct Check {
-    /// The captures; none where only a library is checked
+    /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) captures: Vec<Location>,
 }
@@ -250,27 +255,27 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// How a report is printed.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// Tables for people, as wide as the terminal
+    /// Tables for reading, as wide as the terminal
     Text,
     /// One object: sections with their queries and full rows
     Json,
-    /// Full rows; several sections follow each other after `# section` lines
+    /// All rows as CSV. Several sections are separated by `# section` lines
     Csv,
 }
 
-/// What makes a place in the code hot.
+/// Ranking of locations in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SourceSort {
-    /// Samples of warps that stood there
+    /// Samples of warps that waited there
     Samples,
     /// Samples of warps, there or elsewhere, that waited for what it loads or stores
     Charged,
 }
 
-/// How rows are printed.
+/// Output format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RowFormat {
     /// Aligned columns
@@ -285,7 +290,7 @@ pub(crate) enum RowFormat {
     Parquet,
 }
 
-/// A capture and the name that SQL knows it by.
+/// A capture and its name in SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedCapture {
     /// The name before `=`.

@@ -1,4 +1,4 @@
-//! One function a command; nothing is decided here.
+//! One function per command, without logic.
 
 mod absent;
 mod answer;
@@ -46,10 +46,10 @@ pub(crate) use names::{Names, nearest};
 pub(crate) use query::{Statement, Target, run_statement, split_statements};
 pub(crate) use report::{query_of as report_query, section_names as report_sections};
 
-/// Bytes of a thread's stack: reserved, and taken only as far as they are used.
+/// Bytes of a thread's stack: reserved, and committed only as used.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Runs a command, on a thread with a large stack; the outcome is its exit code.
+/// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
     library::choose(cli.library.as_deref());
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
@@ -65,7 +65,7 @@ fn dispatch(command: Command) -> Outcome {
     outcome
 }
 
-/// Says what reading a capture on a server took.
+/// Logs the traffic of reading a remote capture.
 fn say_traffic(traffic: &Traffic) {
     let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
     let requests =
@@ -94,14 +94,14 @@ fn run_command(command: Command) -> Outcome {
     }
 }
 
-/// Opens captures for querying, with the user's own library beside ours.
+/// Opens captures for querying, with the user's library in addition to the built-in one.
 fn open<L: Clone + Into<Location>>(captures: &[(Option<String>, L)]) -> Outcome<Session> {
     let mut session = Session::open_with(captures, &cache()).map_err(|error| explain(error, None))?;
     library::extend(&mut session)?;
     Ok(session)
 }
 
-/// Where what is found in machine code is kept.
+/// Cache of machine code analyses.
 fn cache() -> Cache {
     Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between a capture and an answer.
+//! Errors between a capture and a result.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub enum AnalyzeError {
     Table {
         /// The table.
         table: String,
-        /// What its reader said.
+        /// Its reader's message.
         reason: String,
     },
     /// A view of the library is wrong: a fault of this program, not of the capture.
@@ -62,7 +62,7 @@ pub enum AnalyzeError {
     Library {
         /// The first that was found.
         fault: Box<Fault>,
-        /// How many more there are.
+        /// Number of further ones.
         others: usize,
     },
     /// A statement that changes something.
@@ -70,13 +70,13 @@ pub enum AnalyzeError {
     ReadOnly {
         /// The statement's kind.
         statement: String,
-        /// What to do instead.
+        /// Recommended action.
         hint: &'static str,
     },
     /// A capture could not be opened.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The engine's answer to a query.
+    /// The engine's error for a query.
     #[error("{}", plain(.0))]
     Query(Box<DataFusionError>),
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Everything asked for was done.
+/// The command succeeded.
 pub(crate) const OK: u8 = 0;
 /// `check` found violations.
 pub(crate) const VIOLATIONS: u8 = 1;
@@ -11,7 +11,7 @@ pub(crate) const VIOLATIONS: u8 = 1;
 pub(crate) const DIFFERENT: u8 = 1;
 /// The command line, or a name given on it, is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// A capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version.
+/// A capture cannot be opened: missing, truncated, unrecognized, damaged, or of a newer version.
 pub(crate) const CAPTURE: u8 = 3;
 /// A query is wrong or failed while running.
 pub(crate) const QUERY: u8 = 4;
@@ -39,12 +39,12 @@ Exit codes:
 pub(crate) struct Failure {
     code: u8,
     error: anyhow::Error,
-    /// The place that it is about, in lines of their own.
+    /// The location of the error, on separate lines.
     excerpt: Option<String>,
     hint: Option<String>,
 }
 
-/// What a command returns: an exit code, or why it could not go on.
+/// Result of a command: an exit code, or the failure.
 pub(crate) type Outcome<T = u8> = Result<T, Failure>;
 
 impl Failure {
@@ -53,7 +53,7 @@ impl Failure {
         Self { code, error: error.into(), excerpt: None, hint: None }
     }
 
-    /// A failure whose cause is a sentence of ours.
+    /// A failure with a message of stallmap's.
     pub(crate) fn message(code: u8, message: impl fmt::Display) -> Self {
         Self::new(code, anyhow::anyhow!("{message}"))
     }
@@ -63,14 +63,14 @@ impl Failure {
         Self::new(IO, error.into().context(context.to_string()))
     }
 
-    /// The same with a hint; an absent one leaves the failure as it is.
+    /// The same with a hint, if any.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into().or(self.hint);
         self
     }
 
-    /// The same with the place that it is about, below it.
+    /// The same with an excerpt of the statement below it.
     #[must_use]
     pub(crate) fn excerpt(mut self, excerpt: Option<String>) -> Self {
         self.excerpt = excerpt;
@@ -82,7 +82,7 @@ impl Failure {
         chain(&self.error)
     }
 
-    /// Whether the reader of our output went away, which is not a failure.
+    /// True if the reader of standard output closed it, which is not a failure.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
             cause
@@ -110,7 +110,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The causes in one line, without those that repeat the end of what was said before them.
+/// The causes in one line, without those that repeat the end of the text before them.
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -42,7 +42,7 @@ impl PhysicalOptimizerRule for GuardScans {
     }
 }
 
-/// Passes its input's batches on; a panic of the input ends the query with an error.
+/// Passes its input's batches on. A panic of the input ends the query with an error.
 #[derive(Debug)]
 struct GuardExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,7 +1,7 @@
 //! The SQL library: one file a view, embedded when the program is built.
 //!
 //! Adding a view touches no Rust: `sql/<package>/<view>.sql` holds one `CREATE VIEW <view> (columns) AS SELECT ...`,
-//! with a comment above it and above each column. A view is planned when it is asked for, and so is what it reads.
+//! with a comment above it and above each column. A view is planned on first use, and so are the views that it reads.
 
 pub mod doc;
 pub mod fault;
@@ -23,14 +23,14 @@ use crate::error::AnalyzeError;
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
-/// A view of the library, as its file says it.
+/// A view of the library, from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDoc {
     /// Name in SQL.
     pub name: String,
     /// The folder in `sql/`, or in the user's library.
     pub package: String,
-    /// What one row is, and how it is made.
+    /// Description of one row, and its computation.
     pub doc: String,
     /// A query that shows it, where its header has one.
     pub example: Option<String>,
@@ -38,12 +38,12 @@ pub struct ViewDoc {
     pub columns: Vec<ColumnDoc>,
     /// The file's text: one CREATE VIEW.
     pub sql: String,
-    /// The file in the user's library; none where the view is ours.
+    /// The file in the user's library. None for built-in views.
     pub file: Option<PathBuf>,
 }
 
 impl ViewDoc {
-    /// A query that shows it: its own, or one that lists rows, the costliest first where it says what they cost.
+    /// An example query: its own, or one that lists rows, the costliest first if it has costs.
     pub fn example(&self) -> String {
         let has = |name: &str| self.columns.iter().any(|column| column.name == name);
         let order = ["samples", "saving_samples", "position"].into_iter().find(|name| has(name));
@@ -62,7 +62,7 @@ impl ViewDoc {
 pub struct ColumnDoc {
     /// Name in SQL.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub doc: String,
 }
 
@@ -84,7 +84,7 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
     }
 }
 
-/// The folders that hold no views, but queries: sorted and limited, for people.
+/// The folders that hold queries instead of views: sorted and limited, for display.
 pub const QUERIES: [&str; 8] = ["diff", "draw", "export", "page", "report", "source", "top", "tree"];
 
 /// The queries of one of those folders, as (name, text).
@@ -95,10 +95,10 @@ pub fn queries(package: &str) -> impl Iterator<Item = (&'static str, &'static st
 /// The folder of questions with the queries that answer them.
 const COOKBOOK: &str = "cookbook";
 
-/// A question and the query that answers it.
+/// A question and the query for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// Its place in the cookbook, from 1.
+    /// Its number in the cookbook, from 1.
     pub number: usize,
     file: &'static str,
     text: &'static str,
@@ -121,12 +121,12 @@ impl Recipe {
         self.comment().next().unwrap_or(self.file)
     }
 
-    /// How to read the answer: the other lines.
+    /// Explanation of the result: the other lines.
     pub fn doc(&self) -> impl Iterator<Item = &'static str> {
         self.comment().skip(1).filter(|line| !line.starts_with("Capture: "))
     }
 
-    /// The bundled capture whose answer the cookbook shows.
+    /// The bundled capture for the cookbook's result.
     pub fn capture(&self) -> Option<&'static str> {
         self.comment().find_map(|line| line.strip_prefix("Capture: "))
     }
@@ -149,7 +149,7 @@ impl Recipe {
     }
 }
 
-/// A view as a table; `state` finds what it reads.
+/// A view as a table. `state` resolves the names that it reads.
 pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View, DataFusionError> {
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
     else {

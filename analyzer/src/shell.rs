@@ -1,4 +1,4 @@
-//! The SQL shell: statements and dot-commands, from a person or from a text.
+//! The SQL shell: statements and dot-commands, typed or from a text.
 
 mod complete;
 mod dot;
@@ -22,7 +22,7 @@ use crate::output::pager::Pager;
 use crate::output::progress::Progress;
 use crate::output::rows::Style;
 
-/// A query that takes less says nothing of its progress.
+/// A shorter query shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An open session with the settings of its output.
@@ -32,16 +32,16 @@ pub(crate) struct Shell {
     names: Names,
     style: Style,
     target: Target,
-    /// Whether each statement is followed by its rows and time.
+    /// True if each statement is followed by its rows and time.
     has_timing: bool,
-    /// Whether a person is there: Ctrl-C ends a statement and not the shell.
+    /// True if interactive: Ctrl-C ends a statement and not the shell.
     is_interactive: bool,
     pager: Pager,
     /// Files that `.read` is reading, within each other.
     depth: usize,
 }
 
-/// What comes after a line.
+/// The shell's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The next line.
@@ -79,7 +79,7 @@ impl Shell {
         Ok(Next::Line)
     }
 
-    /// Runs the lines of a text; the first failure ends it.
+    /// Runs the lines of a text. The first failure ends it.
     fn run_lines(&mut self, text: &str) -> Outcome<Next> {
         let mut pending = String::new();
         for line in text.split_inclusive('\n') {
@@ -106,8 +106,8 @@ impl Shell {
 
     /// Runs a statement that Ctrl-C ends.
     ///
-    /// The signal is waited for on a runtime of its own: a query that keeps every thread busy would not let the
-    /// threads that run it hear of it.
+    /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
+    /// runtime.
     fn run_until_interrupted(&mut self, sql: &str, progress: &Progress) -> Outcome<Statement> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
         let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
@@ -126,12 +126,12 @@ impl Shell {
         abort.abort();
         // After the ^C that the terminal echoed.
         output::note("");
-        // What does not stop at once ends by itself, on threads that nobody waits for.
+        // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
         Err(Failure::message(QUERY, "cancelled"))
     }
 
-    /// Where rows go while a person is there.
+    /// Destination of rows in interactive mode.
     fn paged_target(&self) -> Target {
         match &self.target {
             Target::Stdout if self.pager.is_on => Target::Pager(self.pager.clone()),
@@ -144,7 +144,7 @@ impl Shell {
 async fn interrupted(pager: &Pager) {
     loop {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Nobody will tell us: then a statement runs to its end.
+            // Without a signal, a statement runs to its end.
             return std::future::pending().await;
         }
         if !pager.has_terminal() {
@@ -153,18 +153,18 @@ async fn interrupted(pager: &Pager) {
     }
 }
 
-/// What waits for Ctrl-C.
+/// The runtime that waits for Ctrl-C.
 fn signals() -> Outcome<Runtime> {
     let signals = Builder::new_current_thread().enable_all().build();
     signals.map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
 }
 
-/// Runs the dot-commands and statements of a text; the first failure ends it.
+/// Runs the dot-commands and statements of a text. The first failure ends it.
 pub(crate) fn batch(mut shell: Shell, text: &str) -> Outcome<()> {
     shell.run_lines(text).map(|_| ())
 }
 
-/// Reads lines from a person until they leave; failures are said and the shell goes on.
+/// Reads lines from the user until the end. Failures are printed and the shell continues.
 pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
     let wrong = |error| Failure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
     let mut editor = editor::editor(shell.names.clone()).map_err(wrong)?;
@@ -214,7 +214,7 @@ fn hear_signals() -> Outcome<()> {
     let signals = signals()?;
     signals.block_on(async {
         let waiting = tokio::signal::ctrl_c();
-        // Asked once, it is heard from then on; nobody waits for this one.
+        // Polling once registers the handler. This future itself is dropped.
         drop(tokio::time::timeout(Duration::ZERO, waiting).await);
     });
     Ok(())

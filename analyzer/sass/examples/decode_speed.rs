@@ -1,4 +1,4 @@
-//! Decodes all code of the given cubins over and over for a second, and says how many instructions that is.
+//! Decodes all code of the given cubins repeatedly for one second, and prints the number of instructions.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! What a section of code says by itself: its instructions, its blocks, and which instruction waits for which.
+//! Analysis of a section of code: its instructions, its blocks, and the producers of each instruction.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ use crate::instruction::Instruction;
 use crate::slice::producers;
 use crate::word::{INSTRUCTION_BYTES, Sm, Word};
 
-/// What is known of a section of code. Everything is by byte offset in the section.
+/// Analysis of a section of code. All positions are byte offsets in the section.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
     /// Its instructions: the one at offset 16 * index.
     pub instructions: Vec<Instruction>,
     /// Its blocks, by first offset.
     pub blocks: Vec<Block>,
-    /// Who waits for whom, by (waiter, wait, producer).
+    /// Producers, by (waiter, wait, producer).
     pub producers: Vec<Producer>,
     /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
     pub tensor_maps: Vec<TensorMapUse>,
@@ -46,14 +46,14 @@ pub struct Producer {
     pub wait: Wait,
     /// The instruction that it waits for.
     pub producer: u32,
-    /// How the two depend on each other.
+    /// Dependency between the two.
     pub link: Link,
-    /// The fewest cycles of issue between them, by the stall counts of the instructions on the way; `None` for groups
-    /// of copies and copies of other warps.
+    /// Minimum of issue cycles between them, by the stall counts of the instructions on the path. `None` for groups of
+    /// copies and copies of other warps.
     pub distance_cycles: Option<u32>,
     /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
     pub weight: f64,
-    /// How sure it is.
+    /// Confidence of the producer.
     pub confidence: Confidence,
 }
 
@@ -79,7 +79,7 @@ impl Wait {
     }
 }
 
-/// How a waiting instruction depends on its producer.
+/// Dependency of a waiting instruction on its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Link {
     /// It reads a register that the producer writes.
@@ -113,7 +113,7 @@ impl Link {
     }
 }
 
-/// How sure a producer is.
+/// Confidence of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Confidence {
     /// The only instruction that the scoreboard allows.
@@ -124,7 +124,7 @@ pub enum Confidence {
     Shared,
     /// Found by a rule that the code does not prove.
     Approximate,
-    /// No candidate fits the stall reason: all that set the barrier are kept.
+    /// No candidate fits the stall reason: all that set the barrier remain.
     Low,
 }
 
@@ -150,7 +150,7 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
-/// Analyzes a section's code; bytes behind the last whole instruction are left out.
+/// Analyzes a section's code. Bytes after the last complete instruction are ignored.
 pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Analysis {
     let words = code.as_chunks::<16>().0.iter();
     let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();

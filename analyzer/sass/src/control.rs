@@ -1,10 +1,10 @@
-//! The control word: how an instruction is scheduled, and which barriers of the scoreboard it sets and waits for.
+//! The control word: scheduling of an instruction, and the barriers of the scoreboard that it sets and waits for.
 
 use crate::word::Word;
 
 /// Barriers of the scoreboard, 0 to 5: counters, each in the hands of the compiler.
 pub const BARRIERS: u8 = 6;
-/// The index that says "no barrier".
+/// The index for "no barrier".
 const NONE: u8 = 7;
 
 /// The scheduling of an instruction.
@@ -12,7 +12,7 @@ const NONE: u8 = 7;
 pub struct Control {
     /// Cycles until the warp's next instruction may issue, 0 to 15.
     pub stall_cycles: u8,
-    /// The bit that hints whether to yield to another warp; as stored, since its polarity is disputed.
+    /// The bit that hints to yield to another warp, as stored, since its polarity is disputed.
     pub yield_hint: bool,
     /// The barrier that is held until the result is written.
     pub write_barrier: Option<u8>,
@@ -20,7 +20,7 @@ pub struct Control {
     pub read_barrier: Option<u8>,
     /// Bit n: the instruction issues only when barrier n is zero.
     pub wait_mask: u8,
-    /// Bits of operands kept in the register cache; some memory instructions use them as cache hints.
+    /// Bits of operands held in the register cache. Some memory instructions use them as cache hints.
     pub reuse: u8,
 }
 

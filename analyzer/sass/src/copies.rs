@@ -1,4 +1,4 @@
-//! Copies that run beside the warp: which mbarrier they arrive on, and which tensor map they read.
+//! Asynchronous copies: the mbarrier that they signal, and the tensor map that they read.
 //!
 //! Whoever waits for an mbarrier waits for the copies that arrive on it. A copy and a waiter meet where their mbarriers'
 //! addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
@@ -13,7 +13,7 @@ use crate::register::{File, Register};
 use crate::value::{Base, Question, Value};
 use crate::word::Sm;
 
-/// Shared addresses have 24 bits; above them may stand the rank of a block in its cluster.
+/// Shared addresses have 24 bits. The bits above may hold the rank of a block in its cluster.
 const ADDRESS_MASK: i64 = 0xff_ffff;
 /// Bytes on which tensor maps lie.
 const TENSOR_MAP_ALIGNMENT: i64 = 64;
@@ -53,7 +53,7 @@ impl Copies {
         Self { arriving, tensor_maps }
     }
 
-    /// Copies that arrive on the mbarrier that an instruction tests; none for other instructions.
+    /// Copies that signal the mbarrier that an instruction tests. None for other instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
     }
@@ -70,7 +70,7 @@ impl Copies {
     }
 }
 
-/// Where an mbarrier begins: a constant, alone or added to something that is not known.
+/// Address of an mbarrier: a constant, alone or added to an unknown value.
 type Place = (bool, i64);
 
 fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
@@ -78,7 +78,7 @@ fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
     values.into_iter().map(place).collect()
 }
 
-/// Whether an instruction tests an mbarrier's phase: it is the SYNCS that answers with a predicate.
+/// True if an instruction tests an mbarrier's phase: a SYNCS that returns a predicate.
 fn tests_mbarrier(instruction: &Instruction) -> bool {
     instruction.mnemonic == Some("SYNCS")
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
@@ -108,9 +108,9 @@ fn tensor_map(instruction: &Instruction) -> Option<Register> {
 
 /// The parameter that a tensor map is.
 ///
-/// Its address is added to what the driver left in constant bank 0, before the parameters: the address of the bank, or
-/// of the parameters in it. Tensor maps lie on 64 bytes in the bank, which tells the two apart where the parameters do
-/// not; else the parameter does that has room for one.
+/// The address is added to a value that the driver left in constant bank 0, before the parameters: the address of the
+/// bank, or of the parameters in it. Tensor maps are aligned to 64 bytes in the bank, which distinguishes the two if
+/// the parameters are not aligned. Otherwise the parameter with room for a tensor map decides.
 fn parameter_offset(value: Value, section: &Section) -> Option<u32> {
     let parameters = i64::from(section.parameters_offset?);
     let Base::Bank { bank: 0, offset } = value.base else { return None };

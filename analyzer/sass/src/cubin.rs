@@ -1,4 +1,4 @@
-//! What a cubin holds: architecture, sections of code, functions in them.
+//! Content of a cubin: architecture, sections of code, functions in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ mod read;
 pub struct Cubin {
     /// The architecture that it is for.
     pub sm: Sm,
-    /// Sections that hold code, in the order of their place in the file.
+    /// Sections that hold code, in file order.
     pub sections: Vec<Section>,
-    /// What could not be read of it, and why; the rest is as good as without.
+    /// Unreadable parts with reasons. The rest is valid.
     pub damage: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ pub struct Cubin {
 pub struct Section {
     /// Name, such as `.text.saxpy`.
     pub name: String,
-    /// Where its code is in the file.
+    /// Range of its code in the file.
     pub bytes: Range<usize>,
     /// Its functions, by offset.
     pub functions: Vec<Function>,
@@ -32,9 +32,9 @@ pub struct Section {
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
     /// By offset of an instruction that a relocation completes: the function whose address it takes.
     pub references: BTreeMap<u32, String>,
-    /// The kernel's parameters, by ordinal; empty for functions.
+    /// The kernel's parameters, by ordinal. Empty for functions.
     pub parameters: Vec<Parameter>,
-    /// Where in constant bank 0 the kernel's parameters begin, bytes.
+    /// Offset of the kernel's parameters in constant bank 0, bytes.
     pub parameters_offset: Option<u32>,
     /// General registers that a lane has.
     pub registers: Option<u32>,
@@ -45,9 +45,9 @@ pub struct Section {
 pub struct Function {
     /// Mangled name.
     pub name: String,
-    /// Whether it is a kernel.
+    /// True for a kernel.
     pub is_kernel: bool,
-    /// Where it begins in its section, bytes: 0 for kernels.
+    /// Offset in its section, bytes: 0 for kernels.
     pub offset: u32,
     /// Bytes of its own code.
     pub bytes: u32,
@@ -58,9 +58,9 @@ pub struct Function {
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Parameter {
-    /// Its place among the parameters, from 0 on.
+    /// Position among the parameters, from 0.
     pub ordinal: u32,
-    /// Where it begins among the parameters, bytes.
+    /// Offset among the parameters, bytes.
     pub offset: u32,
     /// Its size.
     pub bytes: u32,
@@ -72,7 +72,7 @@ pub enum CubinError {
     /// Not an ELF file, or none whose sections can be found.
     #[error("it is no readable ELF file: {cause}")]
     Elf {
-        /// What is wrong.
+        /// Cause of the error.
         cause: String,
     },
     /// An ELF file for something else.

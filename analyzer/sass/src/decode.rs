@@ -6,9 +6,9 @@
 //!   └── fields ────────┴──► registers written and read, memory, flow
 //! ```
 //!
-//! The tables hold what is regular: where an operand is, how wide it is, when it is there. The few instructions whose
-//! widths or registers need a calculation have it beside their table. Guard and control word are at the same place in
-//! every instruction, known or not.
+//! The tables hold the regular parts: position and width of an operand, and its condition. The few instructions whose
+//! widths or registers need a calculation have it next to their table. Guard and control word are at the same position
+//! in every instruction, known or not.
 
 mod alu;
 mod asynchronous;
@@ -44,7 +44,7 @@ use operand::{Operand, Role};
 /// Index of the predicates that are always true, PT and UPT.
 const ALWAYS: u8 = 7;
 
-/// Decodes an instruction. One that is not known says so; its guard and scheduling are read all the same.
+/// Decodes an instruction. An unknown one is marked as such, but its guard and scheduling are decoded.
 pub fn decode(word: Word, sm: Sm) -> Instruction {
     match family::find(word, sm) {
         Some(family) => known(word, sm, family),

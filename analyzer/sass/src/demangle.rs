@@ -7,7 +7,7 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 /// Longer names are given as they are: substitutions can make a short mangled name endlessly long.
 const LONGEST: usize = 1 << 18;
 
-/// A function's name, demangled; as it is where it is not mangled, damaged, or too long.
+/// A function's name, demangled. Unchanged if not mangled, damaged, or too long.
 pub fn demangle(name: &str) -> String {
     let mut text = Bounded(String::new());
     let symbol = Some(name).filter(|name| name.len() <= LONGEST).and_then(|name| Symbol::new(name).ok());

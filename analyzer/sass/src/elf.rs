@@ -1,7 +1,7 @@
-//! ELF files, read part by part: a part that is damaged does not take the others.
+//! ELF files, read section by section: damage to one does not affect the others.
 //!
-//! goblin reads the records. What bounds them is here: sections lie in the file, and together they are not much larger
-//! than it, so that reading all of them is linear in the file's size.
+//! goblin reads the records. The bounds are here: sections lie in the file, and together they are not much larger than
+//! it, which makes reading all of them linear in the file's size.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use goblin::elf::reloc::RelocSection;
 use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_NULL, SHT_REL, SHT_RELA, SectionHeader};
 use goblin::elf::sym::{Sym, Symtab};
 
-/// Sections may be this many times larger than the file, together: a damaged one covers others.
+/// Maximum size of all sections relative to the file. In a damaged file, sections overlap.
 const MOST_OVERLAP: usize = 4;
-/// Types of sections that have no bytes in the file; the last three are NVIDIA's global, local and shared memory.
+/// Types of sections without bytes in the file. The last three are NVIDIA's global, local and shared memory.
 const WITHOUT_BYTES: [u32; 5] = [SHT_NULL, SHT_NOBITS, 0x7000_0007, 0x7000_0009, 0x7000_000a];
 /// No name is longer: without a bound, many could share one long text.
 const LONGEST_NAME: usize = 1 << 16;
@@ -26,7 +26,7 @@ pub(crate) struct Elf<'a> {
     bytes: &'a [u8],
     header: Header,
     headers: Vec<SectionHeader>,
-    /// Per section: where it is in the file; `None` without bytes there, or where they cannot be trusted.
+    /// Per section: its range in the file. `None` without bytes there, or if the range is invalid.
     ranges: Vec<Option<Range<usize>>>,
     /// Sections that cannot be trusted, and why.
     pub(crate) damage: Vec<String>,
@@ -35,18 +35,18 @@ pub(crate) struct Elf<'a> {
 /// One relocation of a section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {
-    /// The place that it completes.
+    /// The location that it completes.
     pub(crate) offset: u64,
     /// How: a number of the machine.
     pub(crate) kind: u32,
     /// The index of the symbol by which it does so.
     pub(crate) symbol: usize,
-    /// What is added; `None` where the place holds it.
+    /// The addend. `None` if the location holds it.
     pub(crate) addend: Option<i64>,
 }
 
 impl<'a> Elf<'a> {
-    /// Reads the headers; an error says what is wrong.
+    /// Reads the headers. The error is the cause.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let header = Goblin::parse_header(bytes).map_err(|cause| cause.to_string())?;
         if header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB {
@@ -71,7 +71,7 @@ impl<'a> Elf<'a> {
         &self.headers
     }
 
-    /// Where a section's bytes are in the file.
+    /// Range of a section's bytes in the file.
     pub(crate) fn range(&self, section: usize) -> Option<Range<usize>> {
         self.ranges.get(section)?.clone()
     }
@@ -108,7 +108,7 @@ impl<'a> Elf<'a> {
         tables.flat_map(|table| self.relocation_table(table).into_iter().flatten())
     }
 
-    /// The section that a table of relocations is for; none where it is no such table.
+    /// The section that a relocation table applies to. None for other tables.
     pub(crate) fn relocated(&self, table: usize) -> Option<usize> {
         let header = self.headers.get(table)?;
         matches!(header.sh_type, SHT_REL | SHT_RELA).then_some(header.sh_info as usize)
@@ -132,7 +132,7 @@ impl<'a> Elf<'a> {
         }))
     }
 
-    /// Finds out where sections are; those that leave the file, are too many or are compressed are damage.
+    /// Computes the ranges of sections. Sections that exceed the file, are too many or are compressed count as damage.
     fn place_sections(&mut self) {
         let mut budget = self.bytes.len().saturating_mul(MOST_OVERLAP);
         for (index, header) in self.headers.iter().enumerate() {
@@ -143,7 +143,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Where a section is in the file, if it has bytes there.
+/// Range of a section in the file, if it has bytes there.
 fn place(
     header: &SectionHeader,
     file_bytes: usize,

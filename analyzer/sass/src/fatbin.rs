@@ -1,7 +1,7 @@
 //! Fatbins: how a program carries its cubins and PTX, one for each architecture, compressed or not.
 //!
-//! A region is a header and entries; a section of a host file holds many regions one after the other. A damaged region
-//! is an error in its place, and the walk goes on with the next one.
+//! A region is a header and entries. A section of a host file holds many regions in sequence. A damaged region yields
+//! an error, and iteration continues with the next one.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use entry::Walk;
 mod entry;
 mod lz4;
 
-/// What a region begins with.
+/// First bytes of a region.
 const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 /// Sections of host files that hold fatbins: of linked code, and of code that is to be linked.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
-/// No entry may be larger than this when it is decompressed.
+/// Maximum decompressed size of an entry.
 const MOST_BYTES: u64 = 512 << 20;
 /// Nor this many times larger than it is compressed.
 const MOST_RATIO: u64 = 1024;
@@ -30,13 +30,13 @@ pub struct Fatbins<'a> {
 /// A cubin, or the PTX to make one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The architecture that it is for; of PTX the lowest.
+    /// Its architecture. For PTX, the lowest.
     pub sm: Sm,
-    /// Whether it runs on this very architecture only, such as sm_90a.
+    /// True if it runs on this exact architecture only, such as sm_90a.
     pub is_specific: bool,
-    /// The name that it was given; most have none.
+    /// Its name. Most have none.
     pub name: Option<&'a str>,
     /// As it is stored.
     stored: &'a [u8],
@@ -45,7 +45,7 @@ pub struct Entry<'a> {
     claimed_bytes: u64,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Assembly for a virtual architecture.
@@ -71,15 +71,15 @@ pub enum FatbinError {
     /// Neither a fatbin nor an ELF file with fatbins.
     #[error("it holds no fatbins: {cause}")]
     NoFatbins {
-        /// What is wrong.
+        /// Cause of the error.
         cause: String,
     },
-    /// A region or an entry that does not lie where it says.
+    /// A region or an entry with an invalid range.
     #[error("fatbin at {offset:#x}: {cause}")]
     Damaged {
         /// Where, from the begin of its section.
         offset: usize,
-        /// What is wrong.
+        /// Cause of the error.
         cause: &'static str,
     },
     /// An entry that is too large.
@@ -95,9 +95,9 @@ pub enum FatbinError {
     /// An entry that does not become what it claims to be.
     #[error("decompress {format}: {cause}")]
     Compressed {
-        /// How it is compressed.
+        /// Compression format.
         format: &'static str,
-        /// What is wrong.
+        /// Cause of the error.
         cause: String,
     },
 }
@@ -119,7 +119,7 @@ impl<'a> Fatbins<'a> {
         Ok(Self { parts })
     }
 
-    /// Every entry, in the file's order; errors stand where something is damaged.
+    /// Every entry in file order, with errors for damaged ones.
     pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, FatbinError>> {
         self.parts.iter().flat_map(|part| Walk::new(part))
     }

@@ -12,7 +12,7 @@ use crate::cubin::{Function, Section};
 use crate::instruction::{Flow, Instruction};
 use crate::word::INSTRUCTION_BYTES;
 
-/// How a warp gets into a block.
+/// Kind of control-flow edge into a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
     /// The block before it ends without a jump, or with one that was not taken.
@@ -70,7 +70,7 @@ impl FlowGraph {
     }
 }
 
-/// Where instructions jump to.
+/// Jump targets of instructions.
 struct Jumps<'a> {
     instructions: &'a [Instruction],
     section: &'a Section,
@@ -87,7 +87,7 @@ struct Jump {
     edge: Edge,
 }
 
-/// Returns of a function times calls of it that are followed: real code has a few; more say nothing about anyone.
+/// Maximum of returns of a function times its calls. Real code has a few. More give no information.
 const MOST_RETURN_EDGES: usize = 1 << 16;
 
 impl<'a> Jumps<'a> {
@@ -170,7 +170,7 @@ impl<'a> Jumps<'a> {
         above.checked_sub(1).map_or(0, |place| self.starts[place])
     }
 
-    /// Whether the warp may go on with the next instruction.
+    /// True if the warp may continue with the next instruction.
     fn falls_through(&self, index: usize) -> bool {
         match self.instructions[index].flow {
             Flow::Next => true,

@@ -1,4 +1,4 @@
-//! An instruction as far as others depend on it: what it reads, writes, waits for and where it goes on.
+//! Dependencies of an instruction: its reads, writes, waits and control flow.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ use crate::word::Word;
 pub struct Instruction {
     /// Its bits.
     pub word: Word,
-    /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
-    /// no register that we know of.
+    /// Its name without modifiers, such as LDG. `None` for an unknown operation, which then reads and writes no known
+    /// register.
     pub mnemonic: Option<&'static str>,
     /// Which unit executes it.
     pub class: Class,
-    /// The predicate that lets it execute; `None` where it always does.
+    /// The predicate that enables it. `None` if it always executes.
     pub guard: Option<Guard>,
     /// Registers that it writes.
     pub writes: Registers,
     /// Registers that it reads, its guard among them.
     pub reads: Registers,
-    /// How it accesses memory, where it does.
+    /// Its memory access, if any.
     pub memory: Option<Memory>,
-    /// Where the warp goes on.
+    /// Control flow after the instruction.
     pub flow: Flow,
     /// Its scheduling.
     pub control: Control,
 }
 
 impl Instruction {
-    /// Whether the guard lets it execute always, so that its writes replace earlier ones.
+    /// True if the guard always enables it, so that its writes replace earlier ones.
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
     }
 
-    /// What it waits for besides the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
+    /// Waits in addition to the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
     pub fn barrier_wait(&self) -> Option<BarrierWait> {
         let word = self.word;
         match self.mnemonic? {
@@ -108,9 +108,9 @@ impl fmt::Display for Instruction {
 /// A predicate before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// P or UP; never PT or UPT without a negation.
+    /// P or UP, and never PT or UPT without a negation.
     pub register: Register,
-    /// Whether the instruction executes where the predicate is false.
+    /// True if the instruction executes when the predicate is false.
     pub negated: bool,
 }
 
@@ -147,7 +147,7 @@ pub enum Class {
     Shared,
     /// Textures and surfaces.
     Texture,
-    /// Copies that run beside the warp: LDGSTS, tensor-map and bulk copies.
+    /// Asynchronous copies: LDGSTS, tensor-map and bulk copies.
     Async,
     /// Exchanges between the lanes of a warp.
     Shuffle,
@@ -187,24 +187,24 @@ impl Class {
     }
 }
 
-/// How an instruction accesses memory.
+/// Memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// Where.
     pub space: Space,
-    /// What it does there.
+    /// Kind of access.
     pub kind: Access,
-    /// Bytes a lane; 0 where the instruction does not say.
+    /// Bytes per lane. 0 if the instruction does not specify them.
     pub bytes: u32,
-    /// The first general register of the address; `None` where the address has none. LDGSTS: of the address in device
-    /// memory. SYNCS and ARRIVES: of the mbarrier's address.
+    /// The first general register of the address. `None` without one. LDGSTS: of the address in device memory. SYNCS
+    /// and ARRIVES: of the mbarrier's address.
     pub address: Option<Register>,
-    /// The first uniform register of the address or of the descriptor of an LDG; of a tensor-map copy's (UTMALDG,
-    /// UTMASTG, UTMAREDG, UTMAPF) tensor map; of a bulk copy's (UBLKCP, UBLKRED, UBLKPF) address in device memory; of
-    /// the mbarrier's address of SYNCS, ARRIVES and UTCBAR. A copy to shared memory has the pair of its shared address
-    /// and its mbarrier's at bit 32: see [`Instruction::copy_mbarrier`].
+    /// The first uniform register of the address or of the descriptor of an LDG, of the tensor map of a tensor-map copy
+    /// (UTMALDG, UTMASTG, UTMAREDG, UTMAPF), of the address in device memory of a bulk copy (UBLKCP, UBLKRED, UBLKPF),
+    /// or of the mbarrier's address of SYNCS, ARRIVES and UTCBAR. A copy to shared memory has the pair of its shared
+    /// address and its mbarrier's address at bit 32: see [`Instruction::copy_mbarrier`].
     pub uniform: Option<Register>,
-    /// What is added to the address, in bytes. LDGSTS: to the address in device memory.
+    /// Offset added to the address, in bytes. LDGSTS: to the address in device memory.
     pub offset: i32,
 }
 
@@ -213,7 +213,7 @@ pub struct Memory {
 pub enum Space {
     /// Device memory.
     Global,
-    /// Device, local or shared memory, as the address says.
+    /// Device, local or shared memory, depending on the address.
     Generic,
     /// A lane's own memory.
     Local,
@@ -242,7 +242,7 @@ impl Space {
     }
 }
 
-/// What an instruction does to memory.
+/// Kind of memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// Reads into registers.
@@ -276,38 +276,38 @@ impl Access {
     }
 }
 
-/// Where a warp goes on behind an instruction.
+/// Control flow after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// To the next instruction.
     Next,
-    /// To `displacement` bytes from the next instruction; to that too, where it is conditional.
+    /// To `displacement` bytes from the next instruction. If conditional, also to the next instruction.
     Branch {
         /// Signed bytes from the next instruction.
         displacement: i64,
-        /// Whether the branch may not be taken: guarded, with a second predicate, or by divergence.
+        /// True if the branch may not be taken: guarded, with a second predicate, or by divergence.
         conditional: bool,
     },
-    /// To where a register says (BRX, JMX, BRXU).
+    /// To a register's value (BRX, JMX, BRXU).
     IndirectBranch {
-        /// Whether it may not be taken.
+        /// True if the branch may not be taken.
         conditional: bool,
     },
     /// Into a function, and back behind the call.
     Call {
-        /// Signed bytes from the next instruction; `None` where a register says.
+        /// Signed bytes from the next instruction. `None` for a register's value.
         displacement: Option<i64>,
-        /// Whether it may not be made.
+        /// True if the call may not be made.
         conditional: bool,
     },
     /// Back to the caller.
     Return {
-        /// Whether it may not happen.
+        /// True if the return may not happen.
         conditional: bool,
     },
     /// The warp's end (EXIT, KILL), for the lanes that execute it.
     Exit {
-        /// Whether some lanes may go on.
+        /// True if some lanes may continue.
         conditional: bool,
     },
 }

@@ -1,8 +1,8 @@
 //! Which lines of source an instruction comes from, with the functions that were inlined around it.
 //!
-//! `.debug_line` is DWARF's, with three habits of NVIDIA's: every kernel begins at address 0 until relocations are
-//! applied; a row may name the function that it was inlined from, and the row of the call; `-lineinfo` writes no other
-//! debug information, so that nothing else says which function was inlined.
+//! `.debug_line` is DWARF's, with three properties of NVIDIA's: every kernel begins at address 0 until relocations are
+//! applied. A row may name the function that it was inlined from, and the row of the call. `-lineinfo` writes no other
+//! debug information, so nothing else names inlined functions.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,27 +25,27 @@ pub struct LineTable {
     /// Per section of the cubin.
     starts: Vec<Starts>,
     names: Names,
-    /// What could not be read of it, and why; the rest is as good as without.
+    /// Unreadable parts with reasons. The rest is valid.
     pub damage: Vec<String>,
 }
 
-/// One place in the source, on the way from an instruction out to its kernel.
+/// One source location on the inlining path from an instruction to its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The inlined function that holds the line, demangled; none for the function whose code it is.
+    /// The inlined function that holds the line, demangled. None for the function of the code itself.
     pub function: Option<&'a str>,
-    /// The file's path as the compiler stored it; empty where it is not known.
+    /// The file's path as the compiler stored it. Empty if unknown.
     pub file: &'a str,
     /// The line, from 1 on; 0 where the compiler names none.
     pub line: u32,
 }
 
-/// A row's place among all rows.
+/// Index of a row among all rows.
 type RowId = u32;
-/// Where rows begin to hold, by offset. No row: the lines end there.
+/// First offset of each row. No row: the lines end there.
 type Starts = Vec<(u32, Option<RowId>)>;
 
-/// What a row of the table says.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// Index among the names' files.
@@ -64,7 +64,7 @@ impl LineTable {
         catch_unwind(AssertUnwindSafe(|| parse(bytes, cubin))).unwrap_or(Err(CubinError::Malformed))
     }
 
-    /// Whether it holds nothing.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -148,7 +148,7 @@ fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
         .collect()
 }
 
-/// Sorts rows by offset; of those at one offset the last holds.
+/// Sorts rows by offset. At equal offsets the last one is valid.
 fn keep_last(starts: &mut Starts) {
     starts.sort_by_key(|(offset, _)| *offset);
     starts.dedup_by(|later, kept| {

@@ -1,13 +1,13 @@
-//! Which machine instructions access memory, and which of those NVIDIA's sanitizer API lets a tool observe.
+//! Machine instructions that access memory, and those that NVIDIA's sanitizer API lets a tool observe.
 
 use crate::decode;
 use crate::instruction::{Class, Instruction, Space};
 use crate::word::{Sm, Word};
 
-/// How an instruction accesses memory.
+/// Memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// Device memory, where a patch point fires; asynchronous copies to shared memory too.
+    /// Device memory with a patch point, including asynchronous copies to shared memory.
     Global,
     /// Shared memory of the block, where a patch point fires.
     Shared,
@@ -30,15 +30,15 @@ enum Access {
 pub struct MemoryInstructions {
     /// All of them.
     pub all: u32,
-    /// Those with a patch point for device memory; asynchronous copies to shared memory too.
+    /// Instructions with a patch point for device memory, including asynchronous copies to shared memory.
     pub global: u32,
-    /// Those with the patch point for shared memory.
+    /// Instructions with the patch point for shared memory.
     pub shared: u32,
-    /// Those with the patch point for local memory.
+    /// Instructions with the patch point for local memory.
     pub local: u32,
     /// Loads and stores of matrices in shared memory, which have patch points of their own.
     pub matrix: u32,
-    /// Those by tensor maps, which no patch point covers.
+    /// Tensor-map copies, without a patch point.
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
     pub texture: u32,
@@ -49,12 +49,12 @@ pub struct MemoryInstructions {
 }
 
 impl MemoryInstructions {
-    /// Those that no patch point covers.
+    /// Instructions without a patch point.
     pub fn uncovered(self) -> u32 {
         self.tensor_map + self.texture + self.remote_shared + self.other_uncovered
     }
 
-    /// Those of two functions.
+    /// Sum over two functions.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl MemoryInstructions {
     }
 }
 
-/// The instructions in a function's code that access memory; none where the architecture is not known.
+/// The instructions in a function's code that access memory. None if the architecture is unknown.
 pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     let mut counts = MemoryInstructions::default();
     if !sm.is_known() {

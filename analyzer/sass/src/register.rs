@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What kind of register. Zero and true registers (RZ, URZ, PT, UPT) are none: nothing depends on them.
+/// Register file. Zero and true registers (RZ, URZ, PT, UPT) do not count: nothing depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum File {
     /// R0 to R254: a value a lane.
@@ -77,7 +77,7 @@ impl Registers {
         }
     }
 
-    /// Whether a register is in the set.
+    /// True if a register is in the set.
     pub const fn contains(&self, register: Register) -> bool {
         let index = register.index;
         match register.file {
@@ -89,30 +89,30 @@ impl Registers {
         }
     }
 
-    /// Whether the set holds nothing.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// What is in both sets.
+    /// Intersection of both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
-    /// What is in either set.
+    /// Union of both sets.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// What is in this set and not in the other.
+    /// Registers in this set but not in the other.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// Whether any register is in both sets.
+    /// True if a register is in both sets.
     pub fn intersects(&self, other: &Self) -> bool {
         !self.and(other).is_empty()
     }

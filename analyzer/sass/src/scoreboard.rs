@@ -1,4 +1,4 @@
-//! What a warp may still wait for at each instruction: the barriers of the scoreboard, followed along the control flow.
+//! Possible waits of a warp at each instruction: the barriers of the scoreboard, followed along the control flow.
 //!
 //! A barrier is a counter: instructions that set it add one until their result is written (or their sources are read),
 //! and an instruction that names it in its wait mask issues when it is zero. So whoever set it since it was last waited
@@ -15,9 +15,9 @@ use crate::graph::FlowGraph;
 use crate::instruction::{Access, BarrierWait, Class, Flow, Instruction, Space};
 use crate::register::Registers;
 
-/// Stores kept as pending: a warp that drains waits for the last of them.
+/// Maximum of pending stores: a warp that drains waits for the last of them.
 const MOST_STORES: usize = 32;
-/// Loads without a barrier of their own kept as pending.
+/// Maximum of pending loads without a barrier of their own.
 const MOST_UNMARKED: usize = 32;
 /// Visits of blocks, as a multiple of their count, after which the search for more paths ends. Real code needs few.
 const MOST_VISITS: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) struct Candidate {
     pub(crate) producer: usize,
     /// Why it may wait for it.
     pub(crate) through: Through,
-    /// Fewest cycles of issue between them; `None` for groups.
+    /// Minimum of issue cycles between them. `None` for groups.
     pub(crate) cycles: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn waiting(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Wai
     found
 }
 
-/// What is pending at a point. Times are of issue cycles, since an arbitrary start.
+/// Pending accesses at a point. Times are issue cycles since an arbitrary start.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pending {
     now: i64,
@@ -87,7 +87,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds what is pending on another path; whether that was new.
+    /// Adds pending accesses of another path. Returns true if any was new.
     fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;
         let mut is_new = false;
@@ -112,7 +112,7 @@ impl Pending {
     }
 }
 
-/// Takes over later times, while there is room for more instructions; whether any was new.
+/// Takes later times, and more instructions while there is room. Returns true if any was new.
 fn keep_latest(
     mine: &mut BTreeMap<usize, i64>,
     theirs: &BTreeMap<usize, i64>,
@@ -147,10 +147,10 @@ struct Board<'a> {
 }
 
 impl Board<'_> {
-    /// What is pending where each block begins.
+    /// Pending accesses at the start of each block.
     fn entries(&mut self, flow: &FlowGraph) -> BTreeMap<NodeIndex, Pending> {
         let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
-        // In the order of the code, which is nearly that of execution.
+        // In code order, which is close to execution order.
         let mut queue: BTreeSet<NodeIndex> = flow.graph.node_indices().collect();
         let mut visits = queue.len().saturating_mul(MOST_VISITS);
         while let Some(node) = queue.pop_first() {
@@ -171,7 +171,7 @@ impl Board<'_> {
         entries
     }
 
-    /// Executes an instruction; tells `found` what it waits for.
+    /// Executes an instruction. Passes its waits to `found`.
     fn step(&mut self, pending: &mut Pending, index: usize, found: Option<&mut Vec<Waiting>>) {
         let instruction = &self.instructions[index];
         let mut candidates = Vec::new();
@@ -315,7 +315,7 @@ impl Board<'_> {
     }
 }
 
-/// Whether samples find the warp at the next instruction: a DEPBAR has issued when it waits.
+/// True if samples find the warp at the next instruction: a DEPBAR has issued when it waits.
 fn is_found_behind(instruction: &Instruction) -> bool {
     matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))
 }
@@ -373,7 +373,7 @@ fn touches(instruction: &Instruction, registers: &Registers) -> bool {
     instruction.reads.intersects(registers) || instruction.writes.intersects(registers)
 }
 
-/// Whether the memory that an instruction writes is the device's.
+/// True if the instruction writes device memory.
 fn is_store(instruction: &Instruction) -> bool {
     instruction.memory.is_some_and(|memory| {
         let is_device = matches!(memory.space, Space::Global | Space::Generic);

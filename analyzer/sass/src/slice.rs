@@ -1,9 +1,9 @@
 //! From what an instruction may wait for to what it waits for, by stall reason.
 //!
-//! The scoreboard says who is possible. Among them, those that the stall reason can mean are kept; among those,
-//! registers choose: a result that is read, then one that is overwritten, then sources that are overwritten. Of accesses
-//! of shared memory, which answers in order, the last is waited for. Where no candidate fits the reason, all stay, marked
-//! so. Weights are shares by inverse distance in issue cycles.
+//! The scoreboard yields the candidates. The stall reason selects among them, then registers do: a result that is read,
+//! then one that is overwritten, then sources that are overwritten. Shared memory completes in order, so only its last
+//! access is waited for. If no candidate fits the reason, all remain, marked as low confidence. Weights are shares by
+//! inverse distance in issue cycles.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::graph::FlowGraph;
 use crate::instruction::{Access, Class, Flow, Instruction};
 use crate::scoreboard::{Candidate, Through, Waiting, waiting};
 
-/// Who waits for whom in a section, by (waiter, wait, producer).
+/// Producers in a section, by (waiter, wait, producer).
 pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: &Copies) -> Vec<Producer> {
     let mut found = Vec::new();
     for waiting in waiting(instructions, flow) {
@@ -102,7 +102,7 @@ impl Slice<'_> {
         }
     }
 
-    /// The candidates that the wait can mean; all of them, where there is none.
+    /// The candidates that fit the wait, or all if none does.
     fn fitting(&self) -> (Vec<Linked>, bool) {
         let of_stores = |candidate: &&Candidate| candidate.through == Through::Store;
         if self.wait == Wait::Stores {
@@ -114,7 +114,7 @@ impl Slice<'_> {
         if fitting.is_empty() { (self.linked(barriers()), false) } else { (fitting, true) }
     }
 
-    /// Shared memory answers in order: an access of it in the waiter's own block covers all that were issued earlier.
+    /// Shared memory completes in order: an access of it in the waiter's own block covers all that were issued earlier.
     fn without_covered(&self, linked: Vec<Linked>) -> Vec<Linked> {
         let waiter = self.waiting.waiter;
         let is_in_order = |linked: &&Linked| answers_in_order(&self.instructions[linked.producer]);
@@ -170,8 +170,8 @@ impl Slice<'_> {
         }
     }
 
-    /// Whether the waiter executes only where the producer does not: opposite guards, the predicate unchanged between
-    /// them. Seen within a block.
+    /// True if the waiter executes only when the producer does not: opposite guards, with an unchanged predicate
+    /// between them. Checked within a block.
     fn excludes(&self, producer: usize) -> bool {
         let (first, last) = (producer, self.waiting.waiter);
         let guards = (self.instructions[first].guard, self.instructions[last].guard);
@@ -184,15 +184,15 @@ impl Slice<'_> {
     }
 }
 
-/// Those with the strongest link that any has. Groups of copies are waited for whatever registers say.
+/// Candidates with the strongest link present. Groups of copies are waited for whatever registers depend on them.
 fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
     let best = linked.iter().map(|linked| linked.link).min();
     let is_kept = |linked: &Linked| Some(linked.link) == best || linked.link == Link::Group;
     linked.into_iter().filter(is_kept).collect()
 }
 
-/// Accesses of shared memory, mbarriers among them, and the fences behind them. A test of an mbarrier answers when that
-/// changes, whatever was asked before it.
+/// Accesses of shared memory, including mbarriers, and the fences after them. A test of an mbarrier completes when the
+/// mbarrier changes, regardless of earlier requests.
 fn answers_in_order(instruction: &Instruction) -> bool {
     match instruction.mnemonic {
         Some("SYNCS") => instruction.writes.is_empty(),
@@ -205,7 +205,7 @@ fn nearness(cycles: Option<u32>) -> f64 {
     1.0 / f64::from(cycles.unwrap_or(1).max(1))
 }
 
-/// Each producer once, by its place: a copy that arrives on two mbarriers that are waited for bears both.
+/// Each producer once, by location: a copy that signals two awaited mbarriers carries both weights.
 fn merged(producers: Vec<Producer>) -> Vec<Producer> {
     let mut merged: BTreeMap<u32, Producer> = BTreeMap::new();
     for producer in producers {
@@ -217,8 +217,8 @@ fn merged(producers: Vec<Producer>) -> Vec<Producer> {
     merged.into_values().collect()
 }
 
-/// Whether the hardware reports a wait for this instruction so. Read off samples: mbarriers, copies and whatever may
-/// leave the multiprocessor are long, the units beside the arithmetic are short.
+/// True if the hardware reports a wait for this instruction in this way. Derived from samples: mbarriers, copies and
+/// accesses that may leave the multiprocessor are long, the units next to the arithmetic are short.
 fn fits(producer: &Instruction, wait: Wait) -> bool {
     let is_long = match producer.class {
         Class::Global | Class::Local | Class::Texture | Class::Async | Class::Sync => true,

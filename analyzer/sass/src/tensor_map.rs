@@ -1,26 +1,26 @@
 //! Tensor maps (TMA descriptors) in a launch's parameters.
 //!
 //! The driver's encoding is not documented. This layout was measured on an H200 by encoding maps that differ in one
-//! field (`testdata/programs/tensor_map.cu`); the first 64 bytes are what the hardware reads, and libraries that make
-//! their own maps pass only those. As 32-bit words:
+//! field (`testdata/programs/tensor_map.cu`). The first 64 bytes are those that the hardware reads, and libraries that
+//! build their own maps pass only those. As 32-bit words:
 //!
 //! | word | meaning |
 //! |---|---|
 //! | 0, 1 | base address, a multiple of 16 |
-//! | 2 | bit 1 set by cuBLAS in maps of its own; bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
-//! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits; anything beyond the rank |
+//! | 2 | bit 1 set by cuBLAS in its own maps. Bits 4-6 rank - 1, 7-10 element type, 13-14 swizzle, 16 tensor float, 17-18 L2 promotion |
+//! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits. Undefined beyond the rank |
 //! | 7 | bits 4i to 4i+3: high bits of the stride of dimension i+1 |
-//! | 8-12 | size of dimensions 0 to 4, less 1 |
-//! | 13 | bits 0-14: traversal strides less 1; 24-31: box size of dimension 0 less 1 |
-//! | 14 | bits 8i to 8i+7: box size of dimension i+1 less 1 |
+//! | 8-12 | size of dimensions 0 to 4, minus 1 |
+//! | 13 | bits 0-14: traversal strides minus 1. Bits 24-31: box size of dimension 0 minus 1 |
+//! | 14 | bits 8i to 8i+7: box size of dimension i+1 minus 1 |
 //! | 15 | 0 |
 //!
-//! Bytes that merely look like a map are possible, so only those whose base lies in known device memory are kept.
+//! Other bytes can look like a map, so only maps with a base in known device memory count.
 
 /// A tensor map found in parameter bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it begins in the parameters.
+    /// Offset in the parameters.
     pub parameter_offset: u32,
     /// Base address of the tensor.
     pub address: u64,
@@ -40,7 +40,7 @@ pub struct Found {
 const BYTES: usize = 64;
 /// Descriptors are aligned to 64 bytes in constant memory, where parameters begin at a multiple of 16.
 const ALIGNMENT: usize = 16;
-/// Bits of word 2 that no field was seen to use.
+/// Bits of word 2 without an observed use.
 const UNUSED: u32 = 0xfff8_000d;
 /// Bit of word 2: the element type is a tensor float.
 const TENSOR_FLOAT: u32 = 1 << 16;
@@ -82,11 +82,11 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
         .collect();
     let unused_is_empty =
         sizes[rank..].iter().all(|&size| size == 1) && box_sizes[rank..].iter().all(|&size| size == 1);
-    // A dimension of one element has no neighbour, and its stride may be anything.
+    // A dimension of one element has no neighbour, so its stride is arbitrary.
     let rows_fit = (1..rank).all(|dimension| sizes[dimension] == 1 || strides[dimension - 1] > 0)
         && (u64::from(box_sizes[0]) * u64::from(element_bytes)).is_multiple_of(16);
     (unused_is_empty && rows_fit).then(|| Found {
-        // Parameters have at most 64 KiB.
+        // Parameters have up to 64 KiB.
         parameter_offset: u32::try_from(offset).unwrap_or(u32::MAX),
         address,
         sizes: sizes[..rank].to_vec(),
@@ -114,7 +114,7 @@ fn element(word: u32) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// What cuTensorMapEncodeTiled wrote on an H200.
+    /// Output of cuTensorMapEncodeTiled on an H200.
     fn measured(words: [u32; 16]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }

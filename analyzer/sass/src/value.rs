@@ -1,8 +1,8 @@
-//! What a register holds, as far as it is a constant plus something: addresses of mbarriers and tensor maps are.
+//! Register values of the form constant plus base, such as addresses of mbarriers and tensor maps.
 //!
-//! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
-//! Every path counts, so a value is a set. Around a loop an addition is taken at most once; asked for its start, a
-//! value leaves out what the loop adds.
+//! A register is followed back through moves, additions and similar operations to constants, constant banks and unknown
+//! values. Every path counts, so a value is a set. Around a loop an addition is applied at most once. For start values,
+//! the additions of loops are omitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,7 +18,7 @@ mod expression;
 
 use expression::{Expression, Operand, Term};
 
-/// Steps of one question, after which the answer is that nothing is known.
+/// Maximum steps of one query, after which the result is unknown.
 const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
@@ -30,16 +30,16 @@ pub(crate) struct Value {
     pub(crate) constant: i64,
 }
 
-/// What a constant is added to.
+/// Base of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
     /// Nothing: the value is the constant.
     Zero,
-    /// What a constant bank holds.
+    /// Content of a constant bank.
     Bank {
         /// Which bank.
         bank: u8,
-        /// Where in it, bytes.
+        /// Offset in the bank, bytes.
         offset: u32,
     },
     /// Something that is not known.
@@ -70,7 +70,7 @@ impl Value {
     }
 }
 
-/// Asks for the values of registers before instructions.
+/// Computes the values of registers before instructions.
 pub(crate) struct Question<'a> {
     instructions: &'a [Instruction],
     flow: &'a FlowGraph,
@@ -78,7 +78,7 @@ pub(crate) struct Question<'a> {
     steps: usize,
     /// Definitions on the way to the present one.
     path: Vec<(usize, Register)>,
-    /// The first place on the path to which the present definition led back.
+    /// The first depth on the path that the present definition refers back to.
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
     values: BTreeMap<(usize, Register), BTreeSet<Value>>,
@@ -86,7 +86,7 @@ pub(crate) struct Question<'a> {
     starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
-    /// Whether to leave out what circular definitions add.
+    /// Omits the additions of circular definitions.
     without_loops: bool,
     definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
 }
@@ -108,7 +108,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Every value that a register can have before an instruction, loops taken at most once.
+    /// Every value that a register can have before an instruction, with loops taken at most once.
     pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         self.ask(index, register, false)
     }
@@ -147,7 +147,7 @@ impl<'a> Question<'a> {
         limited(values)
     }
 
-    /// Instructions whose result a register may hold before an instruction; `None` stands for what came from outside.
+    /// Instructions whose result a register may hold before an instruction. `None` is a value from outside.
     fn definitions(&mut self, index: usize, register: Register) -> Vec<Option<usize>> {
         if let Some(known) = self.definitions.get(&(index, register)) {
             return known.clone();
@@ -176,7 +176,7 @@ impl<'a> Question<'a> {
         found
     }
 
-    /// The last definitions of a register among instructions in order; whether one of them replaces all before.
+    /// The last definitions of a register among instructions in order. Returns true if one of them replaces all before.
     fn last_definitions(
         &self,
         range: Range<usize>,
@@ -195,7 +195,7 @@ impl<'a> Question<'a> {
         false
     }
 
-    /// What an instruction puts into a register.
+    /// The value that an instruction writes to a register.
     fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         let key = (index, register);
         if let Some(known) = self.known().get(&key) {
@@ -216,7 +216,7 @@ impl<'a> Question<'a> {
         self.path.push(key);
         let values = self.result(index, register);
         self.path.pop();
-        // What does not depend on how it was reached is known for good.
+        // A result that does not depend on the path is final.
         if self.cut_at >= depth {
             self.known().insert(key, values.clone());
             self.cut_at = cut_before;

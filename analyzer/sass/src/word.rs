@@ -1,4 +1,4 @@
-//! The 128 bits of an instruction, and the architecture that says what they mean.
+//! The 128 bits of an instruction, and the architecture that defines their meaning.
 
 /// Bytes of an instruction.
 pub const INSTRUCTION_BYTES: u32 = 16;
@@ -13,7 +13,7 @@ impl Word {
         Self(u128::from_le_bytes(bytes))
     }
 
-    /// `width` bits from bit `start` on, at most 64.
+    /// `width` bits from bit `start`, up to 64.
     pub const fn bits(self, start: u32, width: u32) -> u64 {
         let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
         #[expect(clippy::cast_possible_truncation, reason = "masked to the width")]
@@ -21,7 +21,7 @@ impl Word {
         low & mask
     }
 
-    /// Whether a bit is set.
+    /// True if a bit is set.
     pub const fn bit(self, place: u32) -> bool {
         self.0 >> place & 1 == 1
     }
@@ -57,7 +57,7 @@ impl Word {
 pub struct Sm(pub u32);
 
 impl Sm {
-    /// Whether instructions of this architecture are 128 bits in the layout that this crate reads.
+    /// True if instructions of this architecture have 128 bits in a layout that this crate reads.
     pub const fn is_known(self) -> bool {
         self.0 >= 70 && self.0 <= 121
     }

@@ -1,4 +1,4 @@
-//! What the fuzzers found worth keeping, read once more without them.
+//! Corpus of the fuzzers, read without them.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Cubins: what is in those of our own kernels, and what becomes of damaged ones.
+//! Cubins: content of stallmap's test kernels, and results for damaged ones.
 
 #![expect(clippy::unwrap_used, reason = "what is committed can be read")]
 
@@ -60,7 +60,7 @@ fn both_flavours_say_what_the_driver_is_told() {
             "{name}"
         );
         assert_eq!(nested.parameters_offset, Some(parameters_offset));
-        // As cuobjdump -res-usage says.
+        // From cuobjdump -res-usage.
         let names = ["_ZN6shapes6nestedEPfPKfi", "_Z6chosenPfif", "_Z4sumsIdEvPT_PKS0_"];
         let counts = names.map(|kernel| section(&cubin, &format!(".text.{kernel}")).registers);
         assert_eq!(counts, registers.map(Some), "{name}");

@@ -1,5 +1,5 @@
-//! The decoder against nvdisasm's answers for our own code: `testdata/decode/sm_*.txt`, which
-//! `scripts/check-decoder --update-sample` makes.
+//! The decoder against nvdisasm's output for stallmap's test code: `testdata/decode/sm_*.txt`, which
+//! `scripts/check-decoder --update-sample` writes.
 
 #![expect(clippy::expect_used, reason = "a broken sample fails the test")]
 
@@ -29,7 +29,7 @@ fn every_instruction_of_the_sample_is_as_nvdisasm_says() {
     assert!(wrong.is_empty(), "{} of {compared} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What the decoder says otherwise than a line of the sample; `None` if nothing.
+/// Difference between the decoder and a line of the sample. `None` if equal.
 fn difference(line: &str, sm: Sm) -> Option<String> {
     let fields: Vec<&str> = line.split('\t').collect();
     let [word, name, guard, writes, reads, ..] = fields[..] else {
@@ -49,7 +49,7 @@ fn difference(line: &str, sm: Sm) -> Option<String> {
     .map(|(what, ours, theirs)| format!("{what} {ours}, not {theirs}"))
 }
 
-/// Registers as the sample lists them; nvdisasm says nothing of convergence registers.
+/// Registers as the sample lists them. nvdisasm omits convergence registers.
 fn one_by_one(set: &Registers) -> String {
     let names: Vec<String> = set
         .iter()

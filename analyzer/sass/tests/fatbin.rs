@@ -16,7 +16,7 @@ fn bytes(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/fatbins").join(name)).unwrap()
 }
 
-/// (what it is, architecture, whether it is that architecture's only, bytes) of every entry.
+/// (kind, architecture, whether for that architecture only, bytes) of every entry.
 fn contents(fatbins: &[u8]) -> Vec<(Kind, Sm, bool, Vec<u8>)> {
     let entries: Vec<_> = Fatbins::find(fatbins).unwrap().entries().map(Result::unwrap).collect();
     entries.iter().map(|e| (e.kind, e.sm, e.is_specific, e.bytes().unwrap().into_owned())).collect()

@@ -1,4 +1,4 @@
-//! Who waits for whom in small programs: every rule of slicing by an example, and what must hold for any bytes.
+//! Producers in small programs: every rule of slicing by an example, and properties for any bytes.
 #![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
 
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
     ("EXIT", 0x0000_0000_0380_0000, 0x0000_0000_0000_794d),
 ];
 
-/// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
-/// barriers, `>3` is a target, `<=1` what a DEPBAR leaves in flight.
+/// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source. `w` and `r` are
+/// barriers, `>3` is a target, `<=1` is the number that a DEPBAR leaves in flight.
 fn assemble(index: usize, line: &str) -> u128 {
     let mut words = line.split_whitespace().peekable();
     let guard = words.next_if(|word| word.starts_with('@'));
@@ -227,7 +227,7 @@ fn a_wait_for_all_but_the_newest_group_is_for_the_one_before_it() {
 
 #[test]
 fn groups_age_around_a_loop() {
-    // Three groups before the loop and one in it: any of them may be the oldest but two.
+    // Three groups before the loop and one in it: any of them may be the third oldest.
     let found = run(
         "LDGSTS R6 R8
          LDGDEPBAR w0

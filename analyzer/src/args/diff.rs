@@ -19,54 +19,53 @@ use super::{NamedCapture, ReportFormat, examples};
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "the statements behind it, to run or to change"),
 ]))]
 pub(crate) struct Diff {
-    /// The captures: the first is what the others are compared with. In SQL they are a, b, c and so on, or have a name
-    /// before =
+    /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
     pub(crate) captures: Vec<NamedCapture>,
-    /// What to compare, with commas for several; without a word all but instructions
+    /// Parts to compare, comma-separated [default: all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub(crate) by: Vec<Part>,
-    /// What is compared
+    /// Metric to compare
     #[arg(short, long, value_enum, value_name = "METRIC", default_value_t = DiffMetric::Samples)]
     pub(crate) metric: DiffMetric,
-    /// What sums are divided by
+    /// Divisor of sums
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Per::Auto)]
     pub(crate) per: Per,
-    /// Rows of each part; the others are summed up
+    /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,
     /// List every row, those without a difference beyond noise too
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// How much a launch differs from a repetition by chance, where the captures have too few to tell
+    /// Variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub(crate) spread: f64,
     /// Compare what should not be: samples of other GPUs
     #[arg(long)]
     pub(crate) force: bool,
-    /// Fail where this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
-    /// 'tensors.samples > +10% beyond noise'. Several times for several
+    /// Fail if this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
+    /// 'tensors.samples > +10% beyond noise' (repeatable)
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) gates: Vec<Gate>,
-    /// Fail where a statement of this file returns a row, and print the first of them: as the statement sorts them, or the
-    /// largest first. Several times for several
+    /// Fail if a statement of this file returns a row, and print the first rows: in the statement's order, or the
+    /// largest first (repeatable)
     #[arg(long = "fail-if-rows", value_name = "FILE.sql")]
     pub(crate) row_gates: Vec<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
-    /// Print the statements instead of running them; they run in `stallmap sql a=... b=...`
+    /// Print the statements instead of running them. They run in `stallmap sql a=... b=...`
     #[arg(long)]
     pub(crate) sql: bool,
 }
 
-/// What is compared piece by piece.
+/// Part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Tensors, by name or by the op, line and shape of their birth
+    /// Tensors, by name or by op, line and shape of their allocation
     #[value(alias = "tensor")]
     Tensors,
-    /// What tensors are to the model: parameters, gradients, activations
+    /// Tensors by role in the model: parameters, gradients, activations
     #[value(alias = "role")]
     Roles,
     /// Lines of Python that launched kernels
@@ -83,12 +82,12 @@ pub(crate) enum Part {
     Instructions,
 }
 
-/// What is compared of them.
+/// Metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DiffMetric {
-    /// Samples; as time, where one sample stands for other time
+    /// Samples, converted to time if a sample represents different times
     Samples,
-    /// Samples of memory stalls; likewise
+    /// Samples of memory stalls, converted likewise
     #[value(aliases = ["memory_samples", "memory-samples"])]
     Memory,
     /// Estimated time of the GPU
@@ -101,7 +100,7 @@ pub(crate) enum DiffMetric {
     Bytes,
 }
 
-/// What sums are divided by.
+/// Divisor of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Per {
     /// Steps where their number differs, otherwise nothing

@@ -49,7 +49,7 @@ pub(crate) struct Tenprof {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// The folder to make; it must not exist, or be empty
+    /// Folder to create. It must not exist, or be empty
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Print the queries instead of running them

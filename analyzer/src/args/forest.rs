@@ -24,13 +24,13 @@ pub(crate) struct Forest {
     /// Only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
-    /// Tensors to show, the costliest, with those that they are views and copies of; the others are summed up
+    /// Tensors to show, costliest first, with their bases and copies. The rest as one row
     #[arg(short = 'n', long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: u32,
-    /// Show each tensor alone; without it, tensors that were made alike at one line, with views alike, are one
+    /// Show each tensor separately instead of grouping tensors with the same line and the same views
     #[arg(long)]
     pub(crate) each: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
     /// Write Graphviz text into this file; - is the standard output

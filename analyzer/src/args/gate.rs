@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::diff::{DiffMetric, Part};
 
-/// What follows a condition whose interval, and not only its estimate, must be beyond the change.
+/// Suffix of a condition on the bound of the confidence interval instead of the estimate.
 const BEYOND_NOISE: &str = "beyond noise";
 
 /// Units of changes that are no part of the first capture's number.
@@ -26,19 +26,19 @@ const UNITS: [(&str, f64); 8] = [
 pub(crate) struct Gate {
     /// As it was typed.
     pub(crate) text: String,
-    /// Any row of this part; without one the total.
+    /// Any row of this part, or the total without one.
     pub(crate) part: Option<Part>,
     /// The metric.
     pub(crate) metric: DiffMetric,
-    /// Whether changes above the limit fail; otherwise those below.
+    /// True if changes above the limit fail, otherwise those below.
     pub(crate) is_above: bool,
     /// The change.
     pub(crate) limit: Limit,
-    /// Whether chance must not explain it.
+    /// True if only significant changes count.
     pub(crate) is_beyond_noise: bool,
 }
 
-/// How much a number may change.
+/// Limit of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
     /// As a part of the first capture's number.
@@ -103,7 +103,7 @@ impl FromStr for Limit {
     }
 }
 
-/// A word of the command line's, or which there are.
+/// Parses an enum value, with the list of values as error.
 fn word<T: ValueEnum>(text: &str, what: &str) -> Result<T, String> {
     T::from_str(text.trim(), false).map_err(|_error| {
         let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);

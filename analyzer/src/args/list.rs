@@ -1,13 +1,13 @@
-//! How lists of rows are printed.
+//! Output formats of lists.
 
 use clap::ValueEnum;
 
 use super::RowFormat;
 
-/// How a list is printed.
+/// Output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {
-    /// For people, as wide as the terminal, coverage first
+    /// Tables for reading, as wide as the terminal, coverage first
     Table,
     /// Comma-separated values with a header
     Csv,
@@ -18,7 +18,7 @@ pub(crate) enum ListFormat {
 }
 
 impl ListFormat {
-    /// The format of rows for programs; none for people.
+    /// The format of rows for programs. None for tables.
     pub(crate) const fn for_programs(self) -> Option<RowFormat> {
         match self {
             Self::Table => None,

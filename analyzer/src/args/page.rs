@@ -1,5 +1,5 @@
-//! `analyzer/COMMANDS.md` is what the declarations of the command line say: `UPDATE=1 cargo test -p stallmap --bin
-//! stallmap -- page` writes it. That its examples run is tested in `tests/cli/examples.rs`.
+//! `analyzer/COMMANDS.md` is generated from the declarations of the command line: `UPDATE=1 cargo test -p stallmap
+//! --bin stallmap -- page` writes it. `tests/cli/examples.rs` runs its examples.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -22,10 +22,10 @@ pub(crate) struct Pack {
     /// The capture: a folder, a file, or a URL
     #[arg(value_name = "CAPTURE")]
     pub(crate) capture: Location,
-    /// The capture file to write; it must not exist
+    /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) file: PathBuf,
-    /// Leave out a kind of data; what is gone is counted as lost
+    /// Omit a kind of data. Omitted data counts as lost
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub(crate) without: Vec<Kind>,
     /// Keep only these launches: positions, as in 10-19 or 7, or a regular expression for names of kernels
@@ -85,7 +85,7 @@ pub(crate) struct Unpack {
     /// The capture file, or a URL of one
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) file: Location,
-    /// The folder to make; it must not exist
+    /// Folder to create. It must not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
@@ -114,7 +114,7 @@ pub(crate) struct Redact {
     /// The capture: a file, a folder, or a URL
     #[arg(value_name = "CAPTURE")]
     pub(crate) capture: Location,
-    /// The capture file to write; it must not exist
+    /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) file: PathBuf,
     /// Replace more
@@ -123,12 +123,12 @@ pub(crate) struct Redact {
     /// Keep what would be replaced
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub(crate) keep: Vec<Keep>,
-    /// Give equal secrets equal words in all captures that are redacted with this text; keep it secret
+    /// Use the same placeholders for equal secrets in all captures redacted with this text. Keep it secret
     #[arg(long, value_name = "TEXT")]
     pub(crate) salt: Option<String>,
 }
 
-/// What goes on demand.
+/// Data to remove on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Also {
     /// Names of kernels, Python functions, custom ops and regions
@@ -141,15 +141,15 @@ pub(crate) enum Also {
     Times,
 }
 
-/// What stays on demand.
+/// Data to retain on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Keep {
-    /// Arguments of programs; paths in them lose their folders all the same
+    /// Arguments of programs. Paths in them lose their folders
     Arguments,
-    /// Texts of errors; paths in them lose their folders all the same
+    /// Error texts. Paths in them lose their folders
     Details,
     /// Values passed to kernels, with the addresses among them as they were
     Parameters,
-    /// What memory of bundled launches held: their data
+    /// Memory of bundled launches: their data
     Contents,
 }

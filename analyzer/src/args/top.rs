@@ -22,13 +22,13 @@ pub(crate) struct Top {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// Rows; the others are summed up in one row
+    /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,
-    /// What makes a row costly; without a word samples, and of findings what a fix saves
+    /// Metric to rank by [default: samples, for findings saving]
     #[arg(long, value_enum, value_name = "METRIC")]
     pub(crate) sort: Option<TopSort>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
     /// Print the query instead of running it
@@ -36,10 +36,10 @@ pub(crate) struct Top {
     pub(crate) sql: bool,
 }
 
-/// What can be ranked.
+/// Rankings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ranked {
-    /// Tensors by the stalls that waited for them; equal ones are one row
+    /// Tensors by the stalls that waited for them, grouped by name, or op, line, shape
     #[value(alias = "tensor")]
     Tensors,
     /// Operators by what their kernels cost
@@ -51,12 +51,12 @@ pub(crate) enum Ranked {
     /// Kernels over all their launches
     #[value(alias = "kernel")]
     Kernels,
-    /// What is inefficient, and what to change
+    /// Inefficiencies and recommended changes
     #[value(alias = "finding")]
     Findings,
 }
 
-/// What makes a row costly.
+/// Metric of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum TopSort {
@@ -70,6 +70,6 @@ pub(crate) enum TopSort {
     /// Launches
     #[value(alias = "count")]
     Launches,
-    /// Of findings: samples that a fix saves at most
+    /// For findings: upper bound of samples that a fix saves
     Saving,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Tree {
     /// The capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// What paths cost, with commas for several; the first one is filtered and sorted by
+    /// Metrics of paths, comma-separated. The first is used to filter and sort
     #[arg(
         short,
         long = "metric",
@@ -34,52 +34,51 @@ pub(crate) struct Tree {
         default_value = "samples"
     )]
     pub(crate) metrics: Vec<Metric>,
-    /// What a path consists of, outermost first
+    /// Categories of the path, callers first, comma-separated
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', default_value = "python,op,kernel")]
     pub(crate) by: Vec<Level>,
-    /// Who calls whom, outermost first; so it is without a word, too
+    /// List callers first (default)
     #[arg(long, group = "direction")]
     pub(crate) top_down: bool,
-    /// Who is called by whom: kernels first
+    /// List callees first, starting with kernels
     #[arg(long, group = "direction")]
     pub(crate) bottom_up: bool,
     /// One row a name: the cost of paths that end there, and of all that pass through, each counted once
     #[arg(long, group = "direction")]
     pub(crate) flat: bool,
-    /// Keep the paths through a name that matches; the others are summed up
+    /// Keep paths through a matching name. The rest is aggregated
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub(crate) include: Option<Regex>,
     /// Sum up names that match, with what is below them
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub(crate) exclude: Option<Regex>,
-    /// Sum up what is below this share of the whole, such as 0.01 or 1%
+    /// Aggregate nodes below this share of the total, such as 0.01 or 1%
     #[arg(short, long, value_name = "SHARE", value_parser = share, default_value = "0")]
     pub(crate) threshold: f64,
-    /// Levels to show; what is deeper is summed up
+    /// Levels to show. Deeper ones are aggregated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "flat")]
     pub(crate) depth: Option<u32>,
-    /// How Python frames are named; frames of one name are one
+    /// Names of Python frames. Frames with the same name are merged
     #[arg(short, long, value_enum, value_name = "FORM", default_value_t = FrameName::FileFunctionLine)]
     pub(crate) frame: FrameName,
-    /// What comes first: the largest of a metric, without a word the first one; or the alphabet's
+    /// Sort key: the largest of a metric, or by name [default: the first metric]
     #[arg(long, value_enum, value_name = "METRIC|name")]
     pub(crate) sort: Option<TreeSort>,
-    /// Compare with this capture: what each path costs, less what it cost there, and by how much: low to high holds the
-    /// ratio in 95 of 100 repetitions, ~ marks what chance explains, as in `stallmap diff`
+    /// Show the change of each path since OTHER, with a 95 % CI. `~` marks changes that are not significant
     #[arg(long, value_name = "OTHER.stallmap")]
     pub(crate) diff: Option<Location>,
-    /// With --diff: how much a launch differs from a repetition by chance, where the captures have too few to tell
+    /// With --diff: variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
     pub(crate) spread: f64,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
-    /// Print the query whose rows the tree is made of instead of running it; with --diff also the one that compares
+    /// Print the query for the tree's rows instead of running it. With --diff, also the comparison query
     #[arg(long)]
     pub(crate) sql: bool,
 }
 
-/// What paths cost.
+/// Metric of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Metric {
@@ -103,18 +102,18 @@ pub(crate) enum Metric {
     TimePerLaunch,
 }
 
-/// What a path consists of.
+/// Category of a step in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
     /// Frames of the Python stack; in backward, of the call of backward()
     Python,
-    /// Those of them in the user's own code
+    /// Frames in the user's code
     User,
     /// In backward, the user's frames of the forward op whose gradient runs
     Forward,
-    /// The module, name by name of its path; in backward, that of the forward op
+    /// Module path, one step per name. In backward, that of the forward op
     Module,
-    /// The part of the training step
+    /// Phase of the training step
     Phase,
     /// Optimizer steps finished before
     Step,
@@ -124,7 +123,7 @@ pub(crate) enum Level {
     Kernel,
 }
 
-/// How Python frames are named.
+/// Names of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum FrameName {
@@ -136,12 +135,12 @@ pub(crate) enum FrameName {
     FileFunction,
 }
 
-/// What comes first.
+/// Sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TreeSort {
     /// The largest.
     Metric(Metric),
-    /// In the order of the alphabet.
+    /// By name.
     Name,
 }
 
@@ -175,7 +174,7 @@ fn regex(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// A share as a number of at most one, or in percent.
+/// A share as a number up to one, or in percent.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = match text.strip_suffix('%') {
         Some(percent) => (percent.trim_end(), 0.01),

@@ -53,7 +53,7 @@ pub(super) fn name(instruction: &Instruction) -> String {
     }
 }
 
-/// An instruction with its place, and with its function where the two are in different ones.
+/// An instruction with its location, and with its function if the two are in different ones.
 fn named(section: &SectionCode, producer: &Producer, instruction: &Instruction, is_waiter: bool) -> String {
     let offset = if is_waiter { producer.waiter } else { producer.producer };
     let of = |offset: u32| section.function_at(offset);

@@ -34,7 +34,7 @@ pub(super) struct Found {
     pub(super) lines: Lines,
 }
 
-/// What a capture holds of code.
+/// Code sections of a capture.
 #[derive(Default)]
 pub(super) struct Sections {
     pub(super) found: Vec<Found>,
@@ -66,7 +66,7 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     Ok(sections)
 }
 
-/// The rows of a table; none where the capture lacks it.
+/// The rows of a table. None if the capture lacks it.
 fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
     match reader.read_rows() {
         Err(CaptureError::MissingTable { .. }) => Ok(Vec::new()),
@@ -160,7 +160,7 @@ fn cause(error: &CaptureError) -> String {
     }
 }
 
-/// The functions of a section. Of several at one place the wanted one counts; a name that was met is not met again.
+/// The functions of a section. If several share a location, the requested one counts. A repeated name is skipped.
 fn place(
     section: &Section,
     module_id: ModuleId,
@@ -181,7 +181,7 @@ fn place(
     placed
 }
 
-/// Runs a reader of foreign bytes: its panic becomes a reason.
+/// Runs a reader of untrusted bytes: its panic becomes a reason.
 pub(super) fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }

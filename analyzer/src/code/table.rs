@@ -139,7 +139,7 @@ impl TableProvider for CodeTable {
     }
 }
 
-/// The functions that a filter leaves; `None` where it is about something else.
+/// The functions that a filter selects. `None` if the filter concerns something else.
 fn functions_of(filter: &Expr) -> Option<Vec<FunctionId>> {
     let is_function = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "function_id");
     match filter {

@@ -1,4 +1,4 @@
-//! Why an answer is empty: what of the tables that it reads a capture does not have, and how to record that.
+//! Explanation of empty results: the data that a capture lacks for a query, and how to record it.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use stallmap::tables::captured::Presence;
 
 use crate::output;
 
-/// What a recording may lack.
+/// Part of a recording that may be missing.
 struct Part {
-    /// The tables that it fills; those that are derived from them follow.
+    /// Tables that it fills. Derived tables follow.
     tables: &'static [&'static str],
-    /// What is not there without them.
+    /// Name of the missing data.
     what: &'static str,
-    /// How it gets there.
+    /// How to record it.
     advice: &'static str,
 }
 
@@ -96,7 +96,7 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// Says on standard error why a statement without rows has none, where the capture is the reason.
+/// Logs the reason for an empty result to standard error, if the capture causes it.
 pub(super) async fn note(session: &Session, sql: &str) {
     if let Some(why) = why(session, sql).await {
         output::note(format_args!("note: no rows: {why}"));
@@ -117,7 +117,7 @@ pub(super) async fn why(session: &Session, sql: &str) -> Option<String> {
         let of_part = read.iter().find(|(_, name)| part.tables.contains(&name.as_str()));
         let Some((capture, name)) = of_part else { continue };
         let capture = if capture.is_empty() { first } else { capture.as_str() };
-        // What is derived is empty where the table that it is made of is.
+        // A derived table is empty if its source table is.
         let source = part.tables.iter().find(|table| **table == name).filter(|_| is_captured(name));
         let source = source.or(part.tables.first())?;
         if !lacks(capture, source) {

@@ -1,4 +1,4 @@
-//! Sections with their rows: asked for, and written as JSON and as CSV for programs.
+//! Sections with their rows: queried, and written as JSON and as CSV for programs.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,20 +22,20 @@ pub(super) struct Answer {
     pub(super) section: Section,
     /// Its query, as a user can run it.
     pub(super) sql: String,
-    /// Its rows; at least one batch, so that its columns are known.
+    /// Its rows: one batch or more, so that its columns are known.
     pub(super) rows: Vec<RecordBatch>,
     /// Why it has no rows, where the capture is the reason.
     pub(super) absence: Option<String>,
 }
 
 impl Answer {
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn count(&self) -> usize {
         self.rows.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
-/// Asks for sections.
+/// Queries sections.
 pub(super) async fn answers(
     session: &Session,
     wanted: &[Section],
@@ -54,14 +54,14 @@ pub(super) async fn answers(
     Ok(answers)
 }
 
-/// The line that stands for rows where there are none.
+/// The line printed instead of rows if there are none.
 pub(super) fn nothing(section: Section, absence: Option<&str>) -> String {
     let text = section.nothing().trim_end_matches(')');
     let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
     format!("{text}{why})\n")
 }
 
-/// The rows of a query; at least one batch, so that its columns are known.
+/// The rows of a query: one batch or more, so that its columns are known.
 pub(super) async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;
@@ -73,7 +73,7 @@ pub(super) async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatc
     Ok(rows)
 }
 
-/// Writes one JSON object; numbers are as the queries gave them.
+/// Writes one JSON object, with numbers as the queries return them.
 pub(super) fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
@@ -99,7 +99,7 @@ pub(super) fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
     Ok(writer.into_inner())
 }
 
-/// Writes CSV: a section alone is plain CSV; several are set apart by comment lines.
+/// Writes CSV: one section is plain CSV, several are separated by comment lines.
 pub(super) fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
     for (index, answer) in answers.iter().enumerate() {
         if answers.len() > 1 {

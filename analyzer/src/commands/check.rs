@@ -1,4 +1,4 @@
-//! `stallmap check`: whether captures are whole and their numbers add up.
+//! `stallmap check`: completeness of captures and consistency of their numbers.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use crate::output::value::{self, Look};
 /// Faults of a library that are listed.
 const MOST_FAULTS: usize = 100;
 
-/// Charges and remainders of each launch and reason are the samples taken; this says where they are not.
+/// Attributed and unattributed samples of each launch and reason add up to the samples. This query lists violations.
 const CONSERVATION: &str = "\
 SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || CAST(kernel_id AS VARCHAR) || ', '
     || CAST(stall_reason AS VARCHAR) || ': ' || CAST(samples AS VARCHAR) || ' samples, '
     || CAST(charged AS VARCHAR) || ' charged'
 FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
-/// Checks each capture; one that cannot be opened does not keep the others from being checked.
+/// Checks each capture. One that cannot be opened does not prevent the checks of the others.
 pub(super) fn run(args: &Check) -> Outcome {
     let library = library::library()?;
     if args.captures.is_empty() && library.is_none() {
@@ -73,7 +73,7 @@ fn check_library(library: &UserLibrary) -> Outcome {
     Ok(if faults.is_empty() { OK } else { VIOLATIONS })
 }
 
-/// What is wrong with a capture, one line each.
+/// Violations of a capture, one line each.
 fn check(capture: &Location) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
@@ -86,7 +86,7 @@ fn check(capture: &Location) -> Outcome<Vec<String>> {
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
         Ok(found) => violations.extend(found),
-        // What is damaged cannot be asked: that is one more thing that is wrong with it.
+        // A failing query on a damaged capture is one more violation.
         Err(failure) if !violations.is_empty() => violations.push(format!("query: {}", failure.reason())),
         Err(failure) => return Err(failure),
     }

@@ -1,4 +1,4 @@
-//! What tables and views are: for `info` and for the shell.
+//! Documentation of tables and views: for `info` and for the shell.
 
 mod function;
 
@@ -21,7 +21,7 @@ pub(crate) fn tables(session: &Session) -> Table {
         let (rows, size) = match table.presence {
             Presence::Missing => without("missing"),
             Presence::Unknown => without("not recorded"),
-            // What the engine makes when it is asked has no size before.
+            // Tables computed on demand have no known size.
             Presence::Held if table.is_derived => without("made on demand"),
             Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
@@ -44,7 +44,7 @@ pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
     Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
 }
 
-/// What is said of a table or view beside its columns' types.
+/// Documentation of a table or view in addition to its columns' types.
 struct Described {
     kind: String,
     doc: String,
@@ -107,7 +107,7 @@ fn kind(table: &TableInfo) -> String {
     }
 }
 
-/// Names and types, by asking the engine: it knows views made in the session too.
+/// Names and types, from the engine, which includes views created in the session.
 async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, String)>> {
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -134,7 +134,7 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
     Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
 }
 
-/// A type as people say it: dictionaries are the text that they hold.
+/// A type as displayed: dictionaries are the text that they hold.
 fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Dictionary(_, value) => type_name(value),

@@ -1,4 +1,4 @@
-//! `stallmap diff`: what captures cost beside each other, whether that can be compared, and what is more than chance.
+//! `stallmap diff`: costs of captures next to each other, their comparability, and significant changes.
 
 mod draw;
 mod fact;
@@ -28,7 +28,7 @@ use crate::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, QUERY, USAGE};
 use crate::output;
 use crate::output::progress::Progress;
 
-/// The parts that are compared where nobody says which.
+/// The parts compared by default.
 const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
 
 /// A comparison under way.
@@ -123,7 +123,7 @@ impl Comparison<'_> {
         output::print(&texts.join("\n")).map(|()| OK)
     }
 
-    /// What the printed comparison is about.
+    /// Subject of the printed comparison.
     fn subject(&self) -> write::Subject<'_> {
         let paths = self.args.captures.iter().map(|capture| &*capture.path);
         write::Subject {
@@ -136,7 +136,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The conditions that hold, in words.
+    /// The conditions that hold, as text.
     async fn failed(&self) -> Outcome<Vec<String>> {
         let mut failed = Vec::new();
         for gate in &self.args.gates {
@@ -183,7 +183,7 @@ const fn total_of(metric: DiffMetric) -> &'static str {
     }
 }
 
-/// Makes the tables that are not there yet, and asks.
+/// Creates missing tables, and runs the query.
 async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
     for table in &script.tables {
         let name = table.split_whitespace().nth(2).unwrap_or_default();
@@ -200,7 +200,7 @@ fn section_of(name: &str) -> Outcome<Section> {
     found.ok_or_else(|| Failure::message(QUERY, format!("sql/diff/{name}.sql is missing")))
 }
 
-/// The parts that are asked for.
+/// The requested parts.
 fn parts(args: &Diff) -> Outcome<Vec<Part>> {
     let counts_launches = args.metric == DiffMetric::Launches;
     let has_launches = |part: Part| matches!(part, Part::Lines | Part::Ops | Part::Kernels);

@@ -1,4 +1,5 @@
-//! `stallmap export`: what other tools write, from our views. Each form is a file here and queries in `sql/export`.
+//! `stallmap export`: formats of other tools, from stallmap's views. Each format is a file here and queries in
+//! `sql/export`.
 
 mod folded;
 mod tenprof;
@@ -38,7 +39,7 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Writes rows as CSV; text that holds commas, quotes or line ends is quoted.
+    /// Writes rows as CSV. Text with commas, quotes or line ends is quoted.
     fn csv(&self, name: &str, batches: &[RecordBatch]) -> Outcome<()> {
         let path = self.0.join(name);
         let wrong = |error: WriteError| match error {

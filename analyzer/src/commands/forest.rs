@@ -78,7 +78,7 @@ pub(crate) async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
     Ok(Forest::of(&nodes, &edges, others, each))
 }
 
-/// The queries that the forest is made of: tensors, relations, and what is in no tree.
+/// The queries of the forest: tensors, relations, and costs outside the trees.
 pub(crate) fn sql() -> Outcome<[String; 3]> {
     let sections: Vec<Section> = section::sections("draw", &QUERIES);
     let texts = sections.into_iter().map(|section| section.sql(&[])).collect::<Vec<_>>();

@@ -13,7 +13,7 @@ use crate::output::number::grouped;
 use crate::output::progress::Progress;
 use crate::output::table::Table;
 
-/// Digits of a table's number that are shown; all of them are compared.
+/// Displayed digits of a table's number. All are compared.
 const SHOWN_DIGITS: usize = 32;
 
 /// Prints the numbers of one capture, or what differs between several.
@@ -63,7 +63,7 @@ fn parts(identity: &Identity) -> Table {
     Table::of_text(["part", "rows", "number"], tables.chain(files).collect())
 }
 
-/// What differs between two captures, in words.
+/// Differences between two captures, as text.
 fn differing(one: &Identity, other: &Identity) -> Vec<String> {
     let names: BTreeSet<_> = one.tables.keys().chain(other.tables.keys()).collect();
     let rows = |identity: &Identity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);

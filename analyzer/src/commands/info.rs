@@ -13,7 +13,7 @@ use crate::output::paint::Role;
 use crate::output::table::Table;
 use crate::output::value::Look;
 
-/// What each run was.
+/// Properties of each run.
 const RUNS: &str = "\
 SELECT run_id AS run, instrument, rank, program, arguments, working_directory, host, system,
        date_trunc('second', to_timestamp_nanos(started_ns)) AS started, ended_ns - started_ns AS lasted_ns,

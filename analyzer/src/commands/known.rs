@@ -1,4 +1,4 @@
-//! What a list of costs is made of, said before it: launches sampled, samples delivered, whether anything was lost.
+//! Basis of a list of costs, printed before it: launches sampled, samples collected, losses.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::output::{self, number};
 /// The query in `sql/top`.
 pub(super) const NAME: &str = "known";
 
-/// What is known of a capture's costs.
+/// Completeness of a capture's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Known {
     launches: f64,
@@ -32,7 +32,7 @@ pub(super) struct Known {
     is_lossy: bool,
 }
 
-/// Asks what is known.
+/// Queries the completeness.
 pub(super) async fn known(session: &Session) -> Outcome<Known> {
     let mut known = Known::default();
     for section in section::sections("top", &[NAME]) {
@@ -58,7 +58,7 @@ impl Known {
         Ok(())
     }
 
-    /// One line on how much of what ran the costs know.
+    /// One line about the completeness of the costs.
     fn line(&self, capture: &str) -> String {
         let taken = self.delivered_samples + self.lost_samples;
         let samples = if taken > 0.0 {
@@ -71,7 +71,7 @@ impl Known {
         format!("Coverage of {capture}: {known} of {launches} launches sampled, {samples}")
     }
 
-    /// Says it before a list for people, on standard output; for programs only what is lost, beside the data.
+    /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.
     pub(super) fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
         let capture = printable(&capture.display().to_string());
         let warning = format!(

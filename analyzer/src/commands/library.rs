@@ -17,7 +17,7 @@ const VARIABLE: &str = "STALLMAP_LIBRARY";
 /// The folder of this process.
 static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Takes the folder of the command line, or else that of the environment; the first call decides.
+/// Sets the folder of the command line, or else that of the environment. The first call decides.
 pub(super) fn choose(option: Option<&Path>) {
     let of_environment = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     FOLDER.get_or_init(|| option.map(Path::to_owned).or_else(of_environment));
@@ -57,7 +57,7 @@ pub(crate) fn saved_query(session: &Session, name: &str, values: &[(String, Stri
     })
 }
 
-/// The saved queries with what they answer and what can be set.
+/// The saved queries with titles and parameters.
 pub(crate) fn saved_queries(session: &Session) -> Table {
     let rows = session.queries().iter().map(|query| {
         let parameters = query.parameters.iter().map(|parameter| match &parameter.default {

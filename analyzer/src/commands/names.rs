@@ -1,4 +1,4 @@
-//! Every name that SQL knows in a session: for completion and for "did you mean".
+//! Every SQL name of a session: for completion and for "did you mean".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(crate) struct Names {
     pub(crate) functions: BTreeSet<String>,
     /// Saved queries.
     pub(crate) queries: Vec<String>,
-    /// How functions are called, by name.
+    /// Signatures of functions, by name.
     pub(crate) signatures: BTreeMap<String, String>,
 }
 
@@ -61,7 +61,7 @@ impl Names {
         self.tables.keys().chain(self.views.keys()).map(String::as_str)
     }
 
-    /// How a function is called, where it is documented.
+    /// Signature of a function, if documented.
     pub(crate) fn signature(&self, function: &str) -> Option<&str> {
         self.signatures.get(function).map(String::as_str)
     }
@@ -84,7 +84,7 @@ fn made(session: &Session) -> Vec<(String, Vec<String>)> {
     let is_view =
         |name: &String| session.library().is_ok_and(|views| views.iter().any(|view| view.name == *name));
     let names = schema.table_names().into_iter().filter(|name| !known.contains(name) && !is_view(name));
-    // What lies in memory never makes one wait.
+    // In-memory tables never block.
     let columns = |name: &str| {
         block_on(schema.table(name))
             .ok()
@@ -122,7 +122,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two names; a plural and a missing beginning or end count little.
+/// Edit distance of two names. A plural and a missing prefix or suffix count little.
 fn distance(name: &str, candidate: &str) -> usize {
     let candidate = candidate.to_lowercase();
     let edits = strsim::damerau_levenshtein(name, &candidate);

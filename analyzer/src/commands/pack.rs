@@ -1,4 +1,4 @@
-//! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, whole or in part.
+//! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, complete or in part.
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack;
@@ -32,7 +32,7 @@ pub(super) fn pack(args: &Pack) -> Outcome {
     Ok(OK)
 }
 
-/// Writes the file; returns what was left out.
+/// Writes the file. Returns the omitted data.
 fn write(args: &Pack) -> Outcome<Vec<Loss>> {
     let fail = |error: CaptureError| capture_failure(&error);
     let reader = args.capture.open().map_err(fail)?;

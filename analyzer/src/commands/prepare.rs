@@ -1,4 +1,4 @@
-//! `stallmap prepare`: analyzes the machine code of captures ahead, so that later commands find it in the cache.
+//! `stallmap prepare`: analyzes the machine code of captures in advance and caches the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::output;
 use crate::output::number::grouped;
 use crate::output::progress::Progress;
 
-/// Prepares each capture; one that cannot be opened does not keep the others from it.
+/// Prepares each capture. One that cannot be opened does not prevent the others.
 pub(super) fn run(args: &Prepare) -> Outcome {
     let cache = cache();
     let Some(folder) = cache.folder() else {
@@ -50,7 +50,7 @@ fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
     Ok((analyzed, started.elapsed()))
 }
 
-/// What was done with a capture.
+/// Summary of a prepared capture.
 fn told(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
     let sections = || analyzed.sections.iter();
     let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));

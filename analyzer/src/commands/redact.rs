@@ -12,7 +12,7 @@ use crate::output;
 use crate::output::number::grouped;
 use crate::output::progress::Progress;
 
-/// Writes the capture; says what it did.
+/// Writes the capture and prints a summary.
 pub(super) fn run(args: &Redact) -> Outcome {
     let options = Options {
         salt: args.salt.clone().map_or_else(random, String::into_bytes),
@@ -38,7 +38,7 @@ fn list(title: &str, things: &BTreeMap<&'static str, u64>) -> String {
     text
 }
 
-/// A salt that nobody knows.
+/// A random salt.
 fn random() -> Vec<u8> {
     (0..4_u64).flat_map(|index| RandomState::new().hash_one(index).to_le_bytes()).collect()
 }

@@ -17,7 +17,7 @@ use crate::exit::{Failure, OK, Outcome, USAGE};
 use crate::output;
 use crate::output::progress::Progress;
 
-/// Rows of a section where nobody says how many.
+/// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
 
 /// The sections in the order in which they are printed. Coverage is always first, then what was lost.
@@ -25,7 +25,7 @@ const ORDER: &[&str] = &[
     "coverage", "losses", "ranks", "findings", "tensors", "why", "kernels", "lines", "ops", "counters",
     "replays",
 ];
-/// Sections that are printed where they have rows, or where somebody asks for them.
+/// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
 fn sections() -> Vec<Section> {
@@ -115,7 +115,7 @@ fn wanted(names: &[String]) -> Outcome<Vec<Section>> {
         .collect())
 }
 
-/// A reader of one section hears of losses too, beside the data.
+/// Warns about losses when a single section is requested, on standard error.
 async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
     let Some(losses) = sections().into_iter().find(|section| section.name == "losses") else { return Ok(()) };
     let count: usize =

@@ -10,7 +10,7 @@ pub(super) struct Section {
     text: &'static str,
 }
 
-/// The queries of a folder, in this order; a test of each caller holds the order to the folder.
+/// The queries of a folder, in this order. A test of each caller compares the order with the folder.
 pub(super) fn sections(package: &str, order: &[&str]) -> Vec<Section> {
     let find = |&wanted: &&str| library::queries(package).find(|(name, _)| *name == wanted);
     order.iter().filter_map(find).map(|(name, text)| Section { name, text }).collect()
@@ -27,7 +27,7 @@ impl Section {
         self.comment().skip(1).filter(|line| !line.is_empty())
     }
 
-    /// What is said where it has no rows.
+    /// Text for a section without rows.
     pub(super) fn nothing(self) -> &'static str {
         match self.name {
             "findings" => "(nothing was found; without samples nothing can be)",
@@ -58,7 +58,7 @@ mod tests {
                 let section = Section { name, text };
                 assert!(section.title().starts_with(char::is_uppercase), "{name}");
                 assert!(section.doc().count() > 0, "{name}");
-                // Those of `diff` are put together from pieces, which its tests look at.
+                // The queries of `diff` are assembled from pieces, which its tests cover.
                 let is_whole = !section
                     .sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)])
                     .contains('$');

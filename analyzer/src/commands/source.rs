@@ -97,24 +97,24 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
 pub(super) struct Part {
     /// Its name.
     pub(super) name: String,
-    /// What is known of it as a whole, in one line.
+    /// Summary of the kernel, in one line.
     pub(super) facts: String,
-    /// Its code: the hottest places, what they wait for, and what is around them.
+    /// Its code: the hottest locations, their producers, and the surrounding code.
     pub(super) html: Html,
-    /// The queries that were asked: title and text.
+    /// The executed queries: title and text.
     pub(super) queries: Vec<(&'static str, String)>,
 }
 
-/// How much of a kernel a part shows.
+/// Size of a kernel's part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// Hottest places.
+    /// Hottest locations.
     pub(super) places: usize,
     /// Rows of code.
     pub(super) rows: usize,
 }
 
-/// A kernel as a part of a page; its anchors begin with the prefix. None where the capture has no launch of it.
+/// A kernel as a part of a page. Its anchors begin with the prefix. None if the capture has no launch of it.
 pub(super) async fn part(
     session: &Session,
     function: u64,

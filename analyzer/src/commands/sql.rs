@@ -1,4 +1,4 @@
-//! `stallmap sql`: statements from arguments, a file, a pipe, or a person.
+//! `stallmap sql`: statements from arguments, a file, a pipe, or the shell.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::shell::{self, Shell};
 
 use super::{Target, saved_query, split_statements};
 
-/// Rows of a table that a terminal shows unless told otherwise.
+/// Default rows of a table on a terminal.
 const TERMINAL_ROWS: usize = 100;
 
-/// Runs the statements, or the shell where there are none and a person is there.
+/// Runs the statements, or the shell if there are none and standard input is a terminal.
 pub(super) fn run(args: &Sql) -> Outcome {
     let format = format(args)?;
     let limit = match args.rows {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Sql) -> Outcome {
     .map(|()| OK)
 }
 
-/// The format that was asked for, by option or by the file's ending.
+/// The requested format, by option or by the file's extension.
 fn format(args: &Sql) -> Outcome<RowFormat> {
     let by_ending =
         args.output.as_deref().and_then(Path::extension).and_then(|ending| match ending.to_str()? {

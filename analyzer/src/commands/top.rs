@@ -1,4 +1,4 @@
-//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the others together.
+//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the rest as one row.
 
 use std::path::Path;
 
@@ -64,7 +64,7 @@ fn section(what: Ranked) -> Outcome<Section> {
         .ok_or_else(|| Failure::message(QUERY, format!("sql/top/{name}.sql is missing")))
 }
 
-/// The column of the views that a metric stands for.
+/// The view column of a metric.
 fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
@@ -78,7 +78,7 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
         (Ranked::Tensors, Some(TopSort::Launches)) => {
             wrong("tensors have no launches", "sort them by samples, memory_samples or time")
         }
-        // All of them share one whole.
+        // All of them share one total.
         (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
         (_, None | Some(TopSort::Samples)) => Ok("samples"),
         (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),

@@ -46,13 +46,13 @@ use crate::output::shorten::printable;
 
 /// The query in `sql/tree`.
 const LAUNCHES: &str = "launches";
-/// The queries in `sql/diff`: launches with what chance makes of them, and nodes of two trees.
+/// The queries in `sql/diff`: launches with their variance, and nodes of two trees.
 const COMPARED: [&str; 2] = ["tree_launches", "tree_nodes"];
 
-/// What is said of differences.
+/// Note on differences.
 const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
 
-/// A capture's launches, and how much of it they know.
+/// A capture's launches, and the completeness of their costs.
 struct Asked {
     session: Session,
     launches: Vec<Launch>,
@@ -110,12 +110,12 @@ fn ask(args: &Tree, capture: &Location) -> Outcome<Asked> {
     Ok(Asked { launches: read::launches(&rows)?, session, known })
 }
 
-/// The query whose rows trees are made of.
+/// The query for the rows of trees.
 pub(super) fn launches_query() -> Outcome<Section> {
     query("tree", LAUNCHES)
 }
 
-/// A query of those that compare.
+/// A comparison query.
 fn compared(name: &str) -> Outcome<Section> {
     query("diff", name)
 }
@@ -137,7 +137,7 @@ fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
     }
 }
 
-/// Says of each row how it differs, among all that there are, shown or not.
+/// Computes the significance of each row among all rows, shown or not.
 fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
     let whole = Choice { include: None, exclude: None, threshold: 0.0, depth: usize::MAX, ..choice(args) };
     let all = choose(args, paths, &whole);
@@ -156,7 +156,7 @@ fn choose(args: &Tree, paths: &path::Paths, choice: &Choice<'_>) -> Vec<Row> {
     }
 }
 
-/// What the options ask for.
+/// The filter of the options.
 fn choice(args: &Tree) -> Choice<'_> {
     let metric = args.metrics.first().copied().unwrap_or(Metric::Samples);
     Choice {

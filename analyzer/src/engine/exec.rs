@@ -38,7 +38,7 @@ use super::runs::Runs;
 use super::shapes::Shapes;
 use crate::tables::plain;
 
-/// What a row of the answer is.
+/// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// A request and a target: `access_tensor`.
@@ -66,7 +66,7 @@ impl Grain {
     }
 }
 
-/// Address × life -> tensor, or request -> shape, over a scan of `memory_access`.
+/// Address × lifetime -> tensor, or request -> shape, over a scan of `memory_access`.
 #[derive(Debug)]
 pub struct TensorExec {
     input: Arc<dyn ExecutionPlan>,
@@ -79,7 +79,7 @@ pub struct TensorExec {
 }
 
 impl TensorExec {
-    /// The operator over an input that has the columns that the grain needs.
+    /// The operator over an input with the columns that the grain needs.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         index: Arc<TensorIndex>,
@@ -121,12 +121,12 @@ impl ExecutionPlan for TensorExec {
         vec![&self.input]
     }
 
-    // It does, as the properties say; but a rule that hears it here would push a sort below, where other columns are.
+    // It does, as the properties state. But the rule that calls this would push a sort below, onto other columns.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false]
     }
 
-    // The scan below is divided by row groups already; dealing its batches out would part neighbours.
+    // The scan below is divided by row groups already. Redistributing its batches would separate neighbours.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }

@@ -1,8 +1,8 @@
-//! Address ranges with lives, and those that live at one time.
+//! Address ranges with lifetimes, and those allocated at one time.
 //!
 //! Times are launch ordinals, half-open like the addresses. A capture of a node of a graph takes an ordinal too.
 
-/// An address range that lives for a time.
+/// An address range with a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// First address.
@@ -11,29 +11,29 @@ pub struct Life {
     pub high: u64,
     /// Ordinal of the first launch that can use it.
     pub born: u64,
-    /// Ordinal of the first launch that cannot; the largest number where it never dies.
+    /// Ordinal of the first launch after its free. The largest number if it is never freed.
     pub dead: u64,
 }
 
 impl Life {
-    /// Whether it lives at a time.
+    /// True if it is allocated at a time.
     pub fn lives_at(&self, time: u64) -> bool {
         self.born <= time && time < self.dead
     }
 }
 
-/// A piece of the address space that belongs to one life.
+/// A piece of the address space that belongs to one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// First address.
     pub low: u64,
     /// Past the last address.
     pub high: u64,
-    /// The life's position in [`Lives`].
+    /// The range's position in [`Lives`].
     pub life: u32,
 }
 
-/// A piece of the address space in which nothing lives.
+/// A piece of the address space without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// First address.
@@ -42,7 +42,7 @@ pub struct Gap {
     pub high: u64,
 }
 
-/// Address ranges with lives, in the order in which they were given.
+/// Address ranges with lifetimes, in the given order.
 #[derive(Debug, Default)]
 pub struct Lives {
     all: Vec<Life>,
@@ -51,7 +51,7 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Ranges with lives. Those without bytes or without time are never met.
+    /// Ranges with lifetimes. Those without bytes or time never match.
     pub fn new(lives: Vec<Life>) -> Self {
         let mut by_birth: Vec<u32> = (0..u32::try_from(lives.len()).unwrap_or(u32::MAX)).collect();
         by_birth.retain(|&life| {
@@ -64,18 +64,18 @@ impl Lives {
         Self { all: lives, by_birth, by_death }
     }
 
-    /// The range and life at a position.
+    /// The range at a position.
     pub fn get(&self, life: u32) -> &Life {
         &self.all[life as usize]
     }
 }
 
-/// What lives at one time; moving a little, forward or back, costs only what changes.
+/// Ranges allocated at one time. A small move in time, forward or back, costs only the changes.
 #[derive(Debug, Default)]
 pub struct LiveSet {
     /// The time, unless none was looked at yet.
     time: Option<u64>,
-    /// Of `by_birth` and `by_death`, how many are done with.
+    /// Processed entries of `by_birth` and `by_death`.
     births: usize,
     deaths: usize,
     /// By address.
@@ -84,7 +84,7 @@ pub struct LiveSet {
     flat: Option<Vec<Piece>>,
 }
 
-/// Where more than one of so many lives begins or ends on the way, it is cheaper to look at all of them.
+/// If more than one of this many lifetimes begins or ends on the way, a full scan is cheaper.
 const WALKED_SHARE: usize = 16;
 
 impl LiveSet {
@@ -106,7 +106,7 @@ impl LiveSet {
         self.flat = overlap.then(|| flatten(lives, &self.live));
     }
 
-    /// The piece that holds an address; where none does, the gap between its neighbours.
+    /// The piece that holds an address, or the gap between its neighbours.
     #[inline]
     pub fn find(&self, address: u64) -> Result<Piece, Gap> {
         let pieces = self.flat.as_deref().unwrap_or(&self.live);
@@ -129,7 +129,7 @@ impl LiveSet {
         self.live.sort_unstable_by_key(key);
     }
 
-    /// Looks again at each life that begins or ends between two times, whichever is the later one.
+    /// Checks each lifetime that begins or ends between two times, in either order.
     fn walk(&mut self, lives: &Lives, (births, deaths): (usize, usize), time: u64) {
         let born = births.min(self.births)..births.max(self.births);
         let dead = deaths.min(self.deaths)..deaths.max(self.deaths);
@@ -153,7 +153,7 @@ fn key(piece: &Piece) -> (u64, u32) {
     (piece.low, piece.life)
 }
 
-/// Pieces without overlaps: where several lives hold an address, the smallest has it, then the newest.
+/// Pieces without overlaps: of overlapping ranges, the smallest wins, then the newest.
 fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
     let mut bounds: Vec<u64> = live.iter().flat_map(|piece| [piece.low, piece.high]).collect();
     bounds.sort_unstable();

@@ -34,11 +34,11 @@ struct Program {
     allocations: Vec<Block>,
     /// Op of each launch.
     ops: Vec<Option<u64>>,
-    /// Of each launch that is a node of a graph, the ordinal of its capture.
+    /// Per launch that is a node of a graph, the ordinal of its capture.
     captured: Vec<Option<u64>>,
 }
 
-/// Ops 0 to 3 follow each other; op 4 + n is inside op n. Op n begins at 10 n, launch n at 5 n.
+/// Ops 0 to 3 run in sequence. Op 4 + n is inside op n. Op n begins at 10 n, launch n at 5 n.
 const OPS: u64 = 8;
 
 fn parent(op: u64) -> Option<u64> {
@@ -199,7 +199,7 @@ impl Program {
         Tensor::batch(self.tensors.iter().enumerate().map(tensor)).unwrap()
     }
 
-    /// What an address belongs to at a launch: (storage, tensor, allocation).
+    /// Target of an address at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
         let time = self.captured[usize::try_from(ordinal).unwrap()].unwrap_or(ordinal);
         let lives = |&(low, size, born, dead): &Block| {

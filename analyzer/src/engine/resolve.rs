@@ -9,12 +9,12 @@ use super::index::{Launch, TensorIndex};
 use super::life::{LiveSet, Piece};
 use super::request::Request;
 
-/// What an address belongs to; the numbers are positions in the index.
+/// Target of an address. The numbers are positions in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A tensor.
     Tensor(u32),
-    /// A storage, at a place that no view of it covers.
+    /// A storage, at an offset that none of its views covers.
     Storage(u32),
     /// An allocation of the driver, outside any storage.
     Allocation(u32),
@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The words for [`Target::word`]'s values.
+    /// The texts for [`Target::word`]'s values.
     pub const WORDS: [&str; 5] = ["tensor", "storage", "outside any tensor", "unknown address", "not global"];
 
     /// Its kind's position in [`Target::WORDS`].
@@ -43,23 +43,23 @@ impl Target {
 /// Some lanes of a request that belong to one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What they belong to.
+    /// Their target.
     pub target: Target,
     /// The lanes.
     pub lane_mask: u32,
 }
 
-/// Views looked at for one address at most: a bound against captures with absurdly many overlapping views.
+/// Maximum of views checked per address: a bound against captures with absurdly many overlapping views.
 const MOST_CANDIDATES: usize = 64;
-/// Ops around an op looked at, at most: parents of a damaged capture can form a circle.
+/// Maximum of enclosing ops checked: parents in a damaged capture can form a cycle.
 const DEEPEST_OP: u32 = 256;
 
-/// A range of addresses with one answer.
+/// A range of addresses with one result.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     low: u64,
     high: u64,
-    /// The answer, or the pieces' candidates to ask, in `candidates`.
+    /// The result, or the pieces' candidates to check, in `candidates`.
     answer: Result<Target, Candidates>,
 }
 
@@ -70,21 +70,22 @@ struct Candidates {
     end: usize,
 }
 
-/// Answers for one launch after the other; cheapest when launches come in their order, and nodes of a graph in theirs.
+/// Resolves addresses for one launch after the other. Fastest when launches come in their order, and nodes of a graph
+/// in theirs.
 #[derive(Debug)]
 pub struct Resolver {
     index: Arc<TensorIndex>,
-    /// Of each run, its storages and allocations that live at the launch last looked at.
+    /// Per run, its storages and allocations at the last launch.
     live: Vec<Alive>,
-    /// The same for nodes of graphs: their captures lie far back, so that the others do not go to and fro.
+    /// The same for nodes of graphs: their captures lie far back, so that a shared set would move back and forth.
     live_in_capture: Vec<Alive>,
-    /// Whether `live_in_capture` answers.
+    /// True if `live_in_capture` is in use.
     is_in_capture: bool,
     kernel_id: Option<u64>,
     launch: Option<Launch>,
     /// At this launch, the depth of the op that each view takes part in, 0 for the running op.
     depths: Option<HashMap<u32, u32>>,
-    /// At this launch, the stretches of each storage that was asked for.
+    /// At this launch, the stretches of each requested storage.
     stretches: HashMap<u32, Vec<Stretch>>,
     candidates: Vec<u32>,
     /// The stretches that answered last.
@@ -117,7 +118,7 @@ impl Resolver {
         }
     }
 
-    /// What it looks things up in.
+    /// Its lookup index.
     pub fn index(&self) -> &TensorIndex {
         &self.index
     }
@@ -174,7 +175,7 @@ impl Resolver {
         }
     }
 
-    /// What one address belongs to at the launch moved to.
+    /// Target of one address at the current launch.
     pub fn target(&mut self, address: u64) -> Target {
         match self.stretch(address).answer {
             Ok(target) => target,

@@ -1,4 +1,4 @@
-//! How far the blocks of a launch touch the same memory.
+//! Sharing of memory between the blocks of a launch.
 
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
@@ -10,7 +10,7 @@ use super::analysis::{Analysis, Ready, Sampler};
 use super::derived::{BlockFootprint, SectorSharing, Word};
 use super::words::Interned;
 
-/// What a row of the answer is.
+/// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
     /// A block: `block_footprint`.
@@ -19,7 +19,7 @@ pub(super) enum Grain {
     Sharing,
 }
 
-/// Pairs of a sector and a block that are kept; beyond, a sample of the sectors is.
+/// Maximum of pairs of a sector and a block. Beyond it, sectors are sampled.
 const MOST_PAIRS: usize = 1 << 23;
 
 /// A kind of access, a sector, a block that accessed it so.
@@ -43,7 +43,7 @@ impl Sharing {
         Self::with_room(grain, MOST_PAIRS)
     }
 
-    /// With less room for what is kept.
+    /// With smaller limits, for tests.
     pub(super) fn with_room(grain: Grain, most_pairs: usize) -> Self {
         Self {
             grain,

@@ -1,8 +1,7 @@
 //! Which tensors a launch's tensor maps cover: derived from their geometry, since no instrument sees what their copies
 //! access.
 //!
-//! Elements spread evenly over the map are looked up by the rule that holds for accesses; a target's share is its part
-//! of them.
+//! Elements spread evenly over the map are looked up by the rule for accesses. A target's share is its part of them.
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
@@ -62,7 +61,7 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
     counted.into_iter().map(row).collect()
 }
 
-/// Addresses of elements that are spread evenly over a map; at least that of its first.
+/// Addresses of elements that are spread evenly over a map, including its first.
 fn addresses(map: &TensorMap) -> Vec<u64> {
     let first = map.address.0;
     let Some(count) = map.sizes.len().checked_sub(1).and_then(|rank| SAMPLES.get(rank)) else {

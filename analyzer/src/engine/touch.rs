@@ -1,4 +1,4 @@
-//! What a capture's launches touch of tensors, storages and allocations, and whether they read what they wrote.
+//! Accesses of a capture's launches to tensors, storages and allocations, and the order of reads and writes.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct Touches {
     ready: Ready<TargetTouch>,
 }
 
-/// What was accessed of one target.
+/// Accesses to one target.
 #[derive(Debug, Default)]
 struct Sum {
     reads: u64,
@@ -81,7 +81,7 @@ impl Touches {
         self.resolver.move_to(kernel_id);
     }
 
-    /// Does what copies and fills did before a launch.
+    /// Applies memcpys and memsets before a launch.
     fn copy(&mut self, run: usize, ordinal: u64) {
         let asked = Arc::clone(&self.asked);
         for copy in asked.copies.before(run, ordinal, &mut self.memory.copied) {
@@ -269,7 +269,7 @@ impl Analysis for Touches {
     }
 
     fn end(&mut self) {
-        // What was copied after the last launch.
+        // Copies after the last launch.
         if let Some(kernel_id) = self.kernel_id
             && let Some(run) = self.resolver.index().launches.get(&kernel_id).map(|launch| launch.run)
         {

@@ -15,7 +15,7 @@ pub struct View {
     pub high: u64,
     /// Bytes that its elements cover, those repeated by a stride of 0 counted once.
     pub bytes: u64,
-    /// Whether it covers every byte from `low` to `high`.
+    /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
     element_bytes: u64,
     /// Largest stride first, without dimensions that do not move.
@@ -61,7 +61,7 @@ impl View {
         Some(Self { low: address, high, bytes, is_dense, element_bytes, dimensions })
     }
 
-    /// Whether an element covers the byte at an address.
+    /// True if an element covers the byte at an address.
     pub fn holds(&self, address: u64) -> bool {
         if address < self.low || address >= self.high {
             return false;
@@ -81,8 +81,8 @@ impl View {
         &self.dimensions
     }
 
-    /// The indices, in the order of [`View::dimensions`], of the element that covers the byte at an address; as many
-    /// as `indices` has room for. Returns whether there is such an element.
+    /// Computes the indices, in the order of [`View::dimensions`], of the element that covers the byte at an address,
+    /// as many as `indices` has room for. Returns true if there is such an element.
     pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
         let mut steps = SEARCH_STEPS;
         self.low <= address
@@ -91,7 +91,8 @@ impl View {
     }
 }
 
-/// Whether indices exist with `offset = sum(index * stride)`, and which. Where dimensions nest, one index fits each.
+/// Finds indices with `offset = sum(index * stride)`. Returns true if they exist. For nested dimensions, one index fits
+/// each.
 fn reaches(offset: u64, dimensions: &[Dimension], steps: &mut u32, indices: &mut [u64]) -> bool {
     let Some((&Dimension { stride, size, .. }, inner)) = dimensions.split_first() else { return offset == 0 };
     let farthest: u64 = inner.iter().map(|inner| (inner.size - 1) * inner.stride).sum();

@@ -80,7 +80,7 @@ fn names(paths: &ListArray, row: usize) -> Vec<String> {
 #[derive(Debug)]
 struct Pattern(Vec<Step>);
 
-/// What one step of a pattern means.
+/// Meaning of one step of a pattern.
 #[derive(Debug)]
 enum Step {
     /// One name, whatever it is.
@@ -108,7 +108,7 @@ impl Pattern {
         Ok(Self(steps))
     }
 
-    /// Whether all of a path is meant. Time is steps by names, whatever they are.
+    /// True if the complete path matches. Time is steps times names, for any input.
     fn is_match(&self, names: &[String]) -> bool {
         // reached[n]: the steps so far mean the first n names.
         let mut reached = vec![false; names.len() + 1];

@@ -1,4 +1,4 @@
-//! `poisson_low(count)` and `poisson_high(count)`: how far a count can be trusted.
+//! `poisson_low(count)` and `poisson_high(count)`: the confidence interval of a count.
 
 use std::sync::{Arc, LazyLock};
 

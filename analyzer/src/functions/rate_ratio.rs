@@ -1,10 +1,10 @@
-//! `rate_ratio_low`, `rate_ratio_high`, `rate_ratio_p`: whether two counts differ by more than chance.
+//! `rate_ratio_low`, `rate_ratio_high`, `rate_ratio_p`: the significance of the difference of two counts.
 //!
 //! Given the sum of two Poisson counts, the second one is binomial (Przyborowski and Wilenski, 1940): with a and b
-//! counted over exposures s and t, its chance is p = r t / (s + r t), where r is the ratio of rates. Clopper and Pearson's
-//! exact interval of p (1934) gives that of r; the same binomial's tails give the p-value of r = 1, doubled for both
-//! sides. So the interval holds 1 exactly where p is above 5 %. Where counts spread more than Poisson's by a factor,
-//! they are divided by it beforehand (quasi-Poisson).
+//! counted over exposures s and t, its probability is p = r t / (s + r t), where r is the ratio of rates. Clopper and
+//! Pearson's exact interval of p (1934) gives that of r. The same binomial's tails give the p-value of r = 1, doubled
+//! for both sides. So the interval contains 1 exactly if p is above 5 %. Overdispersed counts are divided by their
+//! dispersion factor beforehand (quasi-Poisson).
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 
 use super::beta::{cumulative, quantile};
 
-/// What an interval leaves out at each end.
+/// Probability outside of an interval at each end.
 const TAIL: f64 = 0.025;
 
 /// Two counts, each over its exposure.
@@ -36,7 +36,7 @@ pub(super) struct RateRatio {
     answer: Answer,
 }
 
-/// What is asked of two counts.
+/// Result of two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
     Low,
@@ -144,7 +144,7 @@ impl ScalarUDFImpl for RateRatio {
 }
 
 impl Counts {
-    /// Whether there is an answer: numbers from 0 up, over something.
+    /// True if there is a result: numbers from 0 up, over a positive exposure.
     fn are_counts(self) -> bool {
         let is_count = |count: f64| count.is_finite() && count >= 0.0;
         let is_exposure = |exposure: f64| exposure.is_finite() && exposure > 0.0;

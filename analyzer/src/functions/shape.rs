@@ -1,4 +1,4 @@
-//! `shape(sizes, strides)`: a tensor's shape in one word.
+//! `shape(sizes, strides)`: a tensor's shape as text.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};

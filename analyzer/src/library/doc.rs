@@ -3,7 +3,7 @@
 use super::fault::{Flaw, Rule};
 use super::{ColumnDoc, ViewDoc};
 
-/// The line of a header after which an example stands.
+/// The line of a header before an example.
 const EXAMPLE: &str = "Example:";
 
 /// Reads `CREATE VIEW name (columns) AS ...` with a comment above it and above each column.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// A rule that files of the library keep, ours and the user's.
+/// A rule for files of the library, built-in or the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// Files can be read, are text, and are not too large or too many.
@@ -45,7 +45,7 @@ impl Rule {
         }
     }
 
-    /// What to do about a file that breaks it.
+    /// Recommended action for a file that breaks it.
     pub const fn hint(self) -> &'static str {
         match self {
             Self::File => "a library is a folder of .sql files, each of UTF-8 text",
@@ -70,7 +70,7 @@ impl Rule {
     }
 }
 
-/// What is wrong in a text.
+/// An error in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     /// The line, from 1.
@@ -93,12 +93,12 @@ impl Flaw {
     }
 }
 
-/// What is wrong in a file of a user's library.
+/// An error in a file of a user's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Cause of the error.
     pub flaw: Flaw,
 }
 

@@ -19,13 +19,13 @@ const MAX_DEPTH: usize = 8;
 /// A file of SQL.
 #[derive(Debug)]
 pub(super) struct SqlFile {
-    /// Where it is.
+    /// Its location.
     pub(super) path: PathBuf,
     /// The library's name and the folders below it, apart by `/`.
     pub(super) package: String,
     /// Its name without the ending.
     pub(super) name: String,
-    /// What it holds.
+    /// Its content.
     pub(super) text: String,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct SqlFile {
 struct Reading {
     files: Vec<SqlFile>,
     faults: Vec<Fault>,
-    /// Real paths of folders, so that links cannot lead in circles.
+    /// Real paths of folders, so that links cannot form cycles.
     seen: BTreeSet<PathBuf>,
     entries: usize,
 }
@@ -45,7 +45,7 @@ pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<Fault>)> {
     let real = root.canonicalize()?;
     let name = real.file_name().map_or_else(|| "library".into(), |name| name.to_string_lossy().into_owned());
     let mut reading = Reading { files: Vec::new(), faults: Vec::new(), seen: BTreeSet::new(), entries: 0 };
-    // The root's own failure is the caller's; those below are faults.
+    // The root's own failure is the caller's. Those below are faults.
     fs::read_dir(root)?;
     reading.folder(root, &name, 0);
     Ok((reading.files, reading.faults))

@@ -13,11 +13,11 @@ pub struct SavedQuery {
     pub name: String,
     /// The folder that it is in.
     pub package: String,
-    /// What it answers: the first line of its comment.
+    /// The question: the first line of its comment.
     pub title: String,
     /// The other lines.
     pub doc: String,
-    /// What can be set.
+    /// Parameters.
     pub parameters: Vec<Parameter>,
     /// The file's text.
     pub sql: String,
@@ -30,9 +30,9 @@ pub struct SavedQuery {
 pub struct Parameter {
     /// Its name, without the dollar sign.
     pub name: String,
-    /// Its value where nobody sets it.
+    /// Its default value.
     pub default: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub doc: String,
 }
 
@@ -46,7 +46,7 @@ pub enum Unfilled {
         query: String,
         /// The name given.
         name: String,
-        /// Those that it has.
+        /// Its parameters.
         parameters: Vec<String>,
     },
     /// No value for what has no default.
@@ -56,7 +56,7 @@ pub enum Unfilled {
         query: String,
         /// The parameter.
         name: String,
-        /// What it is.
+        /// Its kind.
         doc: String,
     },
 }

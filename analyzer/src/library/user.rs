@@ -1,10 +1,10 @@
-//! A user's own library: views and saved queries in a folder, held to the rules of ours.
+//! A user's own library: views and saved queries in a folder, with the rules of the built-in library.
 //!
 //! ```text
 //! folder ──> files ──> rules of one file ──> views, queries ──> order ──> planned over a session ──> defined
 //! ```
 //!
-//! What is wrong is a [`Fault`]; a library with one is not used in part.
+//! An error is a [`Fault`]. A library with a fault is not used, not even in part.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,14 +34,14 @@ pub struct UserLibrary {
     faults: Vec<Fault>,
 }
 
-/// What a file holds.
+/// Content of a file.
 enum Held {
     View(ViewDoc),
     Query(SavedQuery),
 }
 
 impl UserLibrary {
-    /// Reads a folder; what is wrong in its files is kept as faults.
+    /// Reads a folder. Errors in its files are returned as faults.
     pub fn read(root: &Path) -> Result<Self, AnalyzeError> {
         let wrong = |source| AnalyzeError::LibraryFolder { path: root.to_owned(), source };
         let (files, faults) = folder::read(root).map_err(wrong)?;
@@ -72,7 +72,7 @@ impl UserLibrary {
         &self.queries
     }
 
-    /// What is wrong with its files, as far as that shows without a session; see [`crate::session::Session::extend`].
+    /// Errors of its files that show without a session. See [`crate::session::Session::extend`].
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
@@ -94,7 +94,7 @@ impl UserLibrary {
         }
     }
 
-    /// Defines the views in a schema and plans the queries; `state` resolves unqualified names to the same schema.
+    /// Defines the views in a schema and plans the queries. `state` resolves unqualified names to the same schema.
     pub(crate) fn define(&self, state: &SessionState, schema: &dyn SchemaProvider) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut waiting = Vec::new();
@@ -131,7 +131,7 @@ impl UserLibrary {
         faults
     }
 
-    /// Names of views with faults: what reads them is not to blame.
+    /// Names of views with faults: views that read them have no fault of their own.
     fn broken(&self, faults: &[Fault]) -> BTreeSet<String> {
         let stems = faults.iter().chain(&self.faults).filter_map(|fault| fault.path.file_stem());
         stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
@@ -145,7 +145,7 @@ fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> 
     schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }
 
-/// What a file holds, if it keeps the rules that show without a session.
+/// Content of a file, if it follows the rules that can be checked without a session.
 fn held(file: &SqlFile) -> Result<Held, Flaw> {
     let SqlFile { path, package, name, text } = file;
     check_name(name)?;
@@ -220,7 +220,7 @@ fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>)
     is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, said(&error)).within(&query.file))
 }
 
-/// Whether a statement fails only because it reads a view that has a fault of its own.
+/// True if a statement fails only because it reads a view with a fault.
 fn is_follow_up(error: &DataFusionError, broken: &BTreeSet<String>) -> bool {
     let text = error.find_root().strip_backtrace();
     let table = text.split("table '").nth(1).and_then(|rest| rest.split('\'').next());
@@ -231,7 +231,7 @@ fn at(view: &ViewDoc, line: usize, rule: Rule, message: String) -> Fault {
     Flaw::new(line, rule, message).within(view.file.clone().unwrap_or_default())
 }
 
-/// The line that an error names, or that holds the name that it is about; the first where there is neither.
+/// The line that an error names, or that holds the name in it. Otherwise the first line.
 fn line(error: &DataFusionError, text: &str) -> usize {
     let said = error.find_root().strip_backtrace();
     let after = |before: &str| said.split(before).nth(1);
@@ -258,6 +258,6 @@ fn said(error: &DataFusionError) -> String {
     if text.contains("single SQL statement") {
         return "it holds more than one statement".to_owned();
     }
-    // What could stand there instead is long; the catalog's name and the schema's say nothing to a reader.
+    // The list of alternatives is long, and the names of catalog and schema do not help the user.
     text.split(" Valid fields are ").next().unwrap_or_default().replace("stallmap.capture.", "")
 }

@@ -1,8 +1,8 @@
-//! A view as a table: a leaf of the plans that read it, until a whole statement is planned.
+//! A view as a table: a leaf of the plans that read it, until the complete statement is planned.
 //!
-//! DataFusion puts a view's plan where its name stands, and walks all of it again for every SELECT above it. Our views
-//! stand on each other many layers deep: so they are leaves while SQL is read, and put in at once at the end: as their
-//! plans, or where a session has kept a view's rows, as those.
+//! DataFusion inlines a view's plan at its name, and walks all of it again for every SELECT above it. stallmap's views
+//! depend on each other many layers deep. Therefore they are leaves while SQL is read, and are inlined once at the end:
+//! as their plans, or as cached rows.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::sync::OnceCell;
 
-/// A view whose plan or rows are put in by [`expanded`].
+/// A view whose plan or rows are inlined by [`expanded`].
 #[derive(Debug)]
 pub(crate) struct View {
     table: ViewTable,
-    /// Its rows, if they are kept; none, if they were found to be too many.
+    /// Its rows, if cached. None if there were too many.
     rows: OnceCell<Option<Arc<MemTable>>>,
 }
 
-/// What stands for views in a plan.
+/// Replacement of views in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// Their rows, where they are kept, otherwise their plans.
+    /// Their rows if cached, otherwise their plans.
     Rows,
-    /// Their plans: for what asks which tables are read.
+    /// Their plans, to list the tables that they read.
     Plans,
 }
 
@@ -43,17 +43,17 @@ impl View {
         Self { table: ViewTable::new(plan, Some(sql.to_owned())), rows: OnceCell::new() }
     }
 
-    /// What it reads; the views among it are leaves.
+    /// Its plan, with views as leaves.
     pub(crate) fn plan(&self) -> &LogicalPlan {
         self.table.logical_plan()
     }
 
-    /// Whether its rows are kept.
+    /// True if its rows are cached.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept().is_some()
     }
 
-    /// Whether its rows have been found to be too many.
+    /// True if it has too many rows to cache.
     pub(crate) fn is_too_long(&self) -> bool {
         matches!(self.rows.get(), Some(None))
     }
@@ -77,7 +77,7 @@ impl View {
     }
 }
 
-/// A plan with the plans or rows of views where their names stand.
+/// A plan with the plans or rows of views in place of their names.
 pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
     let expand = |node| match node {
         LogicalPlan::TableScan(scan) => match plan_of(&scan, put)? {
@@ -86,15 +86,15 @@ pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
         },
         node => Ok(Transformed::no(node)),
     };
-    // From above: what a view reads may be views.
+    // Top-down: inlined plans may contain views.
     Ok(plan.transform_down_with_subqueries(expand)?.data)
 }
 
-/// What a scan of a view reads, under the scan's name.
+/// Plan of a scan of a view, under the scan's name.
 fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
     let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
-    // A scan that was narrowed already is one that the view answers itself.
+    // The view answers a narrowed scan itself.
     if !scan.filters.is_empty() || scan.projection.is_some() || scan.fetch.is_some() {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
-//! Numbers for people: separators, sensible precision, units.
+//! Numbers for display: separators, sensible precision, units.
 
-/// A whole number with a comma between thousands.
+/// An integer with a comma between thousands.
 pub(crate) fn grouped(number: i128) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -16,7 +16,7 @@ pub(crate) fn grouped(number: i128) -> String {
     text
 }
 
-/// A measured number with about three digits that mean something; whole numbers stay whole.
+/// A measured number with about three significant digits. Integers stay integers.
 pub(crate) fn measured(number: f64) -> String {
     let size = number.abs();
     if !number.is_finite() {
@@ -34,7 +34,7 @@ pub(crate) fn measured(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// A number as a query gave it: every digit that is not noise, so that it can be pasted into the next query.
+/// A number with every significant digit of the query's value, for use in the next query.
 pub(crate) fn exact(number: f64) -> String {
     let short = number.to_string();
     if short.len() <= 12 || !number.is_finite() {
@@ -48,7 +48,7 @@ pub(crate) fn exact(number: f64) -> String {
     }
 }
 
-/// A ratio of two numbers: by how much the second is more or less.
+/// A ratio of two numbers, as a factor.
 pub(crate) fn ratio(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     let sign = if percent > 0.0 { "+" } else { "" };
@@ -61,7 +61,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
     }
 }
 
-/// A share of one as percent; what rounds to nothing or to everything, and is not, says so.
+/// A share of one as percent. Values that round to nothing or to everything, but are not, are marked.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

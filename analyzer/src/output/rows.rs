@@ -1,4 +1,4 @@
-//! Rows of a query, batch by batch, in the format that was asked for.
+//! Rows of a query, batch by batch, in the requested format.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::table::{Canvas, Table};
 use super::value::Look;
 use crate::args::RowFormat;
 
-/// Where rows go.
+/// Destination of rows.
 pub(crate) type Sink = Box<dyn Write + Send>;
 
-/// How rows are written.
+/// Format of rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     /// The format.
     pub(crate) format: RowFormat,
     /// For tables: where they are drawn.
     pub(crate) canvas: Canvas,
-    /// For tables: rows that are shown; none for all.
+    /// For tables: maximum rows. None for all.
     pub(crate) limit: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box
     })
 }
 
-/// A table needs all its rows before it knows how wide its columns are.
+/// A table needs all its rows before its column widths are known.
 struct TableRows {
     sink: Sink,
     style: Style,

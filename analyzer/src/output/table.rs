@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns that fit the terminal.
+//! Tables: aligned columns that fit the terminal.
 
 mod fold;
 
@@ -25,7 +25,7 @@ const COMFORTABLE: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     columns: Vec<Column>,
-    /// Whether text beside the first may go below it where the width does not suffice.
+    /// True if further text columns may move below the first if the width is too small.
     can_fold: bool,
 }
 
@@ -38,10 +38,10 @@ struct Column {
     cells: Vec<String>,
 }
 
-/// Where and how a table is drawn.
+/// Size and style of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Canvas {
-    /// Columns to fit into; none where lines may be as long as they are.
+    /// Maximum width. None for lines of any length.
     pub(crate) width: Option<usize>,
     /// Colours.
     pub(crate) paint: Paint,
@@ -66,7 +66,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A table of words: its headers, then its rows.
+    /// A table of text: its headers, then its rows.
     pub(crate) fn of_text<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Self {
         let mut columns: Vec<Column> = headers
             .iter()
@@ -121,8 +121,7 @@ impl Table {
         self
     }
 
-    /// The same table with what one column says about each sentence of another below that, behind an arrow, both broken
-    /// into lines.
+    /// The same table with the advice for each sentence below it, after an arrow, both broken into lines.
     #[must_use]
     pub(crate) fn advice(mut self, sentence: &str, advice: &str, canvas: Canvas) -> Self {
         let Some(at) = self.columns.iter().position(|column| column.header == advice) else { return self };
@@ -145,7 +144,7 @@ impl Table {
         self
     }
 
-    /// What the canvas leaves to one column.
+    /// Width that the canvas leaves for one column.
     fn room(&self, header: &str, canvas: Canvas) -> usize {
         let others = self.columns.iter().filter(|column| column.header != header);
         let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
@@ -196,7 +195,7 @@ impl Table {
         self.draw_columns(out, canvas.paint, &narrow)
     }
 
-    /// The width of each column: what it needs, less where the widest can be shortened, but not below a floor.
+    /// The width of each column: its natural width, or less if the widest can be shortened, down to a minimum.
     fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
         while total(&widths) > limit {
@@ -254,7 +253,7 @@ impl Table {
         Ok(())
     }
 
-    /// Rows that are no things of their own step back: remainders are named in parentheses.
+    /// Rows that aggregate others, and unattributed rows, are dimmed.
     fn role(&self, row: usize) -> Role {
         let text =
             self.columns.iter().find(|column| !column.is_number).map(|column| column.cells[row].as_str());
@@ -291,12 +290,12 @@ impl Column {
         lines.chain([self.header.as_str()]).map(width).max().unwrap_or(0)
     }
 
-    /// One line of a cell, empty where the cell has fewer.
+    /// One line of a cell. Empty if the cell has fewer.
     fn line(&self, row: usize, line: usize) -> &str {
         self.cells[row].lines().nth(line).unwrap_or_default()
     }
 
-    /// Cells of several lines (plans, stacks) are laid out already and stay whole.
+    /// Cells of several lines (plans, stacks) are laid out already and stay complete.
     fn shorten_for(&self, row: usize) -> Shorten {
         if self.cells[row].contains('\n') { Shorten::Never } else { self.shorten }
     }

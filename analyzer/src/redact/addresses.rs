@@ -1,8 +1,8 @@
-//! Addresses that say nothing: what is used moves together, in its order, as it lies.
+//! Anonymous addresses: used memory moves together, preserving order and distances.
 //!
-//! Used memory is divided into pieces of 2 MiB, which is how the driver hands it out. Neighbours stay neighbours, so
-//! distances within a region, alignment, ranges and their order stay; regions are put one behind the other with one
-//! piece between them. The piece at 0 stays there: offsets into shared and local memory are in it.
+//! Used memory is divided into pieces of 2 MiB, the unit of the driver. Neighbours stay neighbours, so distances within
+//! a region, alignment, ranges and their order stay. Regions follow each other with one piece between them. The piece
+//! at 0 stays there: it holds offsets into shared and local memory.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const MOST_PIECES: u64 = 1 << (47 - PIECE_BITS);
 /// Regions of memory that are used, while they are met.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    /// First piece to last piece, both used; regions neither overlap nor touch.
+    /// First piece to last piece, both used. Regions neither overlap nor touch.
     pieces: BTreeMap<u64, u64>,
 }
 
@@ -38,7 +38,7 @@ impl Regions {
         self.pieces.insert(first, last);
     }
 
-    /// Where each region goes; `None` where they are too large to be anybody's memory.
+    /// Destination of each region. `None` if the regions are too large for real memory.
     pub(super) fn rebase(&self) -> Option<Rebase> {
         let mut moved = Vec::new();
         let mut next = FIRST_PIECE;
@@ -58,7 +58,7 @@ impl Regions {
     }
 }
 
-/// Where addresses go.
+/// Mapping of addresses.
 #[derive(Debug)]
 pub(super) struct Rebase {
     /// First piece, last piece, new first piece, in order.

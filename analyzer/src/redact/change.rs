@@ -1,4 +1,4 @@
-//! What becomes of each column, by what it may give away.
+//! Change of each column, by its class of secrecy.
 
 mod column;
 mod meet;
@@ -27,12 +27,12 @@ pub(super) use meet::{meet, rebase};
 
 const ZSTD_LEVEL: i32 = 9;
 
-/// What went and what stayed, in words, and how often.
+/// Counts of removed and retained data, by description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What is not there any more.
+    /// Removed data.
     pub gone: BTreeMap<&'static str, u64>,
-    /// What is there as it was.
+    /// Data retained unchanged.
     pub stays: BTreeMap<&'static str, u64>,
 }
 
@@ -87,7 +87,7 @@ impl Redactor {
         }
     }
 
-    /// Whether rows of a table change their order: identities are in it.
+    /// True if rows of a table change their order: identities are part of it.
     fn is_reordered(&self, table: &TableDef) -> bool {
         let kinds = table.sort.iter().filter_map(|name| {
             let column = table.columns.iter().find(|column| column.name == *name)?;
@@ -105,7 +105,7 @@ impl Redactor {
 impl Rewrite for Redactor {
     fn fate(&self, table: &str) -> Fate {
         match tables::by_name(table) {
-            // Nobody knows what is in it.
+            // Unknown content.
             None => Fate::Emptied,
             Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
             Some(_) => Fate::Changed,

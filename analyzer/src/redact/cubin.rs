@@ -1,4 +1,4 @@
-//! Cubins without what they tell about their makers: every byte keeps its place, so that code, symbols and lines can be
+//! Cubins without information about their build: every byte stays at its offset, so that code, symbols and lines can be
 //! read as before.
 //!
 //! Goes: folders in line tables and in strings among the data, PTX and its comments, what debuggers read, the notes of
@@ -16,7 +16,7 @@ use super::words::Words;
 /// Shorter texts among data are taken for data.
 const SHORTEST_TEXT: usize = 4;
 
-/// What was found in a cubin.
+/// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Names of symbols, old and new, where names were replaced.
@@ -25,7 +25,7 @@ pub(super) struct Told {
     pub(super) zeroed_bytes: u64,
 }
 
-/// Replaces what is secret in a cubin; an error says why it cannot be read.
+/// Replaces secrets in a cubin. An error is the reason why it cannot be read.
 pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Told, String> {
     let sections = sections(bytes)?;
     let mut told = Told::default();
@@ -88,7 +88,7 @@ fn zero(part: &mut [u8]) -> u64 {
 fn redact_texts(part: &mut [u8], words: &mut Words) {
     let mut start = 0;
     while let Some(length) = part.get(start..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
-        // Data may stand in front of a text: it begins behind the last byte that none has.
+        // Data may precede a text: the text begins after the last byte that cannot be part of one.
         let run = &part[start..start + length];
         let data = run.iter().rposition(|byte| !(0x20..0x7f).contains(byte)).map_or(0, |at| at + 1);
         let place = start + data..start + length;
@@ -103,15 +103,15 @@ fn redact_texts(part: &mut [u8], words: &mut Words) {
     }
 }
 
-/// Puts a text of the same length into its place.
+/// Replaces a range by a text of the same length.
 fn put(part: &mut [u8], place: Range<usize>, text: &str) {
     if let Some(bytes) = part.get_mut(place).filter(|bytes| bytes.len() == text.len()) {
         bytes.copy_from_slice(text.as_bytes());
     }
 }
 
-/// Replaces names of functions and variables wherever a table of strings has them, also at the end of a section's
-/// name; returns the old and new names of all symbols.
+/// Replaces names of functions and variables in every string table, also at the end of a section's name. Returns the
+/// old and new names of all symbols.
 fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTreeMap<String, String>, String> {
     let before = symbols(bytes, sections);
     let names: BTreeSet<&str> = before.iter().map(String::as_str).collect();
@@ -126,7 +126,7 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
             start += length + 1;
         }
     }
-    // Read again: a name may be the end of another, and is then that one's end now.
+    // Read again: a name may be the suffix of another, whose new suffix it is now.
     let after = symbols(bytes, sections);
     let renamed: BTreeMap<String, String> = before.iter().cloned().zip(after).collect();
     let different: BTreeSet<&String> = renamed.values().collect();

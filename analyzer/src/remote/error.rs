@@ -1,4 +1,4 @@
-//! What servers answer, as errors that name the URL and say what to do.
+//! Responses of servers as errors that name the URL and an action.
 
 use std::error::Error;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(super) fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureErro
     }
 }
 
-/// Fewer bytes came than the answer said.
+/// Fewer bytes came than announced.
 pub(super) fn cut_short(came: usize, said: u64) -> Box<dyn Error + Send + Sync> {
     format!("the server sent {came} of {said} bytes").into()
 }
@@ -64,7 +64,7 @@ fn of(action: &'static str, error: &StoreError, forbidden: &'static str, path: &
     CaptureError::Remote { action, cause, hint: Some(hint), path: path.to_owned() }
 }
 
-/// What the causes say, told by their words: the store gives no kinds for these.
+/// The category of causes by their text: the store gives no kinds for these.
 fn generic(chain: &[String]) -> (String, &'static str) {
     let says = |words: &str| chain.iter().find(|cause| cause.contains(words));
     let without_ranges =
@@ -95,7 +95,7 @@ fn generic(chain: &[String]) -> (String, &'static str) {
     (last, TRY_AGAIN)
 }
 
-/// An error's causes, the outermost first.
+/// An error's causes, outermost first.
 fn chain(error: &StoreError) -> Vec<String> {
     let mut causes = vec![error.to_string()];
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! Dot-commands: what the shell can do beside SQL.
+//! Dot-commands: commands of the shell in addition to SQL.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ struct Command {
     run: fn(&mut Shell, &str) -> Outcome<Next>,
 }
 
-/// What a dot-command takes.
+/// Argument of a dot-command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Argument {
     Nothing,
@@ -52,7 +52,7 @@ impl Argument {
         }
     }
 
-    /// Whether it can be left out.
+    /// True if it can be omitted.
     const fn is_optional(self) -> bool {
         matches!(self, Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Pager)
     }
@@ -153,7 +153,7 @@ const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Words that people type out of habit.
+/// Commands of other shells.
 const ALIASES: &[(&str, &str)] = &[
     ("quit", ".quit"),
     ("exit", ".quit"),
@@ -163,7 +163,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("\\q", ".quit"),
 ];
 
-/// Whether a line without a dot is a dot-command all the same.
+/// True if a line without a dot is a dot-command.
 pub(super) fn is_alias(line: &str) -> bool {
     ALIASES.iter().any(|&(alias, _)| alias == line.trim_end_matches(';'))
 }
@@ -185,7 +185,7 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     (command.run)(shell, argument)
 }
 
-/// Where the replaced text starts, and what could replace it.
+/// Start of the replaced text, and its candidates.
 pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let prefix = &before[start..];
@@ -227,7 +227,7 @@ fn files(before: &str) -> (usize, Vec<String>) {
 }
 
 impl Shell {
-    /// Prints a text, by way of the pager where a person is there and it is long.
+    /// Prints a text, through the pager if it is long and the shell is interactive.
     pub(super) fn show(&self, text: &str) -> Outcome<Next> {
         match self.pager.sink().filter(|_| self.is_interactive) {
             Some(mut paged) => output::written(paged.write_all(text.as_bytes()))?,
@@ -269,7 +269,7 @@ fn queries(shell: &Shell) -> Outcome<Next> {
     shell.draw(&saved_queries(&shell.session))
 }
 
-/// Runs `NAME parameter=value ...`; values with spaces stand in single quotes.
+/// Runs `NAME parameter=value ...`. Values with spaces are in single quotes.
 fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let sql = saved_query(&shell.session, name, &values(rest)?)?;

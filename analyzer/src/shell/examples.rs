@@ -9,7 +9,7 @@ use crate::output;
 use crate::output::paint::Role;
 use crate::output::table::Table;
 
-/// `.examples` lists them; `.examples 3` prints the third and runs it, as does a part of its name.
+/// `.examples` lists them. `.examples 3` prints the third and runs it, as does a part of its name.
 pub(super) fn run(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     if argument.is_empty() {
         return list(shell);
@@ -28,7 +28,7 @@ pub(super) fn run(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     Err(failure.hint(format!("open them under these names: stallmap sql {}", named.join(" "))))
 }
 
-/// What completes `.examples`.
+/// Candidates for `.examples`.
 pub(super) fn names() -> Vec<String> {
     library::cookbook().map(|recipe| recipe.name().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! What dot-commands set: format, rows, timing, pager, output file.
+//! Settings of dot-commands: format, rows, timing, pager, output file.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub(super) fn set_timing(shell: &mut Shell, switch: &str) -> Outcome<Next> {
     Ok(Next::Line)
 }
 
-/// `.pager on|off|PROGRAM`; alone it says which it is.
+/// `.pager on|off|PROGRAM`. Without an argument it prints the current one.
 pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     match argument {
         "" => {
@@ -59,7 +59,8 @@ pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     Ok(Next::Line)
 }
 
-/// `.output FILE` writes the rows of the next statements, each in place of the one before; alone it shows them again.
+/// `.output FILE` writes the rows of the next statements, each replacing the one before. Without an argument it shows
+/// them again.
 #[expect(clippy::unnecessary_wraps, reason = "every dot command is of one type")]
 pub(super) fn set_output(shell: &mut Shell, file: &str) -> Outcome<Next> {
     shell.target = if file.is_empty() { Target::Stdout } else { Target::File(PathBuf::from(file)) };

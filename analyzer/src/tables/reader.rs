@@ -76,7 +76,7 @@ impl AsyncFileReader for TableBytes {
             let slices = bytes.read_ranges(&ranges).map_err(external);
             return async move { slices }.boxed();
         }
-        // Fetching blocks its thread: not one of those that queries run on.
+        // Fetching blocks its thread, so it must not use one of the query threads.
         let fetch = tokio::task::spawn_blocking(move || bytes.read_ranges(&ranges));
         let fetched = async move {
             match fetch.await {

@@ -1,4 +1,4 @@
-//! Captures that lack something: every command answers, and says why there is nothing.
+//! Captures with missing data: every command succeeds, and names the missing data.
 
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};

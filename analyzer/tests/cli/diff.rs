@@ -19,7 +19,7 @@ const AGAIN: &str = "inference_views_again.stallmap";
 const CONTIGUOUS: &str = "inference_views_contiguous.stallmap";
 const STEP: &str = "transformer_step.stallmap";
 
-/// A folder with bundled captures in it, so that no path of this machine is printed.
+/// A folder with bundled captures, so that no path of this machine is printed.
 fn place() -> Place {
     let place = Place::new();
     for name in [A, AGAIN, CONTIGUOUS, STEP] {
@@ -134,7 +134,7 @@ fn swapping_captures_mirrors_the_comparison() {
             place.run(&["diff", one, other, "--by", "tensors,instructions", "--all", "--format", "json"]);
         let mut rows: Vec<Map<String, Value>> =
             sections(&ran).into_iter().skip(1).flat_map(|(_, rows)| rows).collect();
-        // What something is called may differ; where it stands must not, among what is sure.
+        // Names may differ, but the ranks of significant rows must not.
         rows.retain(|row| row["verdict"] != "~");
         rows
     };

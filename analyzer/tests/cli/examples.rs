@@ -8,10 +8,10 @@ use crate::command::Place;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Programs that are not ours: examples that begin with them are shown, not run.
+/// External programs: examples that begin with them are shown, not run.
 const FOREIGN: [&str; 2] = ["duckdb", "aws"];
 
-/// What an example is about that has to be there: servers, Graphviz.
+/// External requirements of an example: servers, Graphviz.
 const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
 
 /// Names that examples use, and what the capture that they run on has of the kind.

@@ -10,7 +10,7 @@ const VIEWS: &str = "inference_views.stallmap";
 const STEP: &str = "transformer_step.stallmap";
 const PARTS: &str = "training_parts.stallmap";
 
-/// A folder with a bundled capture in it, so that no path of this machine is printed.
+/// A folder with a bundled capture, so that no path of this machine is printed.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     fs::copy(Path::new(TESTDATA).join(capture), place.path(capture)).unwrap();
@@ -92,7 +92,7 @@ fn what_is_shown_and_what_is_not_are_all_samples() {
     }
 }
 
-/// Rows of a CSV file; text of these captures holds no quotes, but commas.
+/// Rows of a CSV file. Text of these captures has no quotes, but commas.
 fn rows(place: &Place, file: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(place.path(file)).unwrap();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! A user's own views and queries: used beside ours, held to the same rules.
+//! A user's own views and queries: used in addition to the built-in ones, with the same rules.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ SELECT k.kernel, k.launch_count FROM kernel_cost k
 WHERE k.launch_count > 1
 ";
 
-/// Reads `steady`, which comes after it in the alphabet.
+/// Reads `steady`, which follows by name.
 const COUNTED: &str = "\
 -- How many such kernels there are.
 CREATE VIEW counted (

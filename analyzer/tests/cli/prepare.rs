@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{Place, command};
 
-/// What a command prints with this cache, and its exit code.
+/// Output of a command with this cache, and its exit code.
 fn run(place: &Place, cache: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let output = command(&place.path(".")).env("STALLMAP_CACHE", cache).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();

@@ -1,4 +1,4 @@
-//! Captures at URLs: the same answers as from a file, of a small part of its bytes, and errors that say what is wrong.
+//! Captures at URLs: the same results as from a file, from a small part of its bytes, and errors that name the cause.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::command::{Place, command};
 use crate::server::{Manner, Server};
 
-/// A part of a capture that a question about one column may fetch at most.
+/// Maximum part of a capture that a query about one column may fetch.
 const SMALL_PART: f64 = 0.25;
 
 fn bundled(name: &str) -> PathBuf {
@@ -29,7 +29,7 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.args(arguments).envs(variables.iter().copied()).output().unwrap()
 }
 
-/// Runs a command, named by its words before and after the capture, on the file and on URLs of it.
+/// Runs a command, given by its words before and after the capture, on the file and on URLs of it.
 #[track_caller]
 fn same_answers(name: &str, before: &[&str], after: &[&str]) {
     let path = bundled(name);

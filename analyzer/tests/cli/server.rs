@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How a server answers.
+/// Behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Ranges, as asked.
+    /// Ranges, as requested.
     Ranges,
-    /// Always the whole file.
+    /// Always the complete file.
     NoRanges,
-    /// Half of what it says, and then nothing.
+    /// Half of the announced bytes.
     CutsShort,
     /// Always this status.
     Status(u16),
@@ -24,13 +24,13 @@ pub(crate) enum Manner {
     Stumbles,
 }
 
-/// A running server; it ends with the test's process.
+/// A running server. It ends with the test's process.
 pub(crate) struct Server {
     port: u16,
     told: Arc<Told>,
 }
 
-/// What the server saw and sent.
+/// Requests and responses of the server.
 #[derive(Default)]
 struct Told {
     requests: AtomicUsize,
@@ -77,7 +77,7 @@ impl Server {
     }
 }
 
-/// Answers one request; `None` ends the connection.
+/// Answers one request. `None` ends the connection.
 fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, told: &Told) -> Option<()> {
     let head = head(stream)?;
     let count = told.requests.fetch_add(1, Ordering::SeqCst);
@@ -126,7 +126,7 @@ fn head(stream: &TcpStream) -> Option<String> {
     }
 }
 
-/// The range that a request asks for.
+/// The range of a request.
 fn range(head: &str, size: usize) -> Option<Range<usize>> {
     let line = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
     let (start, end) = line.trim().split_once('-')?;

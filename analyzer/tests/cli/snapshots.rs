@@ -1,4 +1,4 @@
-//! What people and programs see.
+//! Output for users and programs.
 
 use std::process::Stdio;
 

@@ -7,7 +7,7 @@ use crate::command::{Place, Ran};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");
 
-/// A folder with a bundled capture in it, so that no path of this machine is printed.
+/// A folder with a bundled capture, so that no path of this machine is printed.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     let name = format!("{capture}.stallmap");
@@ -185,7 +185,7 @@ fn queries_that_are_printed_give_the_rows() {
     check(sum(&asked, "samples"), sum(&tree, "self_samples"), "the query of the tree");
 }
 
-/// What rows of the view and of the tree must have in common, sorted.
+/// Common rows of the view and of the tree, sorted.
 fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec<String> {
     let text = |row: &serde_json::Map<String, serde_json::Value>| {
         let [level, name, samples, own] = columns.map(|column| row[column].clone());
@@ -205,7 +205,7 @@ fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec
 #[test]
 fn the_views_of_call_paths_have_the_totals_of_the_tree() {
     let levels = ["--by", "python,forward,module,op,kernel", "--format", "json"];
-    // What lacks a level is in parentheses in the tree, and left out in the views.
+    // Launches without a category are in parentheses in the tree, and omitted in the views.
     let is_named = |name: &str| name != "all launches" && !name.starts_with('(');
     let directions = [
         ("inference_views", "--top-down", "path_top_down"),

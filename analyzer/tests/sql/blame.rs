@@ -1,6 +1,6 @@
-//! A capture for the rules of blame: each class of stall reason, and everything that has no tensor.
+//! A capture for the rules of attribution: each class of stall reason, and every unattributed case.
 //!
-//! One function, `blame.cu`, launched twice under both instruments (a third time under the sampler only). Of its
+//! One function, `blame.cu`, launched twice under both instruments (a third time under the sampler only). Its
 //! instructions:
 //!
 //! | pc | what | launch 0 | launch 1 |
@@ -29,7 +29,7 @@ use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin}
 
 pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
-/// Its function in machine code: see `blame.cu`.
+/// Machine code of its function: see `blame.cu`.
 const CUBIN: &[u8] = include_bytes!("blame.cubin");
 const NAME: &str = "_Z5blamePKfPf";
 pub(crate) const A: u64 = 0x1000;

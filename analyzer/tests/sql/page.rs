@@ -29,7 +29,7 @@ fn check(name: &str, page: &str) {
     assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it; first difference: {first:?}");
 }
 
-/// Text in a cell of a table.
+/// Text in a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

@@ -21,12 +21,12 @@ use stallmap_schema::tables;
 
 use crate::{answer, tiny};
 
-/// What every planted secret begins with.
+/// Prefix of every planted secret.
 const CANARY: &str = "Canary";
-/// A person, who stands in paths and in texts.
+/// A user name, in paths and in texts.
 const PERSON: &str = "canaryperson";
 const ALL: [Also; 4] = [Also::Symbols, Also::Names, Also::Files, Also::Times];
-/// The folder in the line tables of our own programs, and one as long that is secret.
+/// The folder in the line tables of stallmap's test programs, and a secret one of the same length.
 const FOLDER: &[u8] = b"/opt/stallmap/testdata/programs";
 const SECRET_FOLDER: &[u8] = b"/home/canaryperson/CanaryFolder";
 
@@ -201,10 +201,10 @@ fn no_folder_remains_in_code() {
     }
 }
 
-/// Larger captures are not asked for each cell of each tensor, which takes minutes.
+/// Larger captures are not queried for each bin of each tensor, which takes minutes.
 const ALL_CELLS_BYTES: u64 = 1 << 19;
 
-/// Rows of every view, and the samples in them; or the same error.
+/// Rows of every view, and the samples in them, or the same error.
 async fn told(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
     let session = Session::open(&[(None, path.to_owned())]).unwrap();
     let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! Sessions: several captures, what may be asked, and captures that are not as they should be.
+//! Sessions: several captures, allowed statements, and invalid captures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -162,10 +162,10 @@ async fn tables_of_later_releases_are_tables() {
     assert_eq!(answer(&session, "SELECT sum(luck) FROM luck_table").await.unwrap(), ["0.75"]);
 }
 
-/// What is done to a file's bytes.
+/// Change of a file's bytes.
 type Change = fn(&mut Vec<u8>);
 
-/// Changes the one cubin of a capture's folder, and what the manifest says of it where it is to be believed.
+/// Changes the one cubin of a capture's folder, and its manifest entry if it must match.
 fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
     let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(entry.path()).unwrap();
@@ -207,7 +207,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     }
 }
 
-/// Takes tables out of a capture's folder, as if nobody had written them.
+/// Removes tables from a capture's folder, as if they had never been written.
 pub(crate) fn remove_tables(folder: &Path, names: &[&str]) {
     for name in names {
         fs::remove_file(folder.join(format!("tables/{name}.parquet"))).unwrap();
@@ -306,7 +306,7 @@ async fn damaged_tables_are_errors() {
             let mut damaged = whole.clone();
             damaged[place..(place + 16).min(whole.len())].fill(0xa5);
             fs::write(&file, damaged).unwrap();
-            // A panic would end the test; an answer is right where only unused bytes were hit.
+            // A panic would end the test. A result is right if only unused bytes changed.
             errors += match Session::open(&[(None, path.clone())]) {
                 Ok(session) => {
                     i32::from(answer(&session, &format!("SELECT * FROM {name}")).await.is_err())

@@ -1,4 +1,4 @@
-//! Reads bytes as a cubin, and all that the crate can say of it.
+//! Reads bytes as a cubin, with every query of the crate.
 
 use stallmap_sass::analysis::analyze;
 use stallmap_sass::cubin::Cubin;

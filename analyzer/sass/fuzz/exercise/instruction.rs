@@ -9,7 +9,7 @@ const ARCHITECTURES: [u32; 15] = [0, 70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 1
 /// Many short inputs find more than a few long ones.
 const MOST_WORDS: usize = 8;
 
-/// Whatever the bits are: no panic, the bits are kept, and a text says what they are.
+/// Decodes any bits without a panic. The bits are retained, and the instruction has a text.
 pub(crate) fn instruction(bytes: &[u8]) {
     for word in bytes.as_chunks::<16>().0.iter().take(MOST_WORDS) {
         for sm in ARCHITECTURES {

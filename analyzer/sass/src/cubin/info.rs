@@ -1,21 +1,21 @@
-//! Attributes of `.nv.info` sections: what the driver is told about kernels.
+//! Attributes of `.nv.info` sections: the kernel properties that the driver reads.
 
 use std::collections::BTreeMap;
 
 use super::Parameter;
 
-/// Of a kernel's section: where its parameters begin in constant bank 0, and their size.
+/// In a kernel's section: offset of its parameters in constant bank 0, and their size.
 pub(super) const PARAM_CBANK: u8 = 0x0a;
-/// Of a kernel's section: one parameter.
+/// In a kernel's section: one parameter.
 pub(super) const KPARAM_INFO: u8 = 0x17;
-/// Of the file's section: a function's registers.
+/// In the file's section: a function's registers.
 pub(super) const REGCOUNT: u8 = 0x2f;
-/// Of a kernel's section: where its indirect branches may go.
+/// In a kernel's section: targets of its indirect branches.
 pub(super) const INDIRECT_BRANCH_TARGETS: u8 = 0x34;
 
 /// The attributes of a section: (attribute, value). What follows a record of an unknown format cannot be found.
 pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    /// The format whose value has a size of its own; the others have two bytes, some of them unused.
+    /// The format with an explicit size. The others have two bytes, some of them unused.
     const SIZED: u8 = 4;
     std::iter::from_fn(move || {
         let ([format, attribute, low, high], behind) = rest.split_first_chunk()?;
@@ -34,19 +34,19 @@ pub(super) fn words(value: &[u8]) -> impl Iterator<Item = u32> {
     value.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// A parameter: index, ordinal and offset, bits; the highest fourteen of the bits are its size.
+/// A parameter: index, ordinal, offset and bits. The highest fourteen bits are its size.
 pub(super) fn parameter(value: &[u8]) -> Option<Parameter> {
     let mut words = words(value).skip(1);
     let (place, bits) = (words.next()?, words.next()?);
     Some(Parameter { ordinal: place & 0xffff, offset: place >> 16, bytes: bits >> 18 })
 }
 
-/// Where the parameters begin: the lower half of the second number.
+/// Offset of the parameters: the lower half of the second number.
 pub(super) fn parameters_offset(value: &[u8]) -> Option<u32> {
     words(value).nth(1).map(|place| place & 0xffff)
 }
 
-/// Indirect branches: offset of the branch, zero, how many targets, targets; again and again.
+/// Indirect branches: offset of the branch, zero, number of targets, targets, repeated.
 pub(super) fn branch_targets(value: &[u8], targets: &mut BTreeMap<u32, Vec<u32>>) {
     let mut words = words(value);
     while let (Some(branch), Some(_), Some(count)) = (words.next(), words.next(), words.next()) {

@@ -15,14 +15,14 @@ const EM_CUDA: u16 = 190;
 /// `EI_OSABI` of cubins whose flags hold the architecture in the second byte (CUDA 13, and earlier for sm_100).
 const OSABI_NEW: u8 = 0x41;
 const EI_OSABI: usize = 7;
-/// Bit of a symbol's `st_other` that says that it is a kernel.
+/// Bit of a symbol's `st_other` that marks a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
-/// What the names of sections of code begin with.
+/// Prefix of the names of code sections.
 const TEXT: &str = ".text.";
 const INFO: &str = ".nv.info";
 /// Names of called functions may take this many times the file's size: each is a copy.
 const MOST_NAMES: usize = 16;
-/// Reports of damage that are kept.
+/// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 64;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
@@ -55,7 +55,7 @@ struct Reader<'a> {
     /// Sections of code, by index in the file.
     code: BTreeMap<usize, Section>,
     damage: Vec<String>,
-    /// How many bytes of names may still be copied.
+    /// Bytes of names that may still be copied.
     names_left: usize,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             return;
         }
         let Some(name) = self.copy_name(name) else { return };
-        // Up to sm_89 the count stands here, too; later this is zero.
+        // Up to sm_89 the count is also here. Later this is zero.
         let registers = Some(header.sh_info >> 24).filter(|registers| *registers > 0);
         self.code.insert(index, Section { name, bytes, registers, ..Section::default() });
     }
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         for relocation in self.elf.relocation_table(table).into_iter().flatten() {
             let function = symbols.get(relocation.symbol).filter(|symbol| symbol.st_type() == STT_FUNC);
             let name = function.and_then(|function| symbols.name(&function));
-            // With an addend it is a place in a function, such as where a call returns to.
+            // With an addend it is a location in a function, such as a return address.
             if let Some(name) = name.filter(|_| relocation.addend.unwrap_or(0) == 0) {
                 self.add_reference(section, relocation.offset, name);
             }
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         };
         let Some(section) = self.code.get_mut(&section) else { return };
         match u32::try_from(place).ok().filter(|place| (*place as usize) < section.bytes.len()) {
-            // The place is within the instruction for some kinds of relocations.
+            // The location is within the instruction for some kinds of relocations.
             Some(place) => {
                 section.references.insert(place - place % INSTRUCTION_BYTES, name);
             }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds to the damage; what is damaged everywhere is reported in part.
+    /// Adds to the damage, up to a maximum number of reports.
     fn report(&mut self, what: String) {
         if self.damage.len() < MOST_DAMAGE && self.damage.last() != Some(&what) {
             self.damage.push(what);
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Sorts functions and ends each where the next begins. Names of the same place are all kept.
+/// Sorts functions and ends each at the start of the next. All names of one location remain.
 fn cut_functions(functions: &mut Vec<Function>) {
     functions.sort_by(|a, b| (a.offset, b.is_kernel, &a.name).cmp(&(b.offset, a.is_kernel, &b.name)));
     functions.dedup();

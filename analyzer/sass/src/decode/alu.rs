@@ -18,7 +18,7 @@ const WIDE_SUM: Width = Width::PairIf(73);
 /// Comparisons of extended precision read the predicate of the lower half.
 const CARRY: Operand = Q3.when(When::Set(72));
 
-/// The pair behind SEL.64's first: its place is the same in all forms.
+/// The second pair of SEL.64: its position is the same in all forms.
 const PAIR_AT_32: Operand = read(32).wide(2).when(When::Form(1 << 3));
 const UNIFORM_PAIR_AT_32: Operand = uniform_read(32).wide(2).when(When::Form(1 << 7));
 const PAIR_A: Width = Width::PairUnless(82);
@@ -69,7 +69,7 @@ pub(super) static FAMILIES: &[Family] = &[
     alu(0x048, "VIMNMX", &[D, P, P2, A, B, Q]).since(100),
     alu(0x048, "VIMNMX", &[D, A, B, Q]),
     alu(0x076, "FMNMX3", &[D, A, B, C, Q]),
-    // Two floats a pair; a flag says that an operand is one float for both.
+    // Two floats per pair. A flag marks an operand that is one float for both.
     alu(0x049, "FFMA2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B), C.width(PAIR_C)]),
     alu(0x04a, "FMUL2", &[D.wide(2), A.width(PAIR_A), B.width(PAIR_B)]).select(When::Rule(is_packed)),
     alu(0x04b, "FADD2", &[D.wide(2), A.width(PAIR_A), S.width(PAIR_C)]),

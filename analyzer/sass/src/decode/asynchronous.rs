@@ -1,4 +1,4 @@
-//! Copies that run beside the warp: LDGSTS, tensor-map copies, bulk copies, stores to other blocks.
+//! Asynchronous copies: LDGSTS, tensor-map copies, bulk copies, stores to other blocks.
 
 use crate::instruction::{Access, Class, Space};
 use crate::word::Word;
@@ -31,7 +31,7 @@ pub(super) static FAMILIES: &[Family] = &[
     remote(0x1be, "REDAS", &REMOTE_REDUCTION, Access::Reduction, Bytes::Rule(atomic::late_bytes)),
 ];
 
-/// LDGSTS. The offset is the one in device memory; the one in shared memory is at bit 44.
+/// LDGSTS. The offset is that in device memory. The offset in shared memory is at bit 44.
 const fn copy(bytes: Bytes) -> Family {
     let rule = access(Space::Global, Access::CopyIn, bytes, Offset::Signed(32, 12));
     family(0x1ae, "LDGSTS", Class::Async, COPY).memory(rule)
@@ -86,7 +86,8 @@ fn dimensions(word: Word) -> u16 {
     u16::from(word.byte(79) & 7) + 1
 }
 
-/// Bulk copies: an address in shared memory is one register, with its mbarrier two; one in device memory is two.
+/// Bulk copies: an address in shared memory is one register, or two with its mbarrier. An address in device memory is
+/// two.
 const fn bulk(
     code: u16,
     name: &'static str,

@@ -13,7 +13,7 @@ const fn sync(code: u16, name: &'static str, operands: &'static [Operand]) -> Fa
 const MBARRIER: Operand = A.role(Role::Address);
 const MBARRIER_BASE: Operand = uniform_read(64).role(Role::Base);
 
-/// What the mbarrier's instructions access: the eight bytes of it.
+/// Accesses of mbarrier instructions: its eight bytes.
 const fn mbarrier(family: Family, kind: Access) -> Family {
     family.memory(access(Space::Shared, kind, Bytes::Fixed(8), OFFSET))
 }

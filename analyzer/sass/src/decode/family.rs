@@ -27,7 +27,7 @@ pub(super) struct Family {
     /// The architectures that have it.
     since: u32,
     until: u32,
-    /// What else tells it from others of its number.
+    /// Further condition that selects it among instructions of its number.
     select: When,
     pub(super) name: &'static str,
     pub(super) class: Class,

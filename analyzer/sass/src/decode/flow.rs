@@ -1,18 +1,18 @@
-//! Where the warp goes on.
+//! Control flow after the instruction.
 
 use crate::instruction::Flow;
 use crate::word::{Sm, Word};
 
 use super::ALWAYS;
 
-/// What a family's rows say of the flow.
+/// Control flow of a family.
 #[derive(Clone, Copy)]
 pub(super) enum FlowRule {
     Next,
     Branch,
     IndirectBranch,
     Call,
-    /// A call to where a register says.
+    /// A call to a register's value.
     IndirectCall,
     Return,
     Exit,
@@ -34,7 +34,7 @@ pub(super) fn read(rule: FlowRule, word: Word, sm: Sm) -> Flow {
     }
 }
 
-/// Whether the guard, or the second predicate, may be false.
+/// True if the guard, or the second predicate, may be false.
 fn is_conditional(word: Word) -> bool {
     word.byte(12) & 0xf != ALWAYS || word.byte(87) & 0xf != ALWAYS
 }

@@ -14,7 +14,7 @@ const BYTES: Bytes = Bytes::Size(73);
 /// An instruction with a descriptor, or with a uniform register added to the address.
 const UNIFORM: When = When::Set(91);
 
-/// The address of a load: a pair where bit 72 says `.E`, where bit 90 does if there is a descriptor.
+/// The address of a load: a pair if bit 72 is set (`.E`), or bit 90 with a descriptor.
 const ADDRESS: Operand = A.role(Role::Address).width(Width::Rule(address_width));
 const BASE_OF_LOAD: Operand = uniform_read(32).wide(2).role(Role::Base).when(UNIFORM);
 const BASE_OF_STORE: Operand = uniform_read(64).wide(2).role(Role::Base).when(UNIFORM);
@@ -46,7 +46,7 @@ const fn constant(code: u16, name: &'static str, operands: &'static [Operand]) -
     family(code, name, Class::Constant, operands).memory(rule)
 }
 
-/// Atomics of floats since sm_90: the type takes the place of the size, and `.E` is by bit 72 alone.
+/// Atomics of floats since sm_90: the type replaces the size, and `.E` is bit 72 alone.
 const ATOMIC_ADDRESS: Operand = A.role(Role::Address).width(Width::PairIf(72));
 const DATA: Operand = D.width(SIZE);
 const STORED: Operand = read(32).width(SIZE);
@@ -69,12 +69,12 @@ const fn combine(width: Width) -> [Operand; 5] {
     [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), BASE_OF_STORE]
 }
 
-/// The old value, the one that it is compared with, and the one that is stored then.
+/// The old value, the value to compare, and the value to store.
 const fn swap(width: Width) -> [Operand; 5] {
     [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), read(64).width(width)]
 }
 
-/// What is combined, and no result.
+/// The combined value, without a result.
 const fn reduce(width: Width) -> [Operand; 3] {
     [ADDRESS, read(32).width(width), BASE_OF_STORE]
 }

@@ -23,7 +23,7 @@ pub(super) fn write_uniform_predicates(word: Word, writes: &mut Registers, _read
     insert(writes, File::UniformPredicate, mask(word));
 }
 
-/// The mask where it is an immediate; all, where a register or a constant holds it.
+/// The mask if it is an immediate. All bits if a register or a constant holds it.
 fn mask(word: Word) -> u8 {
     let immediate = word.bits(9, 3) == 4;
     if immediate { word.byte(32) & 0x7f } else { 0x7f }

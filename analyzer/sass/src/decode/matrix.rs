@@ -3,8 +3,8 @@
 use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
-/// A product of 16 (or 8) rows, 8 columns and a depth, of elements of some bits; a warp holds each matrix in registers
-/// of 32 lanes.
+/// A product of 16 (or 8) rows, 8 columns and a depth, with elements of some bits. A warp holds each matrix in
+/// registers of 32 lanes.
 struct Shape {
     rows: u16,
     depth: u16,
@@ -40,7 +40,7 @@ fn half_shape(word: Word) -> Shape {
     Shape { rows: 16, depth, element_bits, sparse }
 }
 
-/// The bit that says `.SP`.
+/// The `.SP` bit.
 pub(super) const SPARSE_HALF: u32 = 73;
 
 pub(super) fn half_first(word: Word) -> u16 {
@@ -63,7 +63,7 @@ fn integer_shape(word: Word) -> Shape {
     Shape { rows: if word.bit(86) { 16 } else { 8 }, depth, element_bits, sparse: word.bit(SPARSE_INTEGER) }
 }
 
-/// The bit that says `.SP`.
+/// The `.SP` bit.
 pub(super) const SPARSE_INTEGER: u32 = 72;
 
 pub(super) fn integer_first(word: Word) -> u16 {
@@ -123,7 +123,7 @@ pub(super) fn quarter_result(word: Word) -> u16 {
     if word.bit(77) { 4 } else { 2 }
 }
 
-/// The bit that says `.SP`.
+/// The `.SP` bit.
 pub(super) const SPARSE_QUARTER: u32 = 80;
 
 fn is_deep(word: Word) -> bool {

@@ -1,11 +1,11 @@
-//! How an instruction accesses memory: the parts of it that are not registers.
+//! Memory accesses of an instruction, except registers.
 
 use crate::instruction::{Access, Memory, Space};
 use crate::word::{Sm, Word};
 
 use super::operand::{Operand, Role};
 
-/// What a family's rows say of its accesses. Addresses are operands with the roles `Address` and `Base`.
+/// Memory accesses of a family. Addresses are operands with the roles `Address` and `Base`.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryRule {
     space: Space,
@@ -24,7 +24,7 @@ pub(super) enum Bytes {
     Rule(fn(Word) -> u32),
 }
 
-/// What is added to the address.
+/// Offset added to the address.
 #[derive(Clone, Copy)]
 pub(super) enum Offset {
     None,
@@ -32,13 +32,13 @@ pub(super) enum Offset {
     Signed(u32, u32),
     /// Signed units of 32 bytes, so many bits from here on.
     Wide(u32, u32),
-    /// At the usual place, whose highest bit has another meaning since sm_100.
+    /// At the usual position, whose highest bit has another meaning since sm_100.
     Combined,
-    /// At the usual place with a uniform register; all the upper half of the low 64 bits without.
+    /// At the usual position with a uniform register. Without one, the complete upper half of the low 64 bits.
     Generic,
 }
 
-/// The usual place of an offset.
+/// The usual position of an offset.
 pub(super) const OFFSET: Offset = Offset::Signed(40, 24);
 
 pub(super) const fn access(space: Space, kind: Access, bytes: Bytes, offset: Offset) -> MemoryRule {
@@ -93,7 +93,7 @@ impl Offset {
             Self::Generic if word.bit(91) => word.signed(40, 24),
             Self::Generic => word.signed(32, 32),
         };
-        // Every place is of 32 bits or fewer.
+        // Every position has 32 bits or fewer.
         i32::try_from(bytes).unwrap_or_default()
     }
 }

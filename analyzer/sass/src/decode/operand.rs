@@ -1,4 +1,4 @@
-//! Where an operand is in an instruction's bits, how many registers it takes, and when it is there.
+//! Operands: position in an instruction's bits, number of registers, and condition.
 
 use crate::register::{File, Register};
 use crate::word::{Sm, Word};
@@ -23,11 +23,11 @@ pub(super) enum Place {
     FlippedPredicate(u32),
     FlippedUniformPredicate(u32),
     Convergence(u32),
-    /// The second source: its place depends on the form.
+    /// The second source, whose position depends on the form.
     Second,
     /// The third source.
     Third,
-    /// The last source of those that have only one behind the first: no form moves it to the third place.
+    /// The last source of instructions with a single one after the first: no form moves it to the third position.
     Sole,
     /// The same of the uniform datapath.
     UniformSecond,
@@ -35,7 +35,7 @@ pub(super) enum Place {
     UniformSole,
 }
 
-/// What the instruction does with it.
+/// Use of the operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Write,
@@ -46,7 +46,7 @@ pub(super) enum Role {
     Base,
 }
 
-/// How many consecutive registers.
+/// Number of consecutive registers.
 #[derive(Clone, Copy)]
 pub(super) enum Width {
     Fixed(u16),
@@ -61,7 +61,7 @@ pub(super) enum Width {
     Rule(fn(Word) -> u16),
 }
 
-/// Whether the operand is there.
+/// Condition for the operand.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Always,
@@ -100,7 +100,7 @@ impl Width {
     }
 }
 
-/// Registers that a memory size takes: bytes and halves take a whole one.
+/// Registers for a memory size: bytes and halves take a complete one.
 const fn registers_of_size(size: u64) -> u16 {
     match size {
         5 => 2,
@@ -110,7 +110,7 @@ const fn registers_of_size(size: u64) -> u16 {
 }
 
 impl Operand {
-    /// Its first register; `None` where the operand is not there, or is a zero or a true register.
+    /// Its first register. `None` if the operand is absent, or is a zero or a true register.
     pub(super) fn first(&self, word: Word, sm: Sm) -> Option<Register> {
         if !self.when.holds(word) {
             return None;

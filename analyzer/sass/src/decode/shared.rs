@@ -82,14 +82,14 @@ static COMBINE_EARLY: [Operand; 4] = combine(EARLY);
 static COMBINE_LATE: [Operand; 4] = combine(LATE);
 static SWAP_EARLY: [Operand; 4] = swap(D.width(EARLY), EARLY);
 static SWAP_LATE: [Operand; 4] = swap(D.width(LATE), LATE);
-/// Says whether it swapped.
+/// Result: whether it swapped.
 static TRY_SWAP: [Operand; 4] = swap(P, LATE);
 
 /// Registers of LDTM and STTM: a power of two.
 const LANES: Width = Width::Rule(lanes);
 
 fn lanes(word: Word) -> u16 {
-    // Rows of 128 and 256 bits take two and four registers; a whole row of lanes and halves of it take one.
+    // Rows of 128 and 256 bits take two and four registers. A complete row of lanes, and halves of it, take one.
     let row = match (word.bit(87), word.bits(81, 2)) {
         (false, 0) => 2,
         (false, 1) => 4,

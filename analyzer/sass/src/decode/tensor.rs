@@ -58,7 +58,7 @@ static SCALED: [Operand; 6] = [
     read(52),
 ];
 
-/// Matrices of four warps. Both by descriptors, in four uniform registers; or the first in registers.
+/// Matrices of four warps. Both by descriptors, in four uniform registers, or the first in registers.
 const fn group_shared(result: fn(Word) -> u16) -> [Operand; 5] {
     [
         D.width(Width::Rule(result)),
@@ -80,7 +80,7 @@ const fn group_registers(result: fn(Word) -> u16) -> [Operand; 6] {
     ]
 }
 
-/// Whether to add to the accumulator.
+/// Selects addition to the accumulator.
 const ACCUMULATE: Operand = flipped_uniform_read(87);
 /// Which elements of a sparse matrix are stored.
 const CHOSEN: Operand = read(40).when(When::Set(matrix::SPARSE_HALF));

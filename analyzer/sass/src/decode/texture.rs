@@ -40,7 +40,7 @@ const fn surface(code: u16, name: &'static str, operands: &'static [Operand], ki
     family(code, name, Class::Texture, operands).memory(rule)
 }
 
-/// Up to two components of the result, the others behind them elsewhere.
+/// Up to two components of the result. The rest lie elsewhere.
 const LOW: Operand = D.width(Width::Rule(low_components));
 const HIGH: Operand = write(64).width(Width::Rule(high_components));
 /// The texture, where a uniform register holds its handle.
@@ -58,7 +58,7 @@ const fn vector(start: u32, width: fn(Word) -> u16) -> Operand {
     read(start).width(Width::Rule(width))
 }
 
-/// Components that the mask asks for; two of 16 bits share a register.
+/// Components selected by the mask. Two of 16 bits share a register.
 fn components(word: Word) -> u16 {
     let components: u16 = (72..76).map(|place| u16::from(word.bit(place))).sum();
     if word.bits(79, 2) == 0 { components } else { components.div_ceil(2) }
@@ -72,7 +72,7 @@ fn high_components(word: Word) -> u16 {
     components(word).saturating_sub(2)
 }
 
-/// What a lookup takes: coordinates, then the rest.
+/// Operands of a lookup: coordinates, then the rest.
 struct Parts {
     coordinates: u16,
     rest: u16,
@@ -84,7 +84,7 @@ impl Parts {
         Self { coordinates: coordinates(word), rest }
     }
 
-    /// Packed, the two vectors share all that there is; else the second has the rest.
+    /// Packed, the two vectors share all of them. Otherwise the second has the rest.
     fn first(&self, word: Word) -> u16 {
         if is_packed(word) { (self.coordinates + self.rest).div_ceil(2) } else { self.coordinates }
     }
@@ -114,8 +114,8 @@ fn coordinates(word: Word) -> u16 {
     one + u16::from(word.bit(63))
 }
 
-/// Automatic level or level zero need no operand; a bias, a level and a clamp are one each. The uniform form stores the
-/// lowest bit elsewhere since sm_100, where bit 87 is the next.
+/// Automatic level and level zero need no operand. A bias, a level and a clamp are one each. The uniform form stores
+/// the lowest bit elsewhere since sm_100, where bit 87 is the next.
 fn level_operands(word: Word) -> u16 {
     let mode = if word.bit(59) && !word.bit(88) { 3 } else { word.bits(87, 3) };
     match mode {

@@ -19,9 +19,9 @@ const SPECIFIC: u64 = 0x10_0000;
 /// The entries of fatbins that lie one after the other.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
-    /// Where to go on.
+    /// Current offset.
     at: usize,
-    /// Where the region ends that `at` is in; outside regions not behind `at`.
+    /// End of the region that contains `at`. Outside regions, at most `at`.
     region_end: usize,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Walk<'a> {
         Self { bytes, at: 0, region_end: 0 }
     }
 
-    /// Goes on to the next region's first entry; `None` behind the last.
+    /// Moves to the first entry of the next region. `None` after the last.
     fn enter_region(&mut self) -> Option<Result<(), FatbinError>> {
         let offset = (self.at.next_multiple_of(ALIGNMENT)..self.bytes.len())
             .step_by(ALIGNMENT)
@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
         Some(Ok(()))
     }
 
-    /// The entry at the current place, and where it ends.
+    /// The entry at the current offset, and its end.
     fn read_entry(&self) -> Result<(Entry<'a>, usize), &'static str> {
         let rest = self.bytes.get(self.at..self.region_end).ok_or("it lies outside its region")?;
         let header = Header::read(rest).ok_or("an entry's header is cut off")?;
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What an entry's header says.
+/// Header of an entry.
 struct Header {
     kind: Kind,
     /// Bytes of the header itself.
@@ -95,7 +95,7 @@ struct Header {
     payload_bytes: usize,
     compressed_bytes: usize,
     sm: Sm,
-    /// Where its name is in the header, and its length.
+    /// Offset of its name in the header, and its length.
     name: (u32, u32),
     flags: u64,
     claimed_bytes: u64,

@@ -2,7 +2,7 @@
 
 /// The shortest match.
 const LEAST_MATCH: usize = 4;
-/// The length that says that more bytes of length follow.
+/// The length value that announces more length bytes.
 const LONG: usize = 15;
 
 /// Decompresses a block that becomes `bytes` bytes, and nothing more.
@@ -48,7 +48,7 @@ fn ensure_room(written: usize, more: usize, bytes: usize) -> Result<(), &'static
     if more > bytes - written { Err("it becomes longer than it claims") } else { Ok(()) }
 }
 
-/// Repeats what stands at a distance before the end, which may overlap with what is written.
+/// Repeats bytes at a distance before the end. The source may overlap with the output.
 fn copy_match(out: &mut Vec<u8>, distance: usize, length: usize) -> Result<(), &'static str> {
     let start =
         out.len().checked_sub(distance).filter(|_| distance > 0).ok_or("a match lies before the begin")?;

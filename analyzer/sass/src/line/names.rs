@@ -1,4 +1,4 @@
-//! Names of files and functions, each kept once.
+//! Names of files and functions, each stored once.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::elf::text_at;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Names may be this many times longer than the sections that hold them: paths repeat their folder, demangled names
-/// their arguments. What is beyond stays unnamed.
+/// Maximum length of names relative to the sections that hold them: paths repeat their folder, demangled names their
+/// arguments. Further entries stay unnamed.
 const MOST_NAMES: usize = 64;
 /// The index of the file that is not known.
 const UNKNOWN: u32 = 0;
@@ -40,7 +40,7 @@ impl Names {
         self.functions.get(index as usize).map(|function| &**function)
     }
 
-    /// Adds the files of a program; per number that the program gives to a file, its index.
+    /// Adds the files of a program. Returns the index for each file number of the program.
     pub(super) fn add_files(
         &mut self,
         header: &LineProgramHeader<Bytes<'_>>,
@@ -65,7 +65,7 @@ impl Names {
         Some(index)
     }
 
-    /// The index of the function whose name stands at an offset.
+    /// The index of the function with its name at an offset.
     pub(super) fn add_function(&mut self, strings: &[u8], offset: u64) -> Option<u32> {
         if let Some(known) = self.by_offset.get(&offset) {
             return *known;

@@ -41,7 +41,7 @@ fn place(address: u64) -> Option<(usize, u32)> {
     Some((section, u32::try_from(address & u64::from(u32::MAX)).ok()?))
 }
 
-/// Executes every program; one that is damaged ends early, and the next goes on where its length says.
+/// Executes every program. A damaged one ends early, and execution continues at the next by its length.
 pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
     let mut rows = Rows { starts, ..Rows::default() };
     let debug_line = DebugLine::new(sources.programs, LittleEndian);

@@ -1,4 +1,4 @@
-//! What an instruction computes, where that is a sum: moves, additions, loads of constants.
+//! Expressions of instructions that compute sums: moves, additions, loads of constants.
 
 use super::{Base, Value};
 use crate::instruction::Instruction;
@@ -37,7 +37,7 @@ const HIGH: u32 = 80;
 const LOW_THREE_BYTES: u64 = 0x210;
 
 impl Expression {
-    /// What an instruction puts into one of the registers that it writes.
+    /// The value that an instruction writes to one of its registers.
     pub(super) fn of(instruction: &Instruction, register: Register, sm: Sm) -> Self {
         let operands = Operands { word: instruction.word, sm };
         let place = register.index.wrapping_sub(instruction.word.byte(16));
@@ -77,7 +77,7 @@ impl Operands {
         self.word.bits(9, 3)
     }
 
-    /// Whether the destination, and with it the first source, is a uniform register.
+    /// True if the destination, and with it the first source, is a uniform register.
     fn is_uniform(&self) -> bool {
         // The uniform datapath's families are 0x080 to 0x0bf, R2UR's and S2UR's destinations apart.
         (0x080..0x0c0).contains(&self.word.family())
@@ -102,7 +102,7 @@ impl Operands {
         self.own(24)
     }
 
-    /// What stands in the bits 32 to 63.
+    /// The operand in bits 32 to 63.
     fn middle(&self) -> Option<Operand> {
         match self.form() {
             1 => Some(self.own(32)),
@@ -117,7 +117,7 @@ impl Operands {
         }
     }
 
-    /// The second source: in some forms it stands behind the third.
+    /// The second source. In some forms it follows the third.
     fn second(&self) -> Option<Operand> {
         if matches!(self.form(), 2 | 3 | 7) { Some(self.own(64)) } else { self.middle() }
     }
@@ -134,12 +134,12 @@ impl Operands {
 
     /// A load from a constant bank at a fixed offset.
     fn constant_load(&self, place: u32) -> Expression {
-        // Form 5 has its place in the instruction, behind a register of which RZ is none.
+        // Form 5 has its address in the instruction, after a register where RZ means none.
         let is_indexed = if self.is_uniform() { self.form() != 5 } else { self.word.byte(24) != 255 };
         if is_indexed || place > 3 { Expression::Unknown } else { Expression::sum([Some(self.bank(place))]) }
     }
 
-    /// Sources, each with the bit that negates it. Place 0 stands for the second source.
+    /// Sources, each with the bit that negates it. Position 0 is the second source.
     fn signed_sum(&self, places: &[(u32, u32)]) -> Expression {
         let is_immediate = matches!(self.form(), 2 | 4);
         let term = |(place, negation): &(u32, u32)| {

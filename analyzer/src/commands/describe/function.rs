@@ -1,4 +1,4 @@
-//! What a function is: ours, and those of the engine.
+//! Documentation of functions: stallmap's, and those of the engine.
 
 use datafusion::logical_expr::Documentation;
 use stallmap::session::Session;
@@ -6,7 +6,7 @@ use stallmap::session::Session;
 use crate::output;
 use crate::output::paint::Role;
 
-/// Everything about a function; none where there is none of this name.
+/// Documentation of a function. None if there is no function of this name.
 pub(super) fn document(session: &Session, name: &str) -> Option<String> {
     let state = session.context().state();
     let (kind, doc) = if let Some(function) = state.scalar_functions().get(name) {

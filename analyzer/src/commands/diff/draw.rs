@@ -1,4 +1,4 @@
-//! Comparisons as tables for people.
+//! Comparisons as tables.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::output::number;
 use crate::output::table::{Table, is_aggregate};
 use crate::output::value::Look;
 
-/// How values are written.
+/// Format of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// As numbers.
@@ -24,14 +24,14 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// What is drawn.
+/// Drawing parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picture<'a> {
     /// The captures' names, the first one's first.
     pub(super) names: &'a [String],
-    /// What rows are; none for totals.
+    /// Part of the rows. None for totals.
     pub(super) part: Option<Part>,
-    /// How values are written.
+    /// Format of values.
     pub(super) unit: Unit,
 }
 
@@ -54,7 +54,7 @@ impl Columns {
         self.cells.push(Arc::new(StringArray::from(cells)));
     }
 
-    /// The same where a cell says something; nothing where none does.
+    /// The same if a cell has text. Nothing otherwise.
     fn text_if_any(&mut self, header: &str, cells: Vec<Option<String>>) {
         if cells.iter().any(Option::is_some) {
             self.text(header.to_owned(), cells);
@@ -67,7 +67,7 @@ impl Columns {
     }
 }
 
-/// The facts that differ; those that are the same in all captures are counted below.
+/// The facts that differ. Equal ones are counted below.
 pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), ArrowError> {
     let mut shown: Vec<Vec<&Fact>> = Vec::new();
     for fact in facts {
@@ -130,7 +130,7 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
         columns.number(header("ratio"), of(&by));
     }
     let texts = |of: &dyn Fn(&Row) -> Option<String>| -> Vec<Option<String>> {
-        // What the newest capture calls it.
+        // The name in the newest capture.
         things.iter().map(|thing| thing.iter().rev().find_map(|row| of(row))).collect()
     };
     let (what, detail) = picture.headers();
@@ -149,7 +149,7 @@ pub(super) fn in_order(rows: &mut [Row]) {
     rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.what));
 }
 
-/// Rows of one place: the same thing in each capture.
+/// Rows of one rank: the same row in each capture.
 fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
     let mut things: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
@@ -221,7 +221,7 @@ impl Picture<'_> {
         row.detail.clone().filter(|_| self.part != Some(Part::Kernels) || row.status.is_none())
     }
 
-    /// What names stand below.
+    /// Header of the name columns.
     const fn headers(&self) -> (&'static str, &'static str) {
         match self.part {
             None => ("total", "detail"),

@@ -1,4 +1,4 @@
-//! What can be compared: facts of the captures side by side, and what follows from those that differ.
+//! Comparability: facts of the captures side by side, and consequences of their differences.
 
 use arrow::array::RecordBatch;
 
@@ -7,13 +7,13 @@ use super::read::Columns;
 use crate::args::diff::{DiffMetric, Per};
 use crate::exit::Outcome;
 
-/// Facts after which a sample stands for other time.
+/// Facts that change the time of a sample.
 const TIME_OF_A_SAMPLE: [&str; 3] = ["multiprocessors", "SM clock, MHz", "sampling period, cycles"];
 
-/// A fact of the first capture beside that of another.
+/// A fact of the first capture next to that of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
-    /// What it is about.
+    /// Its name.
     pub(super) name: String,
     /// In the first capture.
     pub(super) base_value: String,
@@ -23,7 +23,7 @@ pub(super) struct Fact {
     pub(super) value: String,
     /// same, caution, normalized, not comparable.
     pub(super) verdict: String,
-    /// What it means; empty where they are the same.
+    /// Explanation. Empty if equal.
     pub(super) meaning: String,
 }
 
@@ -50,12 +50,12 @@ pub(super) fn facts(rows: &[RecordBatch]) -> Outcome<Vec<Fact>> {
     Ok(facts)
 }
 
-/// What follows from the facts.
+/// Consequences of the facts.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    /// Whether a sample stands for other time in another capture.
+    /// True if a sample represents a different time in another capture.
     pub(super) is_scaled: bool,
-    /// What sums are divided by.
+    /// Divisor of sums.
     pub(super) per: Per,
     /// Totals that cannot be compared.
     pub(super) unknown: Vec<&'static str>,
@@ -89,14 +89,14 @@ impl Decision {
         Self { is_scaled, per, unknown }
     }
 
-    /// How a metric is measured.
+    /// Measurement of a metric.
     pub(super) fn measure(&self, metric: DiffMetric) -> Measure {
         let counts_samples = matches!(metric, DiffMetric::Samples | DiffMetric::Memory);
         Measure { metric, is_scaled: self.is_scaled && counts_samples }
     }
 }
 
-/// The facts for which a comparison is refused, in words; none where there is none.
+/// The facts that prevent a comparison, as text. None if there are none.
 pub(super) fn refusal(facts: &[Fact], base: &str) -> Option<String> {
     let refused: Vec<String> = facts
         .iter()

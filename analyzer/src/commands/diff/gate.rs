@@ -4,10 +4,10 @@ use super::draw::Unit;
 use super::row::Row;
 use crate::args::gate::{Gate, Limit};
 
-/// Rows that are told of a failed condition.
+/// Rows reported for a failed condition.
 pub(super) const TOLD: usize = 5;
 
-/// Why a condition holds; none where it does not. Rows are all of the part, or the total's.
+/// Reason why a condition holds. None if it does not. Rows are those of the part, or of the total.
 pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
     let mut failed: Vec<&Row> = rows.iter().filter(|row| holds(gate, row)).collect();
     failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
@@ -22,8 +22,7 @@ pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Whether a row's change is beyond the limit: its estimate, or where chance is to be left out the whole of its interval,
-/// of a row that is said to differ.
+/// True if a row's change exceeds the limit: its estimate, or for significant changes only, its complete interval.
 fn holds(gate: &Gate, row: &Row) -> bool {
     let (value, limit) = match gate.limit {
         Limit::Amount(amount) => {
@@ -33,7 +32,7 @@ fn holds(gate: &Gate, row: &Row) -> bool {
         Limit::Share(share) => {
             let end = if gate.is_above { row.ratio_low } else { row.ratio_high };
             let ratio = if gate.is_beyond_noise { end } else { row.ratio };
-            // What the first capture lacks grows beyond every share.
+            // A row missing in the first capture grows beyond every share.
             let new = if row.value > 0.0 && !gate.is_beyond_noise { f64::INFINITY } else { 1.0 };
             (ratio.unwrap_or(new) - 1.0, share)
         }

@@ -10,27 +10,27 @@ use stallmap::library;
 use crate::args::diff::{DiffMetric, Part, Per};
 use crate::exit::{Failure, Outcome, QUERY};
 
-/// What is compared of the parts: a metric, and whether samples count as the time that they stand for.
+/// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measure {
     /// The metric.
     pub(super) metric: DiffMetric,
-    /// Whether samples are compared as time.
+    /// True if samples are compared as time.
     pub(super) is_scaled: bool,
 }
 
-/// What all statements of a comparison have in common.
+/// Common parameters of all statements of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     /// The captures' names, the first one's first.
     pub(super) names: Vec<String>,
-    /// What sums are divided by; never [`Per::Auto`].
+    /// Divisor of sums, never [`Per::Auto`].
     pub(super) per: Per,
-    /// Rows that are not summed up.
+    /// Rows that are not aggregated.
     pub(super) top: u32,
-    /// Whether all rows are listed.
+    /// True if all rows are listed.
     pub(super) is_all: bool,
-    /// How much of itself a launch differs from another by chance, where no launches repeat each other.
+    /// Relative variation of a launch between repetitions, without repeated launches.
     pub(super) spread: f64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Script {
     pub(super) query: String,
 }
 
-/// What one row of a table of measures is.
+/// Level of one row of a table of measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Launch,
@@ -61,7 +61,7 @@ impl Level {
     }
 }
 
-/// How a metric is found in the views.
+/// Source of a metric in the views.
 enum Family {
     /// In samples, which are counts.
     Cost,
@@ -80,12 +80,12 @@ impl Measure {
         }
     }
 
-    /// Whether values are nanoseconds.
+    /// True if values are nanoseconds.
     pub(super) fn is_time(self) -> bool {
         self.metric == DiffMetric::Time || self.is_scaled && matches!(self.family(), Family::Cost)
     }
 
-    /// What it is called.
+    /// Its title.
     pub(super) fn title(self) -> &'static str {
         match (self.metric, self.is_scaled) {
             (DiffMetric::Samples | DiffMetric::Time, true) | (DiffMetric::Time, _) => "estimated time",
@@ -164,7 +164,7 @@ impl Query {
         Ok(Script { tables: vec![table("diff_known", &self.fill(&text("known")?))], query })
     }
 
-    /// What everything cost; `unknown` are those that cannot be said.
+    /// The cost of everything. `unknown` are the missing metrics.
     pub(super) fn totals(&self, unknown: &[&str]) -> Outcome<Script> {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
@@ -173,7 +173,7 @@ impl Query {
         Ok(Script { tables: vec![launches, rows], query: self.compare("diff_totals", true)? })
     }
 
-    /// What a part costs.
+    /// The cost of a part.
     pub(super) fn part(&self, part: Part, measure: Measure) -> Outcome<Script> {
         let level = Level::of(part);
         let (source, measured) = measure.table(level)?;

@@ -16,7 +16,7 @@ use crate::output::table::{Canvas, Table};
 use crate::output::value::Look;
 use crate::output::{self, written};
 
-/// Why a file's statements fail; none where none returns a row.
+/// Reason why a file's statements fail. None if none returns a row.
 pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<String>> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
@@ -50,7 +50,7 @@ async fn rows(session: &Session, statement: &str) -> Outcome<Vec<RecordBatch>> {
 fn is_sorted(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Sort(_) => true,
-        // A limit keeps the order; columns may be left out after the sort.
+        // A limit preserves the order. Columns may be omitted after the sort.
         LogicalPlan::Limit(_) | LogicalPlan::Projection(_) => plan.inputs().into_iter().any(is_sorted),
         _ => false,
     }
@@ -64,7 +64,7 @@ fn measure(frame: &DataFrame) -> Option<Column> {
     found.map(Column::from)
 }
 
-/// The first rows as a table, and how many there are beside them.
+/// The first rows as a table, and the number of remaining ones.
 fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
     let mut left = TOLD;
     let mut first = Vec::new();

@@ -1,4 +1,4 @@
-//! The comparison in the format that was asked for.
+//! The comparison in the requested format.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::output::shorten::printable;
 use crate::output::{self, written};
 use clap::ValueEnum;
 
-/// What is compared.
+/// Subject of the comparison.
 pub(super) struct Subject<'a> {
     /// The captures by name.
     pub(super) captures: Vec<(&'a str, &'a Path)>,
@@ -25,15 +25,15 @@ pub(super) struct Subject<'a> {
     pub(super) names: &'a [String],
     /// Their facts.
     pub(super) facts: &'a [Fact],
-    /// How the metric is measured.
+    /// Measurement of the metric.
     pub(super) measure: Measure,
-    /// What sums are divided by.
+    /// Divisor of sums.
     pub(super) per: Per,
-    /// How to print.
+    /// Output format.
     pub(super) format: ReportFormat,
 }
 
-/// How values of a metric are written.
+/// Unit of a metric.
 pub(super) fn unit(measure: Measure) -> Unit {
     match measure.metric {
         DiffMetric::Bytes => Unit::Bytes,

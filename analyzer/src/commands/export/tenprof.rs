@@ -1,11 +1,11 @@
-//! The files that TenProf writes, from our views: exact where its own are not, and in formats that can be read.
+//! TenProf's files, from stallmap's views: exact where TenProf's are not, and in readable formats.
 //!
 //! | file | what |
 //! |---|---|
-//! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with the remainders |
+//! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with unattributed ones |
 //! | `forest.txt` | tensors nested in those that they are views of: `Tree := INT ":" "{" Tree* "}" INT` |
-//! | `blame.dot` | the tensors that were waited for, for Graphviz |
-//! | `pc_samples.csv` | memory stalls of each instruction of each launch, its function beside its pc |
+//! | `blame.dot` | the tensors that kernels waited for, for Graphviz |
+//! | `pc_samples.csv` | memory stalls of each instruction of each launch, with its function and pc |
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
     let mut roots = Vec::new();
     for &(tensor, base) in bases {
         match base {
-            // A base comes first; one that does not, closes a circle.
+            // A base comes first. If not, it closes a cycle.
             Some(base) if known.contains(&base) => views.entry(base).or_default().push(tensor),
             _ => roots.push(tensor),
         }
@@ -123,7 +123,7 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
 mod tests {
     use super::*;
 
-    /// Reads `Tree := INT ":" "{" Tree* "}" INT` as the published parser does; pairs of tensor and base.
+    /// Reads `Tree := INT ":" "{" Tree* "}" INT` as the published parser does. Returns pairs of tensor and base.
     fn parse(text: &str) -> Vec<(u64, Option<u64>)> {
         let (mut open, mut pairs): (Vec<u64>, _) = (Vec::new(), Vec::new());
         let text = text.replace('}', " } ");

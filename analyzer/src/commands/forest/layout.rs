@@ -1,7 +1,7 @@
-//! Places of a graph's nodes in layers, and the points that its edges pass: a small layered layout.
+//! Layered layout of a graph: positions of nodes in layers, and the points of edges.
 //!
-//! Edges lead to the right. An edge over several layers passes a point in each, so that nodes make room for it. Within
-//! the layers, nodes are ordered by the mean of their neighbours, and moved as near to it as the others let them.
+//! Edges lead to the right. An edge over several layers passes a point in each, which reserves room for it. Within a
+//! layer, nodes are ordered by the mean of their neighbours, and moved as near to it as the others allow.
 
 /// Passes over the layers, there and back.
 const SWEEPS: usize = 12;
@@ -10,35 +10,34 @@ const GAP: f64 = 14.0;
 /// Height of an edge that passes a layer.
 const PASS_HEIGHT: f64 = 16.0;
 
-/// Where everything is.
+/// Positions of nodes and edges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     /// Each node's layer, and its middle from the top.
     pub(super) nodes: Vec<(usize, f64)>,
-    /// Of each edge, layers and heights that it passes between its ends; in the direction in which it was given.
+    /// Per edge, layers and heights between its ends, in the given direction.
     pub(super) edges: Vec<Vec<(usize, f64)>>,
     /// Layers.
     pub(super) layers: usize,
-    /// Height of the whole.
+    /// Total height.
     pub(super) height: f64,
 }
 
 /// A graph in layers, with a vertex for each layer that an edge passes.
 struct Layered {
-    /// Of each vertex, its layer.
+    /// Per vertex, its layer.
     layer: Vec<usize>,
-    /// Of each vertex, its height.
+    /// Per vertex, its height.
     height: Vec<f64>,
-    /// Of each vertex, those that it is joined with in the layers beside.
+    /// Per vertex, its neighbours in the adjacent layers.
     beside: Vec<Vec<usize>>,
     /// Vertices of each layer from the top.
     rows: Vec<Vec<usize>>,
-    /// Of each vertex, its middle.
+    /// Per vertex, its middle.
     middle: Vec<f64>,
 }
 
-/// Lays out nodes of these heights, joined by edges from the left to the right; edges of nodes with themselves pass
-/// nothing.
+/// Lays out nodes of these heights, joined by edges from left to right. Edges from a node to itself have no points.
 pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
     let forward = without_circles(heights.len(), edges);
     let layer = layers(heights.len(), &forward);
@@ -140,7 +139,7 @@ impl Layered {
         }
     }
 
-    /// Joins two nodes; returns the vertices between them.
+    /// Joins two nodes. Returns the vertices between them.
     fn join(&mut self, source: usize, target: usize) -> Vec<usize> {
         let (mut last, mut passed) = (source, Vec::new());
         if source == target {
@@ -184,7 +183,7 @@ impl Layered {
         }
     }
 
-    /// The mean of a vertex's neighbours; where it is itself, if it has none.
+    /// The mean of a vertex's neighbours, or its position without any.
     fn wish(&self, vertex: usize) -> f64 {
         let beside = &self.beside[vertex];
         let sum: f64 = beside.iter().map(|&other| self.middle[other]).sum();
@@ -205,7 +204,7 @@ impl Layered {
         }
     }
 
-    /// Moves vertices to their neighbours' mean, as near as the others of the layer let them.
+    /// Moves vertices to their neighbours' mean, as near as the others of the layer allow.
     fn settle(&mut self) {
         for sweep in 0..SWEEPS {
             for place in 0..self.rows.len() {
@@ -216,8 +215,8 @@ impl Layered {
     }
 
     fn settle_layer(&mut self, layer: usize) {
-        // Less the room of those above, the places that are as near as possible to the wishes rise: an isotonic
-        // regression, which merges neighbours that are the wrong way round into their mean.
+        // Minus the room of those above, the positions nearest to the wishes increase: an isotonic regression, which
+        // merges neighbours in the wrong order into their mean.
         let (mut room, mut offsets) = (0.0, Vec::new());
         let mut blocks: Vec<(f64, usize)> = Vec::new();
         for (rank, &vertex) in self.rows[layer].iter().enumerate() {

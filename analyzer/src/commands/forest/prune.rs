@@ -1,4 +1,4 @@
-//! What of a forest is shown: the costliest tensors with all that they are views and copies of; the rest is counted.
+//! The shown part of a forest: the costliest tensors with their bases and copies. The rest is counted.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const MOST_COPIES: usize = 4;
 /// Which tensors are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// How many, the costliest.
+    /// Number of tensors, costliest first.
     pub(crate) top: usize,
     /// Only the trees of tensors whose name holds this, or with this id.
     pub(crate) tensor: Option<String>,
@@ -25,11 +25,11 @@ pub(crate) struct Picture {
     pub(super) edges: Vec<Edge>,
     /// Which nodes lie on the way to the costliest one.
     pub(super) blamed: Vec<bool>,
-    /// Of each node, the views that are not shown: tensors, and the samples of their trees.
+    /// Per node, the hidden views: tensors, and the samples of their trees.
     pub(super) hidden_views: Vec<(usize, f64)>,
     /// Tensors in trees of which nothing is shown, with their samples.
     pub(super) hidden: (usize, f64),
-    /// Samples that no tensor bears, by the reason.
+    /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
     /// All samples taken.
     pub(super) total: f64,
@@ -38,14 +38,14 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Whether it shows no tensor.
+    /// True if it shows no tensor.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
 impl Forest {
-    /// The part that a choice shows; none where no tensor is meant.
+    /// The selected part. None if no tensor matches.
     pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {
         let mut kept = self.chosen(choice)?;
         self.add_bases(&mut kept);
@@ -89,7 +89,7 @@ impl Forest {
         kept.extend(bases);
     }
 
-    /// The way to the costliest tensor: what it is a view of, what that was copied from, and so on.
+    /// The path to the costliest tensor: its base, the source of that copy, and so on.
     fn blamed(&self, kept: &BTreeSet<usize>) -> BTreeSet<usize> {
         let cost = |&&node: &&usize| self.nodes[node].samples;
         let costliest = kept.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
@@ -143,7 +143,7 @@ impl Forest {
         picture
     }
 
-    /// What is kept: trees by cost, each base before its views, views by cost.
+    /// Shown nodes: trees by cost, each base before its views, views by cost.
     fn order(&self, kept: &BTreeSet<usize>) -> Vec<usize> {
         let cost = |node: usize| self.nodes[node].tree_samples;
         let mut order = Vec::new();
@@ -162,7 +162,7 @@ impl Forest {
 }
 
 impl Picture {
-    /// Whether an edge lies on the way to the costliest tensor.
+    /// True if an edge lies on the path to the costliest tensor.
     pub(super) fn is_blamed(&self, edge: &Edge) -> bool {
         edge.kind == Kind::Copy
             && edge.source != edge.target

@@ -1,4 +1,4 @@
-//! Reads tensors, relations and remainders from the rows of the queries.
+//! Reads tensors, relations and unattributed labels from the rows of the queries.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeStringArray, RecordBatch};
 use arrow::compute::cast;
@@ -24,9 +24,9 @@ pub(super) struct Tensor {
     pub(super) born_at: Option<String>,
     /// The line that waited most for it.
     pub(super) stalled_at: Option<String>,
-    /// Whether its elements lie in the order of its dimensions.
+    /// True if its elements lie in the order of its dimensions.
     pub(super) is_contiguous: bool,
-    /// Samples charged to it.
+    /// Samples attributed to it.
     pub(super) samples: f64,
     /// Estimated time, nanoseconds; 0 where it is not known.
     pub(super) time_ns: f64,
@@ -97,7 +97,7 @@ pub(super) fn relations(rows: &[RecordBatch]) -> Outcome<Vec<Relation>> {
     Ok(relations)
 }
 
-/// What no tensor bears, in words, with its samples.
+/// Unattributed samples with their labels.
 pub(super) fn others(rows: &[RecordBatch]) -> Outcome<Vec<(String, f64)>> {
     let mut others = Vec::new();
     for batch in rows {
@@ -125,7 +125,7 @@ fn ids(batch: &RecordBatch, name: &str) -> Outcome<Vec<u64>> {
     Ok(optional_ids(batch, name)?.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Numbers; what is not known adds nothing.
+/// Numbers. Unknown ones count as zero.
 fn numbers(batch: &RecordBatch, name: &str) -> Outcome<Vec<f64>> {
     let array = column(batch, name, &DataType::Float64)?;
     Ok(array.as_primitive::<Float64Type>().iter().map(Option::unwrap_or_default).collect())

@@ -1,6 +1,6 @@
-//! The forest as a picture, drawn without any other program: as a file of its own, or within a page.
+//! The forest as SVG, drawn without another program: as a file, or within a page.
 //!
-//! A capture comes from a stranger: whatever is not a number or markup of ours goes through `escaped`.
+//! Captures are untrusted: everything except numbers and fixed markup goes through `escaped`.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ const LEGEND: f64 = 64.0;
 /// Width that the legend needs.
 const LEGEND_WIDTH: f64 = 720.0;
 
-/// How a picture looks, in light and in dark; a page has it in its own style.
+/// Style of a drawing, in light and in dark. A page has it in its own style sheet.
 pub(crate) const STYLE: &str = include_str!("style.css");
 
-/// Where a picture is drawn.
+/// Destination of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a file of its own.
@@ -46,7 +46,7 @@ struct Line {
     tooltip: String,
 }
 
-/// Draws a forest: roots solid, views dashed, size by cost, the blamed way red.
+/// Draws a forest: roots solid, views dashed, size by cost, the path to the costliest tensor red.
 pub(crate) fn draw(picture: &Picture, place: Place) -> String {
     let lines = lines(picture);
     let heights: Vec<f64> =
@@ -56,7 +56,7 @@ pub(crate) fn draw(picture: &Picture, place: Place) -> String {
     let drawing = Drawing { picture, layout: &layout, heights: &heights };
     let width = (layout.layers as f64 * COLUMN + 2.0 * MARGIN).max(LEGEND_WIDTH);
     let height = layout.height + 2.0 * MARGIN + LEGEND;
-    // A page knows what an svg is; what names no other place cannot lead there.
+    // A page needs no svg namespace. Without one, no URL appears.
     let space = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
     let mut svg = format!(
         "<svg{space} class=\"tf\" role=\"img\" width=\"{width:.0}\" \
@@ -192,14 +192,14 @@ fn lines(picture: &Picture) -> Vec<Line> {
     lines.into_values().collect()
 }
 
-/// What stands below a node: its name, and its cost with its shape.
+/// Label of a node: its name, and its cost with its shape.
 pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
     let made = node.tensor.name.strip_suffix("()");
     let name = made.map_or(node.tensor.name.as_str(), short_op);
     let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
-    // Strides are in what a node says when pointed at.
+    // Strides are in the tooltip.
     let shape = node.tensor.shape.as_deref().unwrap_or_default();
     let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
     let detail = if node.samples > 0.0 {
@@ -210,7 +210,7 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     (name, shorten(&detail, LETTERS, Shorten::End))
 }
 
-/// What a node says when pointed at.
+/// Tooltip of a node.
 pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     let node = &picture.nodes[place];
     let tensor = &node.tensor;
@@ -242,7 +242,7 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     text
 }
 
-/// What the lines and circles mean, and what is not shown.
+/// Legend of lines and circles, and the hidden parts.
 fn legend(svg: &mut String, picture: &Picture, top: f64) {
     let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
     svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
@@ -270,7 +270,7 @@ fn symbols(svg: &mut String, y: f64) {
     }
 }
 
-/// What is shown, and what is not, as parts of all samples.
+/// Shown and hidden shares of all samples.
 fn shares(picture: &Picture) -> String {
     // The sum of nothing is a negative zero.
     let shown = 0.0 + picture.nodes.iter().map(|node| node.samples).sum::<f64>();

@@ -1,4 +1,4 @@
-//! The forest as text for people.
+//! The forest as text.
 
 use super::dot::short_op;
 use super::prune::Picture;
@@ -11,7 +11,7 @@ use crate::output::table::Canvas;
 /// Names of tensors that a tensor was made from.
 const MOST_SOURCES: usize = 3;
 
-/// Draws the picture as lines.
+/// Draws the forest as lines.
 pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
     let mut page = Page { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
     page.header();
@@ -37,7 +37,7 @@ impl Page<'_> {
         self.text += &(self.canvas.paint.text(Role::Dim, &rule) + "\n");
     }
 
-    /// A tensor, what it was made from, and its views: `lead` stands before it, `below` before what is below it.
+    /// A tensor, its source, and its views: `lead` precedes it, `below` precedes the lines below it.
     fn node(&mut self, place: usize, lead: &str, below: &str) {
         let node = &self.picture.nodes[place];
         let own = if node.samples > 0.0 { number::measured(node.samples) } else { "-".to_owned() };
@@ -82,7 +82,7 @@ impl Page<'_> {
         title
     }
 
-    /// What is said below a tensor: where it was born, what it was made from, what writes it, where it was waited for.
+    /// Lines below a tensor: its allocation site, its source, writes into it, and the line that waited for it.
     fn said(&self, place: usize) -> Vec<String> {
         let node = &self.picture.nodes[place];
         let mut said = Vec::new();
@@ -122,7 +122,7 @@ impl Page<'_> {
         format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()
     }
 
-    /// What is not shown, and what no tensor bears.
+    /// Hidden and unattributed samples.
     fn remainders(&mut self) {
         let (tensors, samples) = self.picture.hidden;
         if tensors > 0 {

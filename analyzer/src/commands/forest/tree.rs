@@ -11,7 +11,7 @@ pub(crate) struct Forest {
     pub(super) nodes: Vec<Node>,
     /// Relations but views.
     pub(super) edges: Vec<Edge>,
-    /// Samples that no tensor bears, by the reason.
+    /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
 }
 
@@ -20,21 +20,21 @@ pub(crate) struct Forest {
 pub(crate) struct Node {
     /// The first of them.
     pub(super) tensor: Tensor,
-    /// How many they are.
+    /// Number of them.
     pub(super) count: usize,
     /// All of them.
     pub(super) tensor_ids: Vec<u64>,
     /// The node that it is a view of.
     pub(super) base: Option<usize>,
-    /// Samples charged to them.
+    /// Samples attributed to them.
     pub(super) samples: f64,
-    /// Samples charged to them, their views and theirs.
+    /// Samples attributed to them, their views and the views of those.
     pub(super) tree_samples: f64,
     /// Estimated time of their own samples, nanoseconds.
     pub(super) time_ns: f64,
 }
 
-/// How a tensor came from another.
+/// Relation between two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The same elements in other memory.
@@ -48,9 +48,9 @@ pub(crate) enum Kind {
 /// A relation between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Edge {
-    /// What was read.
+    /// The tensor that was read.
     pub(super) source: usize,
-    /// What was made or written.
+    /// The tensor that was created or written.
     pub(super) target: usize,
     /// How.
     pub(super) kind: Kind,
@@ -73,7 +73,7 @@ impl Forest {
         let mut forest = Self { others, ..Self::default() };
         let places = forest.plant(tensors, each);
         forest.relate(relations, &places);
-        // Views come after their bases, so from the end every node is whole before it is added to its base.
+        // Views come after their bases, so from the end every node is complete before it is added to its base.
         for node in (0..forest.nodes.len()).rev() {
             let samples = forest.nodes[node].tree_samples;
             if let Some(base) = forest.nodes[node].base {
@@ -83,7 +83,7 @@ impl Forest {
         forest
     }
 
-    /// Adds tensors, equal ones together; returns each tensor's node.
+    /// Adds tensors, grouped if equal. Returns each tensor's node.
     fn plant(&mut self, tensors: &[Tensor], each: bool) -> BTreeMap<u64, usize> {
         let kinds = if each { (0..tensors.len()).collect() } else { kinds(tensors) };
         let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());

@@ -31,7 +31,7 @@ use crate::commands::tree::launches_query;
 use crate::exit::Outcome;
 use crate::output::shorten::printable;
 
-/// Rows of a table where nobody says how many; the others are summed up.
+/// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
@@ -39,7 +39,7 @@ const STALL_BARS: u64 = 24;
 const HEAT_MAPS: u64 = 6;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
-/// Objects whose lives are drawn.
+/// Objects with a drawn lifetime.
 const OBJECTS: u64 = 40;
 
 /// The page of a capture.
@@ -51,7 +51,7 @@ pub(super) async fn page(args: &Report, session: &Session, program: String) -> O
     Ok(document::document(&subject, &blocks))
 }
 
-/// The sections, in the order in which they are read: what is known, what was lost, what it costs, then pictures.
+/// The sections in reading order: coverage, losses, costs, then drawings.
 async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask("page", "stalls", &[("$top", STALL_BARS)]).await?;
@@ -62,7 +62,7 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
 
     let mut blocks = vec![coverage(&asker.ask("report", "coverage", &top).await?)?];
     blocks.push(losses(&asker.ask("report", "losses", &top).await?)?);
-    // It comes with the view that it asks.
+    // It comes with the view that it queries.
     if let Some(findings) = section::sections("report", &["findings"]).into_iter().next() {
         blocks.push(list("findings", &asker.answer(findings, &top).await?, &FINDINGS, &anchors)?);
     }
@@ -90,7 +90,7 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     Ok(blocks)
 }
 
-/// What to change, by what that saves.
+/// Recommended changes, by saving.
 const FINDINGS: Layout = Layout {
     caption: "Findings by what a fix saves at most",
     name: "sentence",
@@ -178,7 +178,7 @@ const REPLAYED: &[(&str, Layout)] = &[
     ),
 ];
 
-/// What is known: the first section of every report.
+/// Coverage: the first section of every report.
 fn coverage(answer: &Answer) -> Outcome<Block> {
     let layout = Layout {
         caption: "Coverage",
@@ -191,7 +191,7 @@ fn coverage(answer: &Answer) -> Outcome<Block> {
     list("coverage", answer, &layout, &Anchors::new())
 }
 
-/// What was lost, or that nothing was.
+/// Losses, or the statement that there are none.
 fn losses(answer: &Answer) -> Outcome<Block> {
     let mut block = Block::of("losses", answer);
     if answer.count() == 0 {

@@ -1,4 +1,4 @@
-//! The report as text for people.
+//! The report as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::output::table::{Canvas, Table};
 use crate::output::value::Look;
 use crate::output::{self, written};
 
-/// Columns that programs and the page tell rows by; people have names.
+/// Columns that programs and the page identify rows by. The text report has names.
 const IDENTITIES: &[&str] = &["function_id"];
 
-/// Writes the report for people.
+/// Writes the text report.
 pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
     let canvas = output::page();
     for (index, answer) in answers.iter().enumerate() {

@@ -14,17 +14,17 @@ const FARTHEST: usize = 64;
 /// A producer in a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    /// The instruction; none where no producer was found.
+    /// The instruction. None if no producer was found.
     pub(super) place: Option<Place>,
     /// Its part of the wait.
     pub(super) link: Link,
     /// For whom its address waited.
     pub(super) address: Vec<Self>,
-    /// Whether it stands in the chain already, which is a loop and ends here.
+    /// True if it is in the chain already: a loop, which ends here.
     pub(super) is_loop: bool,
 }
 
-/// How a producer comes into a chain.
+/// Kind of step in a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
     /// Samples of warps that waited for it, their part of all that waited, and how sure that is.
@@ -35,7 +35,7 @@ pub(super) enum Link {
         samples: f64,
         /// Their part of the samples that waited at this instruction.
         share: f64,
-        /// How sure it is, or what it is instead of a producer.
+        /// Confidence, or the label of a missing producer.
         note: String,
     },
     /// An address that another instruction computes, which waits for this producer.
@@ -96,8 +96,8 @@ fn addresses(listing: &Listing, place: Place, seen: &mut BTreeSet<Place>, depth:
     nodes.map(|producer| node(listing, Some(producer), Link::Address { through }, seen, depth + 1)).collect()
 }
 
-/// The nearest instruction in the same block on which the registers that this one reads depend, and which waits for
-/// loads; with those loads.
+/// The nearest instruction in the same block that the registers of this one depend on, and that waits for loads, with
+/// those loads.
 fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> {
     let (at, instruction) = listing.find(place)?;
     let before = listing.instructions.get(at.saturating_sub(FARTHEST)..at)?;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-/// What a file of source code is called: a capture names files, and a stranger's must not show others.
+/// Extensions of source files. Captures name files, and an untrusted capture must not show other files.
 const ENDINGS: &[&str] =
     &["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "ptx", "py"];
 /// Files beyond this are not read.
@@ -40,7 +40,7 @@ impl Files {
     }
 }
 
-/// Where a file may be: below the folder by as much of its path as fits there, then where its name says.
+/// Possible locations of a file: below the folder by as much of its path as fits there, then at its own path.
 fn candidates(name: &str, root: Option<&Path>) -> Vec<PathBuf> {
     let path = Path::new(name);
     let parts: Vec<Component> =

@@ -25,7 +25,7 @@ struct Kernel {
     samples: f64,
 }
 
-/// The kernel that is meant; the hottest where nobody says. None where the capture has no kernels.
+/// The requested kernel, by default the hottest. None if the capture has no kernels.
 pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
     let answers = answers(session, &section::sections("source", KERNELS), &[]).await?;
     let mut kernels: Vec<Kernel> = Vec::new();
@@ -45,7 +45,7 @@ pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<O
     }
 }
 
-/// The kernels that are meant: by identity; else by the whole name, else by a part of it, else by a pattern.
+/// The matching kernels: by identity, else by full name, else by a part of it, else by a pattern.
 fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
         kernels.iter().filter(|kernel| kernel.name.as_deref().is_some_and(is_meant)).cloned().collect()

@@ -27,9 +27,9 @@ pub(super) struct Kernel {
     pub(super) samples: f64,
     /// Their part of all samples.
     pub(super) share: Option<f64>,
-    /// Instructions; none where the code was not read.
+    /// Instructions. None if the code was not decoded.
     pub(super) instructions: Option<u64>,
-    /// Those that are not known.
+    /// Unknown instructions.
     pub(super) unknown_instructions: Option<u64>,
     /// Why the code was not read.
     pub(super) not_read_because: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Line {
     pub(super) number: u32,
     /// Samples that found warps at its instructions.
     pub(super) samples: f64,
-    /// Samples charged to its loads and stores.
+    /// Samples attributed to its loads and stores.
     pub(super) charged_samples: f64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Instruction {
     pub(super) line: Option<u32>,
     /// Functions inlined around it.
     pub(super) call_path: Option<String>,
-    /// What it does; none where the code was not read.
+    /// Disassembly. None if the code was not decoded.
     pub(super) text: Option<String>,
     /// Its guard.
     pub(super) guard: Option<String>,
@@ -73,13 +73,13 @@ pub(super) struct Instruction {
     pub(super) writes: Option<String>,
     /// Registers that it reads.
     pub(super) reads: Option<String>,
-    /// What it does to memory.
+    /// Kind of memory access.
     pub(super) memory_kind: Option<String>,
     /// Samples that found warps at it.
     pub(super) samples: f64,
-    /// Samples charged to it.
+    /// Samples attributed to it.
     pub(super) charged_samples: f64,
-    /// Its warp requests; none where none was observed.
+    /// Its warp requests. None if none was observed.
     pub(super) requests: Option<f64>,
     /// Sectors that they touch.
     pub(super) sectors: Option<f64>,
@@ -110,11 +110,11 @@ pub(super) struct Producer {
     from_function_id: Option<u64>,
     #[serde(rename = "producer_pc")]
     from_pc: Option<u64>,
-    /// What it is where there is no producer.
+    /// Label without a producer.
     pub(super) remainder: Option<String>,
     /// Samples times the weight.
     pub(super) samples: f64,
-    /// How sure it is.
+    /// Confidence of the producer.
     pub(super) confidence: Option<String>,
 }
 
@@ -125,40 +125,40 @@ pub(super) struct Wait {
     pc: u64,
     producer_function_id: u64,
     producer_pc: u64,
-    /// How the two depend on each other.
+    /// Dependency between the two.
     pub(super) link: String,
 }
 
-/// What an instruction touches.
+/// One target of an instruction.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Touch {
     function_id: u64,
     pc: u64,
-    /// The tensor, the storage or the allocation; in parentheses what is none.
+    /// The tensor, the storage or the allocation, or a label in parentheses.
     pub(super) tensor: String,
     /// Its type and shape.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    /// Where it was made.
+    /// Its allocation site.
     pub(super) born_at: Option<String>,
-    /// Its part of the instruction's sectors; none where that follows from the code.
+    /// Its part of the instruction's sectors. None if the target follows from the code.
     pub(super) share: Option<f64>,
 }
 
 impl Instruction {
-    /// Where it is.
+    /// Its location.
     pub(super) const fn place(&self) -> Place {
         (self.function_id, self.pc)
     }
 
-    /// Where its line is.
+    /// Its source line.
     pub(super) fn source(&self) -> Option<(&str, u32)> {
         Some((self.file.as_deref()?, self.line?))
     }
 }
 
 impl Producer {
-    /// The instruction that produces; none in a remainder.
+    /// The producer. None without one.
     pub(super) fn producer(&self) -> Option<Place> {
         Some((self.from_function_id.unwrap_or(self.function_id), self.from_pc?))
     }
@@ -171,12 +171,12 @@ impl Wait {
     }
 }
 
-/// Everything, with what belongs to an instruction found by its place.
+/// All rows, indexed by instruction.
 #[derive(Debug)]
 pub(super) struct Listing {
     /// The kernel.
     pub(super) kernel: Kernel,
-    /// Its lines, hottest first; none where its code has no lines.
+    /// Its lines, hottest first. None if its code has no lines.
     pub(super) lines: Vec<Line>,
     /// Its instructions, in order.
     pub(super) instructions: Vec<Instruction>,
@@ -188,7 +188,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// The listing that answers make; none where the capture has no launch of the kernel.
+    /// The listing of the results. None if the capture has no launch of the kernel.
     pub(super) fn of(answers: &[Answer]) -> Outcome<Option<Self>> {
         let Some(kernel) = read::<Kernel>(answers, "kernel")?.into_iter().next() else { return Ok(None) };
         let instructions: Vec<Instruction> = read(answers, "instructions")?;
@@ -226,7 +226,7 @@ impl Listing {
         self.waits.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// What it touches, most first.
+    /// Its targets, largest first.
     pub(super) fn touches(&self, place: Place) -> &[Touch] {
         self.touches.get(&place).map_or(&[], Vec::as_slice)
     }

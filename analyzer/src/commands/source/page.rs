@@ -18,7 +18,7 @@ use crate::output::number::percent;
 /// Reasons in the bar.
 const MOST_REASONS: usize = 8;
 
-/// How the code's parts look: for every page that shows code.
+/// Style of code, for every page that shows it.
 pub(in crate::commands) const STYLE: &str = include_str!("page/code.css");
 
 /// The page of one kernel.
@@ -68,10 +68,11 @@ pub(super) fn part(
     html
 }
 
-/// What the columns and arrows of code mean.
+/// Legend of the columns and arrows of code.
 pub(in crate::commands) const LEGEND: &str = "samples: warps that stood there. charged: warps, there or elsewhere, that waited for what it loads or stores. Arrows lead from a producer to those that waited for it.";
 
-/// A word that only this page knows: what carries it is ours. It follows from the code, so that equal pages are equal.
+/// A word that no capture can know: only trusted elements carry it. It is derived from the code, so that equal pages
+/// are equal.
 fn nonce(listing: &Listing) -> String {
     blake3::hash(format!("{listing:?}").as_bytes()).to_hex().chars().take(32).collect()
 }
@@ -79,16 +80,16 @@ fn nonce(listing: &Listing) -> String {
 /// The tags around headings of parts, and around those of panes.
 type Headings = [[&'static str; 2]; 2];
 
-/// Those of a page of its own.
+/// Headings of a separate page.
 const ALONE: Headings = [["<h2>", "</h2>\n"], ["<h3 class=\"code\">", "</h3>"]];
-/// Those of a part of a page.
+/// Headings of a part of a page.
 const PART: Headings = [["<h4>", "</h4>\n"], ["<h5 class=\"code\">", "</h5>"]];
 
 /// A kernel's code as a piece of a page.
 struct Page<'a> {
     listing: &'a Listing,
     files: &'a Files,
-    /// What anchors begin with: those of several kernels on a page differ by it.
+    /// Prefix of anchors, unique per kernel.
     prefix: &'a str,
     headings: Headings,
     excerpt: Excerpt<'a>,
@@ -111,7 +112,7 @@ impl Page<'_> {
         html.markup(begin).markup(text).markup(end);
     }
 
-    /// The kernel's samples by reason, as a bar and in words.
+    /// The kernel's samples by reason, as a bar and as text.
     fn reasons(&self, html: &mut Html) {
         let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
@@ -158,7 +159,7 @@ impl Page<'_> {
         html.markup("</table></div>\n");
     }
 
-    /// Where a group is, as a link.
+    /// Location of a group, as a link.
     fn place_of(&self, html: &mut Html, group: &Group<'_>) {
         match (group.source, group.instructions.first()) {
             (Some((file, line)), _) if !self.excerpt.has_line(file, line) => {
@@ -173,7 +174,7 @@ impl Page<'_> {
         }
     }
 
-    /// What the hottest places wait for: a tree for each of their instructions.
+    /// Producers of the hottest locations: a tree for each of their instructions.
     fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         self.heading(html, "What they wait for");
         for instruction in groups.iter().take(top).flat_map(|group| &group.instructions) {

@@ -1,4 +1,4 @@
-//! A kernel's code as text for people.
+//! A kernel's code as text.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ impl<'a> Page<'a> {
         Self { out, canvas, listing, files }
     }
 
-    /// What the kernel is, over all its launches.
+    /// Summary of the kernel over all its launches.
     pub(super) fn heading(&mut self) -> io::Result<()> {
         let kernel = &self.listing.kernel;
         self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
@@ -47,7 +47,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// The hottest places, each with what it waits for.
+    /// The hottest locations, each with its producers.
     pub(super) fn hottest(&mut self, groups: &[Group<'_>], top: usize) -> io::Result<()> {
         if groups.is_empty() {
             return self.line(Role::Plain, "(no samples)");

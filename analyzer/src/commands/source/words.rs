@@ -3,7 +3,7 @@
 use super::listing::{Instruction, Kernel, Listing, Touch};
 use crate::output::number::{grouped, measured, percent};
 
-/// What there is to know of the kernel, in one line.
+/// Summary of the kernel, in one line.
 pub(super) fn facts(kernel: &Kernel) -> String {
     let mut facts = vec![counted(kernel.launches, "launch", "launches"), sampled(kernel.samples)];
     if let Some(share) = kernel.share {
@@ -37,7 +37,7 @@ pub(super) fn file_name(file: &str) -> &str {
     file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
-/// Where an instruction's line is, in short.
+/// Short source line of an instruction.
 pub(super) fn source(instruction: &Instruction) -> Option<String> {
     instruction.source().map(|(file, line)| format!("{}:{line}", file_name(file)))
 }
@@ -48,7 +48,7 @@ pub(super) fn call_path(instruction: &Instruction) -> Option<String> {
     Some(path.split_whitespace().map(file_name).collect::<Vec<_>>().join(" "))
 }
 
-/// What an instruction does; its pc alone where the code was not read.
+/// Disassembly of an instruction, or its pc if the code was not decoded.
 pub(super) fn text(instruction: &Instruction) -> &str {
     instruction.text.as_deref().unwrap_or("(code not read)")
 }
@@ -85,7 +85,7 @@ pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     words.join(", ")
 }
 
-/// What an instruction touches: `reads h.weight (float32 16x16), 75.0 %`, one word for each.
+/// Targets of an instruction: `reads h.weight (float32 16x16), 75.0 %`, one text per target.
 pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<String> {
     const MOST: usize = 4;
     let all = listing.touches(instruction.place());
@@ -108,7 +108,7 @@ fn thing(touch: &Touch) -> String {
     match touch.share {
         Some(share) if share < 0.999_5 => words.extend([format!(", {}", percent(share))]),
         Some(_) => {}
-        // Nobody observes these copies: what they touch follows from their tensor maps.
+        // These copies are not observed: their targets follow from their tensor maps.
         None => words += ", by its tensor map",
     }
     if let Some(born_at) = &touch.born_at {
@@ -117,7 +117,7 @@ fn thing(touch: &Touch) -> String {
     words
 }
 
-/// How an instruction uses the sectors that it moves; none where nothing was observed.
+/// Sector efficiency of an instruction. None if nothing was observed.
 pub(super) fn pattern(instruction: &Instruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);

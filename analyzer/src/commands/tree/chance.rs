@@ -1,8 +1,8 @@
-//! What chance makes of sums over launches, as far as it adds up; the query in `sql/diff` says what follows from it.
+//! Variances of sums over launches. The query in `sql/diff` evaluates them.
 
 use crate::args::tree::Metric;
 
-/// Of one sum.
+/// Variance of one sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chance {
     /// The variance of Poisson counts.
@@ -15,14 +15,14 @@ pub(super) struct Chance {
     pub(super) pearson: f64,
 }
 
-/// Of each sum that is counted in samples.
+/// Variances of the sums that are counted in samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chances {
-    /// Of samples.
+    /// For samples.
     pub(super) samples: Chance,
-    /// Of samples of memory stalls.
+    /// For samples of memory stalls.
     pub(super) memory: Chance,
-    /// Of estimated time.
+    /// For estimated time.
     pub(super) time: Chance,
 }
 
@@ -43,7 +43,7 @@ impl Chances {
         self.time.add(&other.time);
     }
 
-    /// Of the sum that the metric is, or is a ratio of; launches are counted exactly.
+    /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.
     pub(super) fn of(&self, metric: Metric) -> Chance {
         match metric {
             Metric::Samples => self.samples,

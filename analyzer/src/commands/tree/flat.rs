@@ -6,7 +6,7 @@ use super::prune::ratio;
 use super::row::{Choice, Link, Row, WHYS, What, Why};
 use crate::args::tree::TreeSort;
 
-/// What a name costs over all paths.
+/// Cost of a name over all paths.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     own: Costs,
@@ -15,8 +15,8 @@ struct Entry {
     counted: usize,
 }
 
-/// The whole, then a row a step: costs of paths that end there add up to the whole, those of all paths through it do
-/// not. Filters choose paths here, and the threshold names.
+/// The total, then one row per step. Costs of paths that end there add up to the total, those of all paths through it
+/// do not. Filters select paths here, the threshold selects names.
 pub(super) fn rows(paths: &Paths, choice: &Choice<'_>) -> Vec<Row> {
     let mut entries = vec![Entry::default(); paths.steps.len()];
     let mut hidden = WHYS.map(|why| (why, 0, Costs::default()));

@@ -8,12 +8,12 @@ use super::path::Paths;
 /// The node of everything.
 pub(super) const ROOT: usize = 0;
 
-/// A place where paths meet.
+/// A node where paths meet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    /// The step that leads here; none for the root.
+    /// The step that leads here. None for the root.
     pub(super) step: Option<usize>,
-    /// The node before; the root is its own.
+    /// The node before. The root is its own parent.
     pub(super) parent: usize,
     /// The nodes after.
     pub(super) children: Vec<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Node {
     pub(super) total: Costs,
 }
 
-/// All nodes; children come after their parents.
+/// All nodes. Children come after their parents.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Forest(Vec<Node>);
 
@@ -52,7 +52,7 @@ impl Forest {
         forest
     }
 
-    /// The nodes; children come after their parents.
+    /// The nodes. Children come after their parents.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Whether nodes differ by more than chance: their sums as a table, and the query in `sql/diff` over it.
+//! Significance of nodes: their sums as a table, and the query in `sql/diff` over it.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::exit::{Failure, Outcome, QUERY};
 /// The table that the query reads.
 const TABLE: &str = "tree_node";
 
-/// Nodes, and what is asked of them.
+/// Nodes, and the parameters of their comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
-    /// The nodes among which those that differ by chance alone are few, the whole first.
+    /// The nodes of the false discovery rate, the root first.
     pub(super) family: &'a [Costs],
     /// The metrics.
     pub(super) metrics: &'a [Metric],
-    /// How much a launch differs from a repetition, where nothing tells.
+    /// Variation of a launch between repetitions, if unknown.
     pub(super) spread: f64,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct Question<'a> {
 struct Entry {
     /// The row that it is shown in.
     shown: Option<usize>,
-    /// Whether it is the whole.
+    /// True for the root.
     is_whole: bool,
     metric: usize,
     costs: Costs,
 }
 
-/// Says of each row how it differs.
+/// Computes the change of each row.
 pub(super) async fn judge(
     session: &Session,
     query: &str,
@@ -125,7 +125,7 @@ fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
 }
 
-/// The rows of an answer, each with its row of the tree and the number of its metric.
+/// The rows of a result, each with its row of the tree and the number of its metric.
 fn changes(batch: &RecordBatch) -> Outcome<Vec<(usize, usize, Change)>> {
     let columns = Columns::of(batch);
     let (places, metrics) = (columns.integers("place")?, columns.integers("metric")?);

@@ -49,7 +49,7 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
     Ok(launches)
 }
 
-/// What chance makes of each row's numbers; nothing where the query does not say it.
+/// Variances of each row's numbers. Empty if the query does not return them.
 fn chances(batch: &RecordBatch) -> Outcome<Vec<Chances>> {
     if batch.column_by_name("samples_variance").is_none() {
         return Ok(Vec::new());
@@ -62,7 +62,7 @@ fn chances(batch: &RecordBatch) -> Outcome<Vec<Chances>> {
         let rows = values.into_iter().zip(variances).zip(freedoms.into_iter().zip(pearsons));
         let chance = |((value, variance), (freedom, pearson)): ((f64, f64), (f64, f64))| Chance {
             variance,
-            // What is exact does not differ from itself.
+            // Exact values have no variation.
             squares: if variance > 0.0 { value * value } else { 0.0 },
             freedom,
             pearson,
@@ -86,7 +86,7 @@ fn texts(batch: &RecordBatch, name: &str) -> Outcome<LargeStringArray> {
     Ok(column(batch, name, &DataType::LargeUtf8)?.as_string::<i64>().clone())
 }
 
-/// Numbers; what is not known adds nothing.
+/// Numbers. Unknown ones count as zero.
 fn numbers(batch: &RecordBatch, name: &str) -> Outcome<Vec<f64>> {
     let array = column(batch, name, &DataType::Float64)?;
     Ok(array.as_primitive::<Float64Type>().iter().map(Option::unwrap_or_default).collect())

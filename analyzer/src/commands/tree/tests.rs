@@ -1,4 +1,4 @@
-//! Totals add up, whatever is filtered; pictures are what they should be.
+//! Totals add up with any filter, and drawings match.
 
 use proptest::prelude::*;
 use regex::Regex;
@@ -84,7 +84,7 @@ fn whole(paths: &Paths) -> Costs {
     whole
 }
 
-/// What rows own is the whole; and in a tree, parents are their own and their children's.
+/// Exclusive values add up to the total, and in a tree, parents equal their exclusive value plus their children.
 fn check_totals(paths: &Paths, rows: &[Row], is_tree: bool) {
     let mut below: Vec<Costs> = rows.iter().map(|row| row.own).collect();
     let mut owned = Costs::default();

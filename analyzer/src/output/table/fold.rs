@@ -8,9 +8,9 @@ use crate::output::shorten::{Shorten, shorten, width};
 
 /// Between pieces of text in one line.
 const BETWEEN: &str = " · ";
-/// Fewer texts beside the first are shortened instead.
+/// Minimum of further texts. Fewer are shortened instead.
 const LEAST_OTHERS: usize = 2;
-/// With less room than this a record for each row reads better.
+/// With less room than this, one record per row reads better.
 const LEAST_ROOM: usize = 40;
 
 /// Which columns stay, and how wide they are.
@@ -22,7 +22,7 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// How a table folds into so many columns; none where it does not.
+    /// Fold of a table into so many columns. None if it does not fold.
     pub(super) fn of(table: &'a Table, limit: usize) -> Option<Self> {
         let (numbers, texts): (Vec<_>, Vec<_>) = table.columns.iter().partition(|column| column.is_number);
         let (&first, others) = texts.split_first()?;

@@ -20,8 +20,8 @@ const NAMES: [&str; 3] = ["aten::a", "aten::b", "aten::c"];
 /// Means over the repeats of each launch that count, by metric.
 type Means = BTreeMap<u64, BTreeMap<&'static str, f64>>;
 
-/// Sixty launches of twelve ops of three names, each with most of the metrics, up to three repeats, and some of those
-/// no good. Every fifth launch has replays without an instrument.
+/// Sixty launches of twelve ops of three names, each with most of the metrics, up to three repeats, some of them
+/// invalid. Every fifth launch has replays without an instrument.
 fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f64>) {
     let (mut replays, mut counters, mut means) = (Vec::new(), Vec::new(), Means::new());
     let mut native = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Asks the page's queries, and reads their rows.
+//! Runs the page's queries, and reads their rows.
 
 use serde::de::DeserializeOwned;
 use stallmap::session::Session;
@@ -8,7 +8,7 @@ use crate::commands::section::{self, Section};
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
 
-/// Asks a session, and says so.
+/// Queries a session, with progress.
 pub(super) struct Asker<'a> {
     session: &'a Session,
     progress: Progress,
@@ -25,12 +25,12 @@ impl<'a> Asker<'a> {
         self.session
     }
 
-    /// Says what is asked for.
+    /// Shows the current query as progress.
     pub(super) fn say(&self, what: &str) {
         self.progress.say(format!("asking for {what}"));
     }
 
-    /// The answer of a query of a folder in `sql/`.
+    /// The result of a query of a folder in `sql/`.
     pub(super) async fn ask(
         &self,
         package: &str,
@@ -40,12 +40,12 @@ impl<'a> Asker<'a> {
         self.answer(found(package, name)?, parameters).await
     }
 
-    /// The answer of a query.
+    /// The result of a query.
     pub(super) async fn answer(&self, section: Section, parameters: &[(&str, u64)]) -> Outcome<Answer> {
         self.run(section, section.sql(parameters)).await
     }
 
-    /// The answer of a query of a folder in `sql/` about these tensors.
+    /// The result of a query of a folder in `sql/` about these tensors.
     pub(super) async fn of_tensors(
         &self,
         package: &str,
@@ -70,7 +70,7 @@ fn found(package: &str, name: &'static str) -> Outcome<Section> {
     section.ok_or_else(|| Failure::message(QUERY, format!("sql/{package}/{name}.sql is missing")))
 }
 
-/// An answer's rows.
+/// A result's rows.
 pub(super) fn read<R: DeserializeOwned>(answer: &Answer) -> Outcome<Vec<R>> {
     let name = answer.section.name;
     let wrong = |error| Failure::new(QUERY, anyhow::Error::from(error).context(format!("read `{name}`")));

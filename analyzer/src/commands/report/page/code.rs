@@ -15,7 +15,7 @@ use crate::output::html::Html;
 
 /// Kernels.
 const KERNELS: usize = 4;
-/// How much of each.
+/// Size of each part.
 const SIZE: Size = Size { places: 8, rows: 250 };
 
 /// A kernel of the list.
@@ -25,7 +25,7 @@ struct Kernel {
     samples: f64,
 }
 
-/// The hottest kernels, as parts of the page, beside their functions.
+/// The hottest kernels, as parts of the page, with their functions.
 pub(super) async fn parts(
     asker: &Asker<'_>,
     kernels: &Answer,
@@ -43,7 +43,7 @@ pub(super) async fn parts(
     Ok(parts)
 }
 
-/// The section; none where no kernel has samples.
+/// The section. None if no kernel has samples.
 pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
     if parts.is_empty() {
         return None;

@@ -8,7 +8,7 @@ use crate::commands::forest::STYLE as FOREST_STYLE;
 use crate::commands::source::STYLE as CODE_STYLE;
 use crate::output::html::Html;
 
-/// What is said of the whole page.
+/// Subject of the page.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     /// The capture's file.
@@ -60,7 +60,7 @@ const SCRIPTS: [&str; 4] =
 
 fn head(html: &mut Html, subject: &Subject, nonce: &str) {
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Nothing is fetched; should text ever pass for markup, it still could not run, load or style anything.
+    // Nothing is fetched. If text ever became markup, it still could not run, load or style anything.
     html.markup(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
     );
@@ -95,8 +95,8 @@ fn short(title: &str) -> &str {
     title.split([':', ',']).next().unwrap_or(title)
 }
 
-/// A word that no capture can know, because it follows from the whole page: what carries it is ours. Equal pages are
-/// equal to the byte.
+/// A word that no capture can know, because it is derived from the complete page. Only trusted elements carry it. Equal
+/// pages are equal to the byte.
 fn nonce(subject: &Subject, main: &str, data: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in [&subject.capture, &subject.program, main, data] {

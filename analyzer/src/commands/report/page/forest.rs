@@ -7,12 +7,12 @@ use crate::commands::arrow_failure;
 use crate::commands::forest::{Choice, Place, batch, draw, forest, sql};
 use crate::exit::Outcome;
 
-/// Tensors that are shown for their cost, beside those that they come from.
+/// Tensors shown for their cost, in addition to their sources.
 const TENSORS: usize = 16;
-/// What the queries are about.
+/// Titles of the queries.
 const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "What is in no tree"];
 
-/// The section; none where no tensor is known.
+/// The section. None without tensors.
 pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
     asker.say("forest");
     let forest = forest(asker.session(), false).await?;

@@ -1,4 +1,4 @@
-//! Heat maps of the costliest tensors, else of those accessed most: where they were accessed, drawn by the page's script.
+//! Heat maps of the costliest tensors, or of the most accessed ones, drawn by the page's script.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::commands::answer::Answer;
 use crate::exit::Outcome;
 use crate::output::html::Html;
 
-/// Cells along a picture at most, as `tensor_cell` promises.
+/// Maximum bins per direction of a heat map, as in `tensor_cell`.
 const MOST_CELLS: u64 = 64;
 
 /// A tensor that is drawn.
@@ -24,7 +24,7 @@ struct Drawn {
     born_at: Option<String>,
 }
 
-/// What the picture of a tensor and a kind of access sums up to.
+/// Totals of a tensor's heat map for one kind of access.
 #[derive(Clone, Debug, Deserialize)]
 struct Sum {
     #[serde(rename = "drawn_tensor_id")]
@@ -34,7 +34,7 @@ struct Sum {
     accessed_cells_share: Option<f64>,
 }
 
-/// What one kind of access did to a cell, or to holes.
+/// Accesses of one kind to a bin, or to holes.
 #[derive(Clone, Debug, Deserialize)]
 struct Access {
     tensor_id: u64,
@@ -58,7 +58,7 @@ struct Access {
 }
 
 impl Access {
-    /// Its place in the picture; none for holes.
+    /// Its index in the heat map. None for holes.
     fn place(&self) -> Option<usize> {
         let (row, column) = (self.cell_row?, self.cell_column?);
         let (_, columns) = self.counts();
@@ -75,14 +75,14 @@ impl Access {
     }
 }
 
-/// What can be drawn.
+/// Layers of a heat map.
 const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed samples"];
 
-/// What a capture says instead that has no tensors: their cells are all that is drawn.
+/// Text for a capture without tensors, which has no heat maps.
 const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `launch_cell`), and no access to one was \
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
 
-/// The section; none where no access was recorded at all.
+/// The section. None without recorded accesses.
 pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
     let drawn = asker.ask("page", "drawn", &[("$top", most)]).await?;
     let tensors: Vec<Drawn> = read(&drawn)?;
@@ -122,7 +122,7 @@ fn none(drawn: &Answer) -> Block {
     block
 }
 
-/// What was drawn, and its sums.
+/// The drawn tensors and their totals.
 fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
     let layout = |answer: &Answer| Layout {
         caption: answer.section.title(),
@@ -141,13 +141,13 @@ fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
     Ok(())
 }
 
-/// A tensor's cells, by kind of access.
+/// A tensor's bins, by kind of access.
 fn of<'a>(tensor: &Drawn, cells: &'a [Access]) -> Vec<&'a [Access]> {
     let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
     kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
 }
 
-/// A tensor's picture as the script reads it; none where nothing of it was accessed.
+/// A tensor's heat map in the script's format. None without accesses.
 fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
     let (rows, columns) = first.map_or((1, 1), Access::counts);
@@ -173,7 +173,7 @@ fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     })
 }
 
-/// What one kind of access did: each layer as runs of equal cells, value and length by turns.
+/// Accesses of one kind: each layer as runs of equal bins, value and length in turn.
 fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
     let first = cells.first();
     let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
@@ -205,7 +205,7 @@ fn runs(layer: &[f64]) -> Vec<Value> {
     runs.flat_map(|run| [run.first().map_or(Value::Null, |value| short(*value)), json!(run.len())]).collect()
 }
 
-/// A number as short as it can be drawn and said.
+/// A number with no more digits than displayed.
 fn short(value: f64) -> Value {
     let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
     number.map_or(Value::Null, Value::Number)

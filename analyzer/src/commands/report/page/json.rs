@@ -10,7 +10,7 @@ pub(super) fn embedded(data: &Value) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
         match char {
-            // They end or begin elements, comments and references; in JSON they occur in strings only.
+            // These characters begin or end elements, comments and references. In JSON they occur only in strings.
             '<' | '>' | '&' => text.extend([format!("\\u{:04x}", u32::from(char))]),
             // Hidden ones are below U+FFFF.
             char if is_hidden(char) => text.extend([format!("\\u{:04x}", u32::from(char))]),

@@ -10,12 +10,12 @@ use crate::exit::Outcome;
 use crate::output::html::Html;
 use crate::output::number::{bytes, grouped};
 
-/// Units of a curve's picture, which is stretched to the page's width.
+/// Width of a curve's drawing, which is stretched to the page's width.
 const WIDTH: f64 = 1000.0;
 /// Its height.
 const HEIGHT: f64 = 120.0;
 
-/// The least part of a picture that can be seen.
+/// The smallest visible part of a drawing.
 const LEAST_WIDTH: f64 = 0.003;
 
 /// Bytes in use in one stretch of launches.
@@ -29,7 +29,7 @@ struct Stretch {
     launches: u64,
 }
 
-/// An object's life.
+/// An object's lifetime.
 #[derive(Clone, Debug, Deserialize)]
 struct Object {
     #[serde(rename = "object")]
@@ -37,7 +37,7 @@ struct Object {
     r#type: Option<String>,
     born_at: Option<String>,
     size_bytes: f64,
-    /// None where it is a remainder: several objects.
+    /// None for an aggregated row.
     alloc_ordinal: Option<u64>,
     first_use_ordinal: Option<u64>,
     last_use_ordinal: Option<u64>,
@@ -46,7 +46,7 @@ struct Object {
     launches: u64,
 }
 
-/// The section; none where nothing was allocated.
+/// The section. None if nothing was allocated.
 pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>> {
     let stretches: Vec<Stretch> = read(memory)?;
     if stretches.is_empty() {
@@ -105,13 +105,13 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
 }
 
-/// What the parts of a life look like.
+/// Legend of a lifetime.
 const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from its first use to its last</li></ul>\n";
 
-/// A bar from birth to death for each object, and in it one from its first use to its last.
+/// A bar from allocation to free for each object, and in it one from its first use to its last.
 fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
     html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
@@ -155,7 +155,7 @@ fn life(html: &mut Html, object: &Object, born: u64) {
     }
 }
 
-/// A life in words.
+/// A lifetime as text.
 fn said(object: &Object, born: u64) -> String {
     let at = |ordinal: u64| grouped(ordinal.into());
     let used = match (object.first_use_ordinal, object.last_use_ordinal) {

@@ -8,12 +8,12 @@ use crate::commands::answer::Answer;
 use crate::commands::tree::{GraphNode, graph};
 use crate::exit::Outcome;
 
-/// What paths consist of, outermost first.
+/// Categories of paths, callers first.
 const LEVELS: [Level; 4] = [Level::User, Level::Module, Level::Op, Level::Kernel];
-/// Nodes of the picture.
+/// Maximum nodes of the drawing.
 const MOST_NODES: usize = 4_000;
 
-/// The section; none where nothing was launched.
+/// The section. None if nothing was launched.
 pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
     let nodes = graph(&answer.rows, &LEVELS, MOST_NODES)?;
     if nodes.len() < 2 {

@@ -1,4 +1,4 @@
-//! Why warps stood, kernel by kernel: a bar of reasons for each, waits for memory first, and hatched.
+//! Stall reasons, kernel by kernel: a bar for each, waits for memory first, and hatched.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::exit::Outcome;
 use crate::output::html::Html;
 use crate::output::number::{measured, percent};
 
-/// Reasons that are waits for memory, and the others, each with a colour of its own by its place; further ones share
-/// one. Nothing is told by colour alone: waits for memory are hatched, and every part has its name.
+/// Reasons that are waits for memory, and the other ones, each with its own colour by position. Further ones share one.
+/// Colour is never the only mark: waits for memory are hatched, and every part has its name.
 const REASONS: [&[&str]; 2] = [
     &[
         "long_scoreboard",
@@ -160,7 +160,7 @@ fn kernel(html: &mut Html, rows: &[Row], anchors: &Anchors) {
     html.markup("</svg><div class=\"dim small\">").text(&named(rows)).markup("</div></div>\n");
 }
 
-/// The most frequent reasons, in words.
+/// The most frequent reasons, as text.
 fn named(rows: &[Row]) -> String {
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by(|a, b| b.samples.total_cmp(&a.samples));

@@ -1,4 +1,4 @@
-//! The panes of a kernel's page: source lines, and instructions with arrows beside them.
+//! The panes of a kernel's page: source lines, and instructions with arrows.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::output::html::Html;
 
 /// Lines of source around those that have instructions.
 const CONTEXT: usize = 3;
-/// What the first columns of both panes are.
+/// Headers of the first columns of both panes.
 const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
 
 impl Page<'_> {
@@ -107,7 +107,7 @@ impl Page<'_> {
         html.markup("</span><span class=\"what\">").text(text).markup("</span></div>\n");
     }
 
-    /// A function's instructions with arrows beside them.
+    /// A function's instructions with arrows.
     fn function(&self, html: &mut Html, rows: &[&Instruction]) {
         let Some(first) = rows.first() else { return };
         let name = first.function.as_deref().unwrap_or("a function without a name");
@@ -142,7 +142,7 @@ impl Page<'_> {
         html.markup(begin).text(name).markup(COUNTS).markup(end);
     }
 
-    /// What is not shown, counted.
+    /// Hidden rows, counted.
     fn gap(&self, html: &mut Html, count: &str, samples: f64) {
         html.markup("<div><span class=\"gap\">⋯ ");
         html.text(&format!("({count}, {})", words::samples(self.listing, samples))).markup("</span></div>\n");
