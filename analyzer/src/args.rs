@@ -24,14 +24,14 @@ use crate::exit;
 /// Analyze captures written by `stallmap-record -o NAME.stallmap -- PROGRAM`, on any machine, without a GPU.
 #[derive(Debug, Parser)]
 #[command(name = "stallmap", version, after_help = examples(&[
-    ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
-    ("stallmap top tensors train.stallmap", "the tensors that were waited for most"),
+    ("stallmap report train.stallmap", "stalls by tensor, kernel and line, coverage first"),
+    ("stallmap top tensors train.stallmap", "the tensors that the GPU waited for most"),
     ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
-    ("stallmap forest train.stallmap --svg forest.svg", "how tensors came from tensors, drawn"),
-    ("stallmap diff before.stallmap after.stallmap", "what changed by more than chance"),
-    ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
+    ("stallmap forest train.stallmap --svg forest.svg", "tensors with their views and copies, drawn"),
+    ("stallmap diff before.stallmap after.stallmap", "significant changes"),
+    ("stallmap source train.stallmap", "the hottest kernel's code, and the producer of each stall"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
-    ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
+    ("stallmap check train.stallmap", "completeness and consistency of the capture"),
 ]))]
 pub(crate) struct Cli {
     /// The command.
@@ -100,7 +100,7 @@ pub(crate) enum Command {
     ("stallmap report train.stallmap --section tensors --top 50", "one section, further down"),
     ("stallmap report train.stallmap --section tensors --sql", "the query behind it, to run or to change"),
     ("stallmap report train.stallmap --format json > report.json", "for programs: nothing is shortened"),
-    ("stallmap report train.stallmap --html report.html", "a page with pictures, which opens offline"),
+    ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
 pub(crate) struct Report {
     /// The capture: a .stallmap file, a folder that `unpack` made, or an https:// or s3:// URL of a file
@@ -134,7 +134,7 @@ pub(crate) struct Report {
     ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and what they wait for"),
     ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
     ("stallmap source train.stallmap --kernel softmax --all", "every instruction in its order"),
-    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "a page with the source beside it"),
+    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
     ("stallmap source train.stallmap --sql", "the queries behind it, to run or to change"),
 ]))]
 pub(crate) struct Source {
@@ -170,7 +170,7 @@ pub(crate) struct Source {
 /// `stallmap sql`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap sql train.stallmap", "a shell: .help says what it can do"),
+    ("stallmap sql train.stallmap", "a shell: .help lists its commands"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
     ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
@@ -236,7 +236,7 @@ pub(crate) struct Check {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap prepare *.stallmap", "what was analyzed, and in what time"),
-    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a folder that others share"),
+    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
 ]))]
 pub(crate) struct Prepare {
     /// The captures

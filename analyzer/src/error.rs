@@ -11,7 +11,7 @@ use crate::library::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyzeError {
     /// No capture was named.
-    #[error("no capture was named; hint: give the path of a .stallmap file")]
+    #[error("no capture given; hint: give the path of a .stallmap file")]
     NoCapture,
     /// Two captures have one name.
     #[error("two captures are named `{name}`; hint: give each its own, as in a=one.stallmap b=two.stallmap")]
@@ -20,21 +20,21 @@ pub enum AnalyzeError {
         name: String,
     },
     /// Several captures, and one of them without a name.
-    #[error("{} has no name beside other captures; hint: name it, as in a={}", path.display(), path.display())]
+    #[error("{} has no name, but there are several captures; hint: name it, as in a={}", path.display(), path.display())]
     MissingName {
         /// The nameless capture.
         path: PathBuf,
     },
     /// A name that SQL could not refer to.
     #[error(
-        "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter; `every` means all captures"
+        "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter (`every` means all captures)"
     )]
     BadName {
         /// The name.
         name: String,
     },
     /// A table's bytes are not what they should be.
-    #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` says what is damaged")]
+    #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` lists the damage")]
     Table {
         /// The table.
         table: String,
@@ -66,7 +66,7 @@ pub enum AnalyzeError {
         others: usize,
     },
     /// A statement that changes something.
-    #[error("{statement} is not allowed: a capture is only read; hint: {hint}")]
+    #[error("{statement} is not allowed: captures are read-only; hint: {hint}")]
     ReadOnly {
         /// The statement's kind.
         statement: String,

@@ -25,10 +25,10 @@ pub(crate) const NOT_COMPARABLE: u8 = 7;
 /// The exit codes as every `--help` shows them.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  0  everything asked for was done
-  1  check found violations; id: the captures do not hold the same
+  0  success
+  1  check found violations, or id found different captures
   2  the command line, or a name given on it, is wrong
-  3  a capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version
+  3  a capture cannot be opened: missing, truncated, unrecognized, damaged, or of a newer version
   4  a query is wrong or failed while running
   5  a file cannot be read, or output cannot be written
   6  a condition of diff --fail-if or --fail-if-rows holds

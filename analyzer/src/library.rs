@@ -153,7 +153,7 @@ impl Recipe {
 pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View, DataFusionError> {
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
     else {
-        return Err(DataFusionError::Plan("it is no CREATE VIEW".into()));
+        return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
     Ok(View::new(create.input.as_ref().clone(), &view.sql))
 }

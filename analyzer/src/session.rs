@@ -365,10 +365,10 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
             | DdlStatement::DropTable(_),
         ) => Ok(()),
         LogicalPlan::Ddl(ddl) => {
-            refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session")
+            refuse(ddl.name(), "use CREATE VIEW or CREATE TABLE AS, which last until the session ends")
         }
         LogicalPlan::Dml(dml) => {
-            refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ...")
+            refuse(&dml.op.to_string(), "store rows with CREATE TABLE name AS SELECT ...")
         }
         LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
         _ => plan.inputs().into_iter().try_for_each(check_read_only),

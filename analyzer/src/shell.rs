@@ -225,7 +225,7 @@ fn greet(shell: &Shell) {
     let captures: Vec<String> =
         captures.map(|capture| format!("{} = {}", capture.name, capture.reader.path().display())).collect();
     output::note(format_args!(
-        "{}\n{} tables, {} views; .help says what you can do, .examples shows questions, .quit leaves",
+        "{}\n{} tables, {} views. .help lists commands, .examples shows questions, .quit exits",
         captures.join("\n"),
         shell.names.tables.len(),
         shell.names.views.len()

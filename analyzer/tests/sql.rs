@@ -154,7 +154,7 @@ async fn views_give_their_golden_answers() {
             wrong.push(format!("{}: given, expected: {first:?}", file.display()));
         }
     }
-    assert!(wrong.is_empty(), "UPDATE=1 writes new answers:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "UPDATE=1 writes new results:\n{}", wrong.join("\n"));
 }
 
 #[test]

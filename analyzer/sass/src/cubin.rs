@@ -70,7 +70,7 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CubinError {
     /// Not an ELF file, or none whose sections can be found.
-    #[error("it is no readable ELF file: {cause}")]
+    #[error("not a readable ELF file: {cause}")]
     Elf {
         /// Cause of the error.
         cause: String,

@@ -159,7 +159,7 @@ fn place(
     let end =
         start.zip(usize::try_from(header.sh_size).ok()).and_then(|(start, size)| start.checked_add(size));
     let range = start.zip(end).filter(|(_, end)| *end <= file_bytes).ok_or("reaches beyond the file")?;
-    *budget = budget.checked_sub(range.1 - range.0).ok_or("overlaps too many others")?;
+    *budget = budget.checked_sub(range.1 - range.0).ok_or("overlaps too many other sections")?;
     Ok(Some(range.0..range.1))
 }
 

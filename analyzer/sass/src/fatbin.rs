@@ -84,7 +84,7 @@ pub enum FatbinError {
     },
     /// An entry that is too large.
     #[error(
-        "{claimed_bytes} bytes of {stored_bytes} compressed ones are too many: at most 512 MiB, and 1024 times as many"
+        "{claimed_bytes} bytes of {stored_bytes} compressed ones exceed the limit: 512 MiB, and a factor of 1024"
     )]
     TooLarge {
         /// Bytes that it claims to have.

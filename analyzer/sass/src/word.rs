@@ -28,7 +28,7 @@ impl Word {
 
     /// Eight bits from bit `start` on.
     pub const fn byte(self, start: u32) -> u8 {
-        #[expect(clippy::cast_possible_truncation, reason = "eight bits were asked for")]
+        #[expect(clippy::cast_possible_truncation, reason = "eight bits were requested")]
         let byte = self.bits(start, 8) as u8;
         byte
     }

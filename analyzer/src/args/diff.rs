@@ -11,9 +11,9 @@ use super::{NamedCapture, ReportFormat, examples};
 /// `stallmap diff`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap diff before.stallmap after.stallmap", "what changed by more than chance, and whether it can be compared"),
+    ("stallmap diff before.stallmap after.stallmap", "comparability, and significant changes"),
     ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m time", "some parts, another metric"),
-    ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each beside the first"),
+    ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 where it fails"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a gate of your own: a query over a, b and every"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "the statements behind it, to run or to change"),

@@ -13,7 +13,7 @@ use super::list::ListFormat;
 #[command(after_help = examples(&[
     ("stallmap forest train.stallmap", "the costliest tensors, what they are views of, and what they were made from"),
     ("stallmap forest train.stallmap --tensor wte.weight", "the trees of tensors by a part of their name"),
-    ("stallmap forest train.stallmap --svg forest.svg", "a picture, which any browser opens"),
+    ("stallmap forest train.stallmap --svg forest.svg", "a drawing, which any browser opens"),
     ("stallmap forest train.stallmap --dot - | dot -Tpdf > forest.pdf", "for Graphviz"),
     ("stallmap forest train.stallmap --format json", "for programs: nothing is shortened"),
 ]))]

@@ -92,7 +92,8 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
             let number = text.trim().replace(',', "").parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("`{text}` is no change; give one such as +5%, -100 or +2us"))
+            number
+                .ok_or_else(|| format!("`{text}` is not a change; hint: give one such as +5%, -100 or +2us"))
         };
         if let Some(percent) = text.strip_suffix('%') {
             return number(percent).map(|percent| Self::Share(percent / 100.0));
@@ -108,7 +109,7 @@ fn word<T: ValueEnum>(text: &str, what: &str) -> Result<T, String> {
     T::from_str(text.trim(), false).map_err(|_error| {
         let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let words = words.map(|word| word.get_name().to_owned()).collect::<Vec<_>>().join(", ");
-        format!("`{}` is no {what}; there are {words}", text.trim())
+        format!("`{}` is not a {what}; hint: choose one of {words}", text.trim())
     })
 }
 
@@ -134,10 +135,10 @@ mod tests {
     fn what_is_no_condition_is_explained() {
         let wrong = |text: &str| text.parse::<Gate>().unwrap_err();
         assert!(wrong("time +5%").contains("has < or >"));
-        assert!(wrong("tmie > 5%").contains("`tmie` is no metric; there are samples"));
-        assert!(wrong("tensor_s.time > 5%").contains("is no part; there are tensors"));
-        assert!(wrong("time > fast").contains("`fast` is no change"));
-        assert!(wrong("time > nan").contains("is no change"));
+        assert!(wrong("tmie > 5%").contains("`tmie` is not a metric; hint: choose one of samples"));
+        assert!(wrong("tensor_s.time > 5%").contains("is not a part; hint: choose one of tensors"));
+        assert!(wrong("time > fast").contains("`fast` is not a change"));
+        assert!(wrong("time > nan").contains("is not a change"));
         assert!(wrong("tensors.launches > 5").contains("lines, ops and kernels"));
     }
 }

@@ -24,7 +24,7 @@ fn the_page_is_what_the_declarations_say() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "analyzer/COMMANDS.md is stale; UPDATE=1 writes it");
+    assert!(written == page, "analyzer/COMMANDS.md is stale: UPDATE=1 writes it");
 }
 
 fn page() -> String {

@@ -108,7 +108,7 @@ pub(crate) struct Id {
     ("stallmap redact train.stallmap public.stallmap", "without people, machines, folders, arguments, data"),
     ("stallmap redact train.stallmap public.stallmap --also symbols,names", "without names of code and of the model, too"),
     ("stallmap redact b.stallmap b2.stallmap --salt \"$SECRET\"", "captures with one salt can be compared"),
-    ("stallmap redact train.stallmap ours.stallmap --keep arguments", "for people who may know how it was started"),
+    ("stallmap redact train.stallmap internal.stallmap --keep arguments", "for readers who may know the command line"),
 ]))]
 pub(crate) struct Redact {
     /// The capture: a file, a folder, or a URL

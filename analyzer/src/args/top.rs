@@ -9,7 +9,7 @@ use super::list::ListFormat;
 /// `stallmap top`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap top tensors train.stallmap", "the ten tensors that were waited for most, and the others together"),
+    ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
     ("stallmap top kernels train.stallmap -n 30 --sort launches", "the kernels launched most"),
     ("stallmap top findings train.stallmap", "what is inefficient, and what to change, by what that saves"),
     ("stallmap top lines train.stallmap --format csv", "for programs: nothing is shortened"),

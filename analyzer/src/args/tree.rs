@@ -11,7 +11,7 @@ use super::list::ListFormat;
 /// `stallmap tree`
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("direction"), after_help = examples(&[
-    ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels; what is below 1 % is summed up"),
+    ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels, with nodes below 1 % aggregated"),
     ("stallmap tree train.stallmap --by module,op -m time,launches", "the model's modules, with their ops"),
     ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel, and who called it"),
     ("stallmap tree train.stallmap -i attention -e layer_norm", "paths through one name and not through another"),

@@ -114,7 +114,7 @@ mod tests {
         cache.put(&key, &findings).unwrap();
         assert_eq!(cache.get(&key), Some(findings));
         let path = cache.path(&key).unwrap();
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing unfinished is left");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file remains");
         fs::write(&path, "foreign").unwrap();
         assert_eq!(cache.get(&key), None);
         assert_eq!(cache.get(&blake3::hash(b"b")), None);

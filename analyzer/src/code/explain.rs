@@ -31,7 +31,7 @@ pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
         Link::Barrier => format!("{here} waits for {}, which {there} sets", barriers(&waiter, &setter)),
         Link::Group => format!("{here} waits for a group of asynchronous copies, of which {there} is one"),
         Link::Mbarrier => {
-            format!("{here} waits for an mbarrier, at which {there} arrives as far as the code tells")
+            format!("{here} waits for an mbarrier that {there} signals, not proved by the code")
         }
         Link::Store => format!("{here} waits until {there} is done"),
     }

@@ -139,7 +139,7 @@ fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, Strin
     let packed = reader.entry(file).map_err(|error| cause(&error))?;
     let listed = reader.manifest().entries().find(|(name, ..)| name == file);
     if listed.is_none_or(|(.., hash)| blake3::hash(&packed).to_hex().as_str() != hash) {
-        return Err("its cubin has another hash than the manifest says".to_owned());
+        return Err("its cubin has another hash than the manifest".to_owned());
     }
     let bytes = reader.cubin(&module.content_hash).map_err(|error| cause(&error))?;
     let cubin = Cubin::read(&bytes).map_err(|error| format!("its cubin cannot be read: {error}"))?;

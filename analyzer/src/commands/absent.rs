@@ -24,7 +24,7 @@ const PARTS: &[Part] = &[
     Part {
         tables: &["launch", "launch_run"],
         what: "no launches of kernels",
-        advice: "record a program that launches some; `stallmap-record doctor` says what can be recorded",
+        advice: "record a program that launches kernels; `stallmap-record doctor` lists what can be recorded",
     },
     // Only what is about graphs has no rows without them.
     Part {
@@ -35,7 +35,7 @@ const PARTS: &[Part] = &[
     Part {
         tables: &["pc_sample"],
         what: "no samples of stalls",
-        advice: "record without `--only accesses`; `stallmap-record doctor` says whether stalls can be sampled",
+        advice: "record without `--only accesses`; `stallmap-record doctor` checks whether stalls can be sampled",
     },
     Part {
         tables: &[
@@ -57,7 +57,7 @@ const PARTS: &[Part] = &[
     Part {
         tables: &["module", "function", "function_code", "instruction", "producer", "stall_producer"],
         what: "no machine code",
-        advice: "record again: cubins are kept in every recording",
+        advice: "record again: every recording contains cubins",
     },
     Part {
         tables: &["op", "op_tensor", "tensor", "storage"],
@@ -81,7 +81,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         tables: &["memcpy", "memset"],
-        what: "no copies or fills of memory",
+        what: "no memcpys or memsets",
         advice: "the program made none, or was recorded with `--only samples`",
     },
     Part {
@@ -128,9 +128,7 @@ pub(super) async fn why(session: &Session, sql: &str) -> Option<String> {
         });
         let of = if session.captures().len() > 1 { format!("`{capture}`") } else { "the capture".to_owned() };
         return Some(if is_missing {
-            format!(
-                "{of} lacks the table `{source}`, which its recorder knew; `stallmap check` says what is wrong"
-            )
+            format!("{of} lacks the table `{source}`, which its recorder knew; `stallmap check` lists errors")
         } else {
             format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
         });

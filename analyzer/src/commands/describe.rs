@@ -112,7 +112,7 @@ async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, St
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !name.split('.').all(is_name) {
-        return Err(Failure::message(USAGE, format!("`{name}` is no name of a table or view")));
+        return Err(Failure::message(USAGE, format!("`{name}` is not a table or view")));
     }
     let frame =
         session.sql(&format!("SELECT * FROM {name}")).await.map_err(|error| unknown(error, name, session))?;

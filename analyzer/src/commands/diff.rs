@@ -84,7 +84,7 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
     }
     if let Some(refusal) = refusal {
         let what = format!("the captures cannot be compared by {}: {refusal}", args.metric.name());
-        let hint = "--metric time or launches may say something; --force compares all the same".to_owned();
+        let hint = "use --metric time or launches, or --force to compare anyway".to_owned();
         return Err(Failure::message(NOT_COMPARABLE, what).hint(hint));
     }
     failed.iter().for_each(output::note);
@@ -153,9 +153,11 @@ impl Comparison<'_> {
     async fn gated(&self, gate: &Gate) -> Outcome<(Vec<Row>, draw::Unit)> {
         let measure = self.decision.measure(gate.metric);
         if measure.is_scaled {
-            let what =
-                format!("`{}` cannot be judged: a sample stands for other time in each capture", gate.text);
-            return Err(Failure::message(NOT_COMPARABLE, what).hint("ask for time".to_owned()));
+            let what = format!(
+                "`{}` cannot be checked: a sample represents a different time in each capture",
+                gate.text
+            );
+            return Err(Failure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
         }
         let total = total_of(gate.metric);
         if gate.part.is_none() && self.decision.unknown.contains(&total) {

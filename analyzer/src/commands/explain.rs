@@ -108,7 +108,7 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
         let column = column.rsplit('.').next().unwrap_or(column);
         let failure =
             Failure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
-        let hint = format!("add it to GROUP BY, or ask for min({column}), first_value({column}) or the like");
+        let hint = format!("add it to GROUP BY, or use min({column}), first_value({column}) or similar");
         return failure.excerpt(excerpt::of_name(sql, column, false)).hint(hint);
     }
     if let Some(alias) = message.strip_prefix("Invalid qualifier ") {

@@ -107,9 +107,9 @@ fn show(picture: &Picture) -> Outcome<()> {
     let canvas = output::page();
     let heading = canvas.paint.text(Role::Heading, "Tensor forest");
     let doc = [
-        "Samples of warps that waited for a tensor and its views; self: for the tensor itself. Below each tensor, its",
-        "views; ← what it was made from, ✎ what writes it. Tensors made alike at one line are one row (×). Rows in",
-        "parentheses are what is not shown and what no tensor bears: trees and these sum to the samples taken.",
+        "Samples of warps that waited for a tensor and its views. self: for the tensor alone. Below each tensor, its",
+        "views. ← its source, ✎ writes into it. Tensors with equal op, line and shape are one row (×). Rows in",
+        "parentheses are hidden or unattributed. Trees and these rows add up to the samples.",
     ];
     let doc = doc.map(|line| canvas.paint.text(Role::Dim, line)).join("\n");
     output::print(&format!("{heading}\n{doc}\n{}", text::draw(picture, canvas)))

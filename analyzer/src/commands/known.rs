@@ -63,7 +63,7 @@ impl Known {
         let taken = self.delivered_samples + self.lost_samples;
         let samples = if taken > 0.0 {
             let delivered = number::percent(self.delivered_samples / taken);
-            format!("{delivered} of {} samples delivered", number::measured(taken))
+            format!("{delivered} of {} samples collected", number::measured(taken))
         } else {
             "no samples".to_owned()
         };
@@ -75,7 +75,7 @@ impl Known {
     pub(super) fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
         let capture = printable(&capture.display().to_string());
         let warning = format!(
-            "the capture does not hold everything; `stallmap report {capture} --section losses` says what is lost"
+            "the capture is incomplete; `stallmap report {capture} --section losses` lists the losses"
         );
         if format.for_programs().is_some() {
             if self.is_lossy {

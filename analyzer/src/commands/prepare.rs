@@ -20,7 +20,7 @@ pub(super) fn run(args: &Prepare) -> Outcome {
     let cache = cache();
     let Some(folder) = cache.folder() else {
         let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
-        return Err(Failure::message(USAGE, "there is no cache to keep anything in").hint(hint));
+        return Err(Failure::message(USAGE, "the cache is disabled").hint(hint));
     };
     let mut code = OK;
     for capture in &args.captures {

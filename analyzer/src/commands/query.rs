@@ -77,7 +77,7 @@ pub(crate) async fn run_statement(
     let done = |rows| Statement { rows, preparing: prepared - started, execution: prepared.elapsed() };
     let Some(writer) = writer else {
         if rows > 0 {
-            output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
+            output::note(format_args!("{rows} rows without columns: SELECT * shows all columns"));
         }
         return Ok(done(None));
     };

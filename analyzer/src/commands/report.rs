@@ -122,7 +122,7 @@ async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
         rows(session, &losses.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
     if count > 0 {
         output::note(format_args!(
-            "warning: the capture does not hold everything; `stallmap report {} --section losses` says what is lost",
+            "warning: the capture is incomplete; `stallmap report {} --section losses` lists the losses",
             capture.display()
         ));
     }

@@ -30,7 +30,7 @@ impl Section {
     /// Text for a section without rows.
     pub(super) fn nothing(self) -> &'static str {
         match self.name {
-            "findings" => "(nothing was found; without samples nothing can be)",
+            "findings" => "(no findings. Findings need samples)",
             _ => "(nothing of this kind was recorded)",
         }
     }

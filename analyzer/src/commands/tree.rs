@@ -50,7 +50,8 @@ const LAUNCHES: &str = "launches";
 const COMPARED: [&str; 2] = ["tree_launches", "tree_nodes"];
 
 /// Note on differences.
-const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
+const NOISE: &str =
+    "\nratio: after divided by before, with its 95 % CI from low to high. ~: not significant.";
 
 /// A capture's launches, and the completeness of their costs.
 struct Asked {
@@ -197,14 +198,11 @@ fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
     let levels = args.by.iter().filter_map(clap::ValueEnum::to_possible_value);
     let levels = levels.map(|level| level.get_name().to_owned()).collect::<Vec<_>>().join(", ");
     let (title, doc) = match (args.flat, args.bottom_up) {
-        (true, _) => (
-            "Names",
-            "What paths through each name cost, and what those that end there do: self adds up to the whole.",
-        ),
-        (_, true) => ("Callers", "Below each name, who called it; children make up their parent."),
-        _ => ("Call paths", "Below each name, what it called; children and self make up their parent."),
+        (true, _) => ("Names", "Inclusive and exclusive cost of each name. self adds up to the total."),
+        (_, true) => ("Callers", "Below each name, its callers. Children add up to their parent."),
+        _ => ("Call paths", "Below each name, its callees. Children and self add up to their parent."),
     };
-    let change = if args.diff.is_some() { ", and how that changed" } else { "" };
+    let change = if args.diff.is_some() { ", with changes" } else { "" };
     let heading = canvas.paint.text(Role::Heading, &format!("{title} by {levels}{change}"));
     let noise = if args.diff.is_some() { NOISE } else { "" };
     let doc = canvas.paint.text(Role::Dim, &format!("{doc}{noise}"));

@@ -15,7 +15,7 @@ static DOC: LazyLock<Documentation> = LazyLock::new(|| {
          steps with -> between them: . is one name, * any number of them, + one or more, /text/ one that the regular \
          expression is found in, anything else one that contains it.";
     Documentation::builder(DocSection::default(), description, "path_match(names, pattern)")
-        .with_argument("names", "The names of the path, outermost first, as in call_path.")
+        .with_argument("names", "The names of the path, callers first, as in call_path.")
         .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
         .with_sql_example(
             "SELECT * FROM call_path WHERE path_match(names, '* -> Attention.forward -> * -> aten:: -> .')",

@@ -64,25 +64,22 @@ impl Answer {
     fn doc(self) -> Documentation {
         let description = match self {
             Self::Low => {
-                "The lower end of the exact 95 % interval of the ratio of two Poisson rates, the second's over the first's."
+                "The lower end of the exact 95 % confidence interval of the ratio of two Poisson rates, the second's over the first's."
             }
             Self::High => {
-                "The upper end of the exact 95 % interval of the ratio of two Poisson rates; infinity where the first count is 0."
+                "The upper end of the exact 95 % confidence interval of the ratio of two Poisson rates, infinity if the first count is 0."
             }
             Self::P => {
-                "How often two Poisson counts of one rate differ at least so much (exact, two-sided): a number from 0 to 1."
+                "The p-value of two Poisson counts having one rate (exact, two-sided): a number from 0 to 1."
             }
         };
         let name = self.name();
         let syntax = format!("{name}(a, a_exposure, b, b_exposure)");
         Documentation::builder(DocSection::default(), description, syntax)
-            .with_argument("a", "The first count; fractions are as they are.")
-            .with_argument(
-                "a_exposure",
-                "What it was counted over: steps, launches, time; 1 where that is equal.",
-            )
+            .with_argument("a", "The first count, which may be a fraction.")
+            .with_argument("a_exposure", "Its exposure: steps, launches, time, or 1 if equal.")
             .with_argument("b", "The second count.")
-            .with_argument("b_exposure", "What it was counted over.")
+            .with_argument("b_exposure", "Its exposure.")
             .with_sql_example(format!("SELECT {name}(100, 1, 130, 1)"))
             .build()
     }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 };
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "Sizes, such as 4x16, and the strides where they are not those of a contiguous tensor.";
+    let description = "Sizes, such as 4x16, and strides if not contiguous.";
     Documentation::builder(DocSection::default(), description, "shape(sizes, strides)")
         .with_argument("sizes", "Elements in each dimension.")
         .with_argument("strides", "Elements between neighbours in each dimension.")

@@ -13,7 +13,7 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
     let mut lines = (1..).zip(text.lines());
     let (header, (at, opening)) = comment(&mut lines);
     if header.is_empty() {
-        let message = "the file does not begin with a comment that says what one row is";
+        let message = "the file does not begin with a comment that describes one row";
         return Err(Flaw::new(1, Rule::Header, message));
     }
     if opening.trim() != format!("CREATE VIEW {name} (") {

@@ -50,22 +50,22 @@ impl Rule {
         match self {
             Self::File => "a library is a folder of .sql files, each of UTF-8 text",
             Self::Header => {
-                "begin the file with `-- What one row is.`, or with the question that a query answers"
+                "begin the file with a description, such as `-- One launch with its cost.`, or with the question of a query"
             }
             Self::Shape => {
-                "a view is written `CREATE VIEW name (`, a comment and a name a line for each column, `) AS`, a query"
+                "a view is written `CREATE VIEW name (`, a comment and a name on separate lines for each column, `) AS`, a query"
             }
-            Self::ColumnComment => "write a line `-- What it means.` above the column",
+            Self::ColumnComment => "write a comment with its meaning above the column",
             Self::Name => {
                 "name the file after the view, in lower-case letters, digits and _, beginning with a letter"
             }
             Self::Statement => "one file holds one CREATE VIEW, or one SELECT, which is a saved query",
             Self::Sorting => "sort and limit in a query that reads the view: a file with a plain SELECT",
-            Self::Taken => "choose another name: a library adds, it replaces nothing",
+            Self::Taken => "choose another name: a library cannot replace names",
             Self::Parameter => {
-                "describe it in the comment: `-- $name: what it is`, or `-- $name = 10: what it is`"
+                "describe it in the comment: `-- $name: description`, or `-- $name = 10: description`"
             }
-            Self::Plan => "`.tables`, `.views` and `.doc NAME` in the shell say what can be read",
+            Self::Plan => "use `.tables`, `.views` and `.doc NAME` in the shell to find names",
         }
     }
 }

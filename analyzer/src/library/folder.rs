@@ -110,12 +110,12 @@ fn text(path: &Path) -> Result<String, String> {
     let wrong = |error: io::Error| format!("the file cannot be read: {error}");
     // A pipe would make us wait for whoever writes into it.
     if !path.metadata().map_err(wrong)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a file".to_owned());
     }
     let mut bytes = Vec::new();
     fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(wrong)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!("the file has more than {MAX_BYTES} bytes"));
     }
-    String::from_utf8(bytes).map_err(|_| "the file is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }

@@ -71,7 +71,7 @@ impl SavedQuery {
         let comment = || text.lines().map_while(|line| line.trim().strip_prefix("--")).map(str::trim);
         let title = comment().next().unwrap_or_default();
         if title.is_empty() {
-            let message = "the file does not begin with a comment that says what it answers";
+            let message = "the file does not begin with a comment that holds its question";
             return Err(Flaw::new(1, Rule::Header, message));
         }
         let parameters: Vec<Parameter> = comment().filter_map(parameter).collect();

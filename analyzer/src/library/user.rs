@@ -175,13 +175,13 @@ fn check_name(name: &str) -> Result<(), Flaw> {
     if name.starts_with(|char: char| char.is_ascii_lowercase()) && name.chars().all(is_part) {
         return Ok(());
     }
-    Err(Flaw::new(1, Rule::Name, format!("`{name}` is no name that SQL reads without quotes")))
+    Err(Flaw::new(1, Rule::Name, format!("`{name}` is not a name that SQL reads without quotes")))
 }
 
 /// One CREATE VIEW that neither sorts nor limits.
 fn check_view(text: &str) -> Result<(), Flaw> {
     let ast::Statement::CreateView(view) = parsed(text)? else {
-        return Err(Flaw::new(1, Rule::Statement, "it is no CREATE VIEW"));
+        return Err(Flaw::new(1, Rule::Statement, "not a CREATE VIEW"));
     };
     let query = &view.query;
     let clause = match () {
@@ -199,7 +199,7 @@ fn check_view(text: &str) -> Result<(), Flaw> {
 fn check_query(query: &SavedQuery) -> Result<(), Flaw> {
     match parsed(&query.sample())? {
         ast::Statement::Query(_) => Ok(()),
-        _ => Err(Flaw::new(1, Rule::Statement, "it is no SELECT")),
+        _ => Err(Flaw::new(1, Rule::Statement, "not a SELECT")),
     }
 }
 

@@ -156,8 +156,8 @@ impl Redactor {
         array: &ArrayRef,
         batch: &RecordBatch,
     ) -> Result<ArrayRef, String> {
-        let kind = secrecy(table, column)
-            .ok_or_else(|| format!("nobody has said what `{}` may give away", column.name))?;
+        let kind =
+            secrecy(table, column).ok_or_else(|| format!("`{}` has no class of secrecy", column.name))?;
         match kind {
             Secrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
             Secrecy::Time => Ok(column::times(array, self.shift_ns)),

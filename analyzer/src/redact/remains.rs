@@ -24,7 +24,7 @@ pub(super) fn search(output: &Path, words: &Words) -> Result<(), CaptureError> {
     let reader = CaptureReader::open(output)?;
     let remains = |place: String| CaptureError::Refused {
         thing: "the redacted capture".to_owned(),
-        cause: format!("a secret remains in {place}; nothing was kept"),
+        cause: format!("a secret remains in {place}; the output was deleted"),
         path: output.to_owned(),
     };
     for name in reader.entry_names() {

@@ -10,12 +10,12 @@ use stallmap_schema::capture::error::CaptureError;
 use crate::location::Url;
 
 const NO_RANGES: &str = "download the file, with curl -LO for example, and open the copy";
-const FORBIDDEN_HTTP: &str = "ask for a link that needs no login, such as a freshly signed URL";
+const FORBIDDEN_HTTP: &str = "use a link without login, such as a freshly signed URL";
 const FORBIDDEN_S3: &str = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN to credentials that may read it";
 const NOT_FOUND: &str = "check the URL";
 const NOT_REACHED: &str = "check the address and the network";
-const TRY_AGAIN: &str = "try again; if it stays so, download the file and open the copy";
-const CHANGED: &str = "run the command again, or read a copy that nobody writes to";
+const TRY_AGAIN: &str = "try again, or download the file and open the copy";
+const CHANGED: &str = "run the command again, or read a copy that does not change";
 
 /// Why an object could not be opened or read.
 pub(super) fn failure(action: &'static str, error: &StoreError, url: &Url, path: &Path) -> CaptureError {
@@ -38,7 +38,7 @@ pub(super) fn changed(path: &Path) -> CaptureError {
 /// A range that the object does not have.
 pub(super) fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
     CaptureError::Truncated {
-        cause: format!("bytes {} to {} of {size} are asked for", range.start, range.end),
+        cause: format!("bytes {} to {} of {size} are requested", range.start, range.end),
         path: path.to_owned(),
     }
 }

@@ -63,43 +63,43 @@ const COMMANDS: &[Command] = &[
     Command {
         name: ".tables",
         argument: Argument::Nothing,
-        doc: "tables with rows, bytes and what a row is",
+        doc: "list tables with rows, bytes and a description",
         run: |shell, _| shell.draw(&describe::tables(&shell.session)),
     },
     Command {
         name: ".views",
         argument: Argument::Nothing,
-        doc: "views of the SQL library, and of your own",
+        doc: "list views of the SQL library, and custom ones",
         run: |shell, _| shell.draw(&describe::views(&shell.session)?),
     },
     Command {
         name: ".doc",
         argument: Argument::Relation,
-        doc: "what a table, view or function is, and each of its columns or arguments",
+        doc: "describe a table, view or function with its columns or arguments",
         run: |shell, name| shell.show(&shell.runtime.block_on(describe::document(&shell.session, name))?),
     },
     Command {
         name: ".schema",
         argument: Argument::Relation,
-        doc: "columns and types of a table or view",
+        doc: "list columns and types of a table or view",
         run: |shell, name| shell.draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
     },
     Command {
         name: ".sql",
         argument: Argument::Relation,
-        doc: "the SQL of a view, or of a section of the report",
+        doc: "show the SQL of a view, or of a section of the report",
         run: |shell, name| shell.show(&sql_of(shell, name)?),
     },
     Command {
         name: ".examples",
         argument: Argument::Example,
-        doc: "questions with their SQL; with a number, runs one",
+        doc: "list questions with their SQL, or run one",
         run: examples::run,
     },
     Command {
         name: ".queries",
         argument: Argument::Nothing,
-        doc: "saved queries of your library, with their parameters",
+        doc: "list saved queries of the custom library, with parameters",
         run: |shell, _| queries(shell),
     },
     Command { name: ".run", argument: Argument::Query, doc: "run a saved query", run: run_query },
@@ -112,43 +112,43 @@ const COMMANDS: &[Command] = &[
     Command {
         name: ".output",
         argument: Argument::MaybeFile,
-        doc: "write rows into a file; alone, show them again",
+        doc: "write rows to a file, or show them again",
         run: settings::set_output,
     },
     Command {
         name: ".format",
         argument: Argument::Format,
-        doc: "how rows are printed: table, csv, json, jsonl",
+        doc: "set the output format: table, csv, json, jsonl",
         run: settings::set_format,
     },
     Command {
         name: ".rows",
         argument: Argument::Number,
-        doc: "rows of a table that are shown; 0 for all",
+        doc: "set the maximum rows of a table, 0 for all",
         run: settings::set_rows,
     },
     Command {
         name: ".timing",
         argument: Argument::Switch,
-        doc: "whether rows and times follow each statement",
+        doc: "show rows and time after each statement",
         run: settings::set_timing,
     },
     Command {
         name: ".pager",
         argument: Argument::Pager,
-        doc: "whether and with what longer answers are paged",
+        doc: "set the pager for long results",
         run: settings::set_pager,
     },
     Command {
         name: ".help",
         argument: Argument::Nothing,
-        doc: "this list",
+        doc: "show this list",
         run: |shell, _| shell.show(&help()),
     },
     Command {
         name: ".quit",
         argument: Argument::Nothing,
-        doc: "leave; Ctrl-D does too",
+        doc: "exit, like Ctrl-D",
         run: |_, _| Ok(Next::Quit),
     },
 ];
@@ -249,7 +249,7 @@ fn help() -> String {
         let usage = format!("{}{}", command.name, command.argument.name());
         format!("  {usage:<31}  {}\n", command.doc)
     };
-    let head = "SQL, ended by a semicolon; Ctrl-C cancels it, Ctrl-D leaves, Tab completes. Beside it:\n";
+    let head = "SQL, ended by a semicolon. Ctrl-C cancels it, Ctrl-D exits, Tab completes. Other commands:\n";
     std::iter::once(head.to_owned()).chain(COMMANDS.iter().map(line)).collect()
 }
 

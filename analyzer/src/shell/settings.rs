@@ -35,7 +35,7 @@ pub(super) fn set_format(shell: &mut Shell, name: &str) -> Outcome<Next> {
 /// `.rows N`
 pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
     let rows: usize =
-        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is no number of rows")))?;
+        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is not a number of rows")))?;
     shell.style.limit = (rows > 0).then_some(rows);
     Ok(Next::Line)
 }

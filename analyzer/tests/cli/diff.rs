@@ -165,7 +165,7 @@ fn the_view_made_contiguous_is_what_differs() {
         .1
         .iter()
         .find(|row| row["detail"].as_str().is_some_and(|text| text.contains("200000x256")));
-    assert!(table.is_none(), "the embedding's table is no different: {table:?}");
+    assert!(table.is_none(), "the embedding's table is unchanged: {table:?}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn links_lead_in_no_circles() {
     let ran = place.run(&["check", "--library", "my"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stdout.contains("my/lost.sql:1: the file cannot be read"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("my/zero.sql:1: it is no file"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("my/zero.sql:1: not a file"), "{}", ran.stdout);
     assert!(ran.stdout.starts_with("my: 2 violations\n"), "{}", ran.stdout);
 }
 

@@ -60,7 +60,7 @@ fn answers_do_not_depend_on_the_cache() {
 fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
     let place = Place::new();
     let (text, code) = run(&place, Path::new("off"), &["prepare", "tiny.stallmap"]);
-    assert!(code == Some(2) && text.contains("there is no cache"), "{text}");
+    assert!(code == Some(2) && text.contains("the cache is disabled"), "{text}");
     let file = place.file("file", "");
     let (text, code) = run(&place, &file, &["prepare", "tiny.stallmap"]);
     assert!(code == Some(5) && text.contains("keep it in"), "{text}");

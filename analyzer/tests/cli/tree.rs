@@ -147,7 +147,7 @@ fn all_samples_are_in_every_tree() {
         let arguments = [&["tree", STEP, "--format", "json"], filter].concat();
         let ran = place.run(&arguments);
         check(sum(&ran, "self_samples"), samples, &filter.join(" "));
-        check(rows(&ran)[0]["samples"].as_f64().unwrap(), samples, "the whole");
+        check(rows(&ran)[0]["samples"].as_f64().unwrap(), samples, "the total");
     }
 }
 
@@ -297,7 +297,7 @@ fn changes_of_all_rows_are_the_change_of_the_whole() {
         let ran = place.run(&arguments);
         let change = rows(&ran)[0]["samples_change"].as_f64().unwrap();
         check(sum(&ran, "self_samples_change"), change, &filter.join(" "));
-        check(change, -1_461.0, "the whole");
+        check(change, -1_461.0, "the total");
     }
 }
 

@@ -26,7 +26,7 @@ fn check(name: &str, page: &str) {
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     let first = written.lines().zip(page.lines()).find(|(written, made)| written != made);
-    assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it; first difference: {first:?}");
+    assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it, first difference: {first:?}");
 }
 
 /// Text in a table cell.
@@ -165,7 +165,7 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
     }
     let mut sessions = BTreeMap::new();
     for recipe in library::cookbook() {
-        let captures = recipe.capture().expect("each names the capture that it is answered on");
+        let captures = recipe.capture().expect("each names its capture");
         let session = sessions.entry(captures).or_insert_with(|| open_named(captures));
         recipe_page(&mut page, &recipe, captures, session).await;
     }
@@ -191,7 +191,7 @@ async fn recipe_page(page: &mut String, recipe: &Recipe, captures: &str, session
     let frame = session.sql(recipe.sql()).await.unwrap();
     let columns: Vec<String> = frame.schema().fields().iter().map(|field| field.name().clone()).collect();
     let rows = answer(session, recipe.sql()).await.unwrap();
-    assert!(!rows.is_empty(), "{} has an answer", recipe.name());
+    assert!(!rows.is_empty(), "{} has rows", recipe.name());
     let of = captures
         .split(' ')
         .map(|name| format!("`testdata/{}.stallmap`", path_of(name).0))

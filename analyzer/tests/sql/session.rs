@@ -189,7 +189,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
     let cases: [(Change, bool, &str); 3] = [
         (cut, true, "its cubin is damaged: "),
-        (flip, false, "its cubin has another hash than the manifest says"),
+        (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {

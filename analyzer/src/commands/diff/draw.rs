@@ -154,7 +154,7 @@ fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
     let mut things: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
         match things.last_mut() {
-            #[expect(clippy::float_cmp, reason = "places are whole numbers")]
+            #[expect(clippy::float_cmp, reason = "ranks are integers")]
             Some(last) if last.iter().all(|other| other.place == row.place) => last.push(row),
             _ => things.push(vec![row]),
         }

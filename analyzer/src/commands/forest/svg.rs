@@ -279,12 +279,12 @@ fn shares(picture: &Picture) -> String {
     let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();
     let share = |samples: f64| number::percent(picture.share(samples));
     let others = if tensors > 0 {
-        format!(" {} other tensors: {};", number::measured(tensors as f64), share(hidden))
+        format!(" {} other tensors: {},", number::measured(tensors as f64), share(hidden))
     } else {
         String::new()
     };
     format!(
-        "Area: samples of warps that waited for it. Shown: {};{others} stalls that no tensor bears: {}.",
+        "Area: samples of warps that waited for it. Shown: {},{others} unattributed: {}.",
         share(shown),
         share(nowhere),
     )

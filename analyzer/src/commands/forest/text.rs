@@ -87,7 +87,7 @@ impl Page<'_> {
         let node = &self.picture.nodes[place];
         let mut said = Vec::new();
         if let Some(born) = &node.tensor.born_at {
-            said.push(format!("born at {born}"));
+            said.push(format!("allocated at {born}"));
         }
         if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
             said.push(format!("stalled at {line}"));

@@ -92,7 +92,7 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
 
 /// Recommended changes, by saving.
 const FINDINGS: Layout = Layout {
-    caption: "Findings by what a fix saves at most",
+    caption: "Findings by saving",
     name: "sentence",
     below: &[("advice", "→"), ("finding", "kind")],
     bar: "saving_share",
@@ -107,7 +107,12 @@ const COSTS: &[(&str, Layout)] = &[
         Layout {
             caption: "Tensors by stall cost",
             name: "tensor",
-            below: &[("type", "type"), ("op", "op"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+            below: &[
+                ("type", "type"),
+                ("op", "op"),
+                ("born_at", "allocated at"),
+                ("stalled_at", "waited at"),
+            ],
             bar: "share",
             hidden: &[],
             is_long: true,

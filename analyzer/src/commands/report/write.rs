@@ -59,7 +59,7 @@ fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()>
     let capture = printable(&capture.display().to_string());
     let hints = [
         format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
-        format!("stallmap sql {capture}   asks your own"),
+        format!("stallmap sql {capture}   runs your own queries"),
     ];
     writeln!(out)?;
     hints.iter().try_for_each(|hint| writeln!(out, "{}", canvas.paint.text(Role::Dim, hint)))

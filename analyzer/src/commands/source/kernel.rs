@@ -78,7 +78,7 @@ fn listed(kernels: &[Kernel]) -> String {
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
     if kernels.len() > MOST_LISTED {
-        text.extend([format!("\n  and {} others", kernels.len() - MOST_LISTED)]);
+        text.extend([format!("\n  other ({})", kernels.len() - MOST_LISTED)]);
     }
     text
 }

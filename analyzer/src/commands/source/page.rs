@@ -69,7 +69,7 @@ pub(super) fn part(
 }
 
 /// Legend of the columns and arrows of code.
-pub(in crate::commands) const LEGEND: &str = "samples: warps that stood there. charged: warps, there or elsewhere, that waited for what it loads or stores. Arrows lead from a producer to those that waited for it.";
+pub(in crate::commands) const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
 
 /// A word that no capture can know: only trusted elements carry it. It is derived from the code, so that equal pages
 /// are equal.
@@ -139,8 +139,8 @@ impl Page<'_> {
     }
 
     fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
-        self.heading(html, "Hottest places");
-        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest places\"><table aria-label=\"Hottest places\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
+        self.heading(html, "Hottest locations");
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
             let share = self.listing.share(group.samples);
             html.markup("<tr><td><svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share);

@@ -61,7 +61,7 @@ impl<'a> Page<'a> {
             let samples: f64 = others.iter().map(|group| group.samples).sum();
             let samples = words::samples(self.listing, samples);
             self.line(Role::Plain, "")?;
-            let count = words::counted(others.len() as u64, "other place", "other places");
+            let count = words::counted(others.len() as u64, "other location", "other locations");
             self.line(Role::Dim, &format!("({count}, {samples})"))?;
         }
         Ok(())
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
     fn counted(&self, samples: f64, charged: f64) -> String {
         let mut counted = words::samples(self.listing, samples);
         if charged >= 0.05 {
-            counted.extend([format!("; {} charged to it", words::amount(charged))]);
+            counted.extend([format!(", {} attributed to it", words::amount(charged))]);
         }
         counted
     }

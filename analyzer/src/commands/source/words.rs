@@ -93,7 +93,7 @@ pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<Strin
     let mut words: Vec<String> =
         all.iter().take(MOST).map(|touch| format!("{verb} {}", thing(touch))).collect();
     if all.len() > MOST {
-        words.push(format!("and {} others", all.len() - MOST));
+        words.push(format!("other ({})", all.len() - MOST));
     }
     words
 }
@@ -121,7 +121,7 @@ fn thing(touch: &Touch) -> String {
 pub(super) fn pattern(instruction: &Instruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
-    Some(format!("{:.1} sectors a request, ideal {:.1}", sectors / requests, ideal / requests))
+    Some(format!("{:.1} sectors per request, ideal {:.1}", sectors / requests, ideal / requests))
 }
 
 fn verb(instruction: &Instruction) -> &'static str {

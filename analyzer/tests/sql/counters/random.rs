@@ -56,11 +56,7 @@ fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f
         }
     }
     let natives = (0..).zip(&native).map(|(ordinal, (launch, ns))| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a whole number below 1001"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer below 1001")]
         replay((NATIVE, ordinal), *launch, 0, ReplayResult::Verified, Some(*ns as u64))
     });
     let mut all: Vec<Replay> = natives.collect();

@@ -40,7 +40,7 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     page += &main;
     let mut html = Html::default();
     html.markup("<footer class=\"dim\"><p>Made by <code>stallmap report ").text(&subject.capture);
-    html.markup(" --html</code>. Every number comes from the query beside it; <code>stallmap sql ");
+    html.markup(" --html</code>. Every number comes from the query next to it. <code>stallmap sql ");
     html.text(&subject.capture).markup("</code> runs it.</p></footer>\n</main>\n");
     html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");
     page += &html.finish();

@@ -23,7 +23,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
         title: "Tensor forest".to_owned(),
         doc: vec![
             "How tensors came from tensors: a root is solid, a view of another dashed, each as large as what warps",
-            "waited for it; the way to the costliest is red. Tensors that were made alike at one line are one (×).",
+            "waited for it. The path to the costliest is red. Tensors with equal op, line and shape are one (×).",
             "Each leads to its row in the table below.",
         ],
         queries: QUERIES.iter().map(|&about| about.to_owned()).zip(sql()?).collect(),
@@ -37,7 +37,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
     let layout = Layout {
         caption: "Tensors of the forest",
         name: "tensor",
-        below: &[("type", "type"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+        below: &[("type", "type"), ("born_at", "allocated at"), ("stalled_at", "waited at")],
         bar: "share",
         hidden: &["base_tensor_id", "op"],
         is_long: true,

@@ -106,7 +106,7 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
     } else {
         block.body.markup("<div class=\"heat\" data-picture=\"heat\"></div>\n");
         block.body.markup(
-            "<noscript><p class=\"doc\">The pictures need JavaScript; their sums are below.</p></noscript>\n",
+            "<noscript><p class=\"doc\">The heat maps need JavaScript. Their totals are below.</p></noscript>\n",
         );
         block.data = Some(("heat", json!({ "layers": LAYERS, "tensors": pictures })));
     }
@@ -127,7 +127,7 @@ fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
     let layout = |answer: &Answer| Layout {
         caption: answer.section.title(),
         name: "tensor",
-        below: &[("type", ""), ("born_at", "born at")],
+        below: &[("type", ""), ("born_at", "allocated at")],
         hidden: &["drawn_tensor_id", "op"],
         ..Layout::default()
     };

@@ -63,7 +63,7 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
     lives(html, &read::<Object>(objects)?, objects);
     html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for (answer, name, caption) in
-        [(memory, "memory", "Bytes in use"), (objects, "object", "Lives of objects")]
+        [(memory, "memory", "Bytes in use"), (objects, "object", "Lifetimes of objects")]
     {
         let layout = Layout { caption, name, ..Layout::default() };
         html.piece(&table(&answer.rows, &layout, &Anchors::new())?);
@@ -82,7 +82,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     let last = first.launches.max(1) as f64;
     let (x, y) = (|ordinal: u64| WIDTH * ordinal as f64 / last, |bytes: f64| HEIGHT * (1.0 - bytes / most));
     let said = format!(
-        "{} on device {}: at most {} from launch {} of {}",
+        "{} on device {}: peak {} from launch {} of {}",
         first.memory,
         first.device_id.map_or_else(|| "?".to_owned(), |device| device.to_string()),
         bytes(peak.most_bytes),

@@ -168,7 +168,7 @@ fn named(rows: &[Row]) -> String {
         rows.iter().take(NAMED).map(|row| format!("{} {}", row.stall_reason, percent(row.share()))).collect();
     let others: f64 = rows.iter().skip(NAMED).map(|row| row.share()).sum();
     if rows.len() > NAMED {
-        words.push(format!("{} others {}", rows.len() - NAMED, percent(others)));
+        words.push(format!("other ({}) {}", rows.len() - NAMED, percent(others)));
     }
     words.join(", ")
 }
