@@ -1,10 +1,9 @@
 //! Removal of names of users, machines and projects and of data from a capture: `stallmap redact`.
 //!
 //! [`stallmap_schema::secrecy`] classifies each column. [`change`] applies the class. For one salt, equal secrets
-//! become equal placeholders, so that joins still work, and captures redacted with one salt can be compared. Hashes of
-//! names are computed from the new names: only the salt, or a guess of a remaining name, can reproduce such a hash.
-//! After writing, everything is read again and searched for replaced values: a capture with a remaining value is
-//! deleted.
+//! become equal placeholders: joins still work, and captures redacted with one salt can be compared. Hashes of names
+//! are computed from the new names: only the salt, or a guess of a remaining name, can reproduce such a hash. After
+//! writing, everything is read again and searched for replaced values: a capture with a remaining value is deleted.
 
 mod addresses;
 mod change;

@@ -188,7 +188,7 @@ async fn read_all(answer: GetResult) -> object_store::Result<(ObjectMeta, Range<
     Err(object_store::Error::Generic { store: "remote", source: error::cut_short(bytes.len(), said) })
 }
 
-/// Runs network waits on threads of its own, so that any thread may wait for them.
+/// Runs network waits on threads of its own: any thread may wait for them.
 fn wait<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> object_store::Result<T> {

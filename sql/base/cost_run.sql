@@ -1,4 +1,4 @@
--- One launch's cost: the sampling run that provides it, so that measures never mix.
+-- One launch's cost and the sampling run that provides it: measures never mix.
 --
 -- Rule: sampling runs of the program come first. Without one, each launch takes its newest sampling run of replays in
 -- which a repeat left the same memory as the launch. Launches differ in period, and replays differ in repeats. Samples

@@ -27,12 +27,12 @@ WITH timed AS (
   FROM loss
   WHERE kind = 'sample' AND kernel_id IS NOT NULL
   GROUP BY run_id, kernel_id
-), delivered AS (
+), collected AS (
   SELECT run_id, kernel_id, CAST(sum(samples) AS DOUBLE) AS samples FROM pc_sample GROUP BY run_id, kernel_id
 ), lost AS (
   SELECT o.run_id, o.kernel_id, (d.samples + o.lost) / d.samples AS factor
   FROM own o
-  JOIN delivered d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
+  JOIN collected d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
   WHERE d.samples > 0
 )
 SELECT

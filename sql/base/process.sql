@@ -42,7 +42,7 @@ WITH launched AS (
     sum(CASE WHEN kind = 'access' THEN lost_count ELSE 0 END) AS requests
   FROM loss
   GROUP BY run_id
-), delivered AS (
+), collected AS (
   SELECT run_id, sum(samples) AS samples FROM pc_sample GROUP BY run_id
 ), seen AS (
   SELECT
@@ -63,7 +63,7 @@ WITH launched AS (
   FROM run r
   LEFT JOIN seen s ON s.run_id = r.run_id
   LEFT JOIN lost_row l ON l.run_id = r.run_id
-  LEFT JOIN delivered d ON d.run_id = r.run_id
+  LEFT JOIN collected d ON d.run_id = r.run_id
   LEFT ANTI JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
   GROUP BY r.reference_run_id
 )

@@ -55,13 +55,13 @@ WITH replayed AS (
   FROM loss
   WHERE kind = 'sample'
   GROUP BY run_id
-), delivered AS (
-  SELECT run_id, sum(samples) AS delivered FROM pc_sample GROUP BY run_id
+), collected AS (
+  SELECT run_id, sum(samples) AS collected FROM pc_sample GROUP BY run_id
 ), dropped AS (
   -- The same loss can be recorded by launch and by run: the larger number counts.
   SELECT
     r.run_id,
-    coalesce(d.delivered, 0) AS delivered,
+    coalesce(d.collected, 0) AS collected,
     greatest(
       CAST(coalesce(s.lost, 0) AS DOUBLE) - CAST(coalesce(l.of_launches, 0) AS DOUBLE),
       coalesce(l.dropped, 0) * coalesce(s.verified_share, 1.0), 0.0
@@ -71,7 +71,7 @@ WITH replayed AS (
   FROM run r
   LEFT JOIN seen s ON s.run_id = r.run_id
   LEFT JOIN loss_row l ON l.run_id = r.run_id
-  LEFT JOIN delivered d ON d.run_id = r.run_id
+  LEFT JOIN collected d ON d.run_id = r.run_id
   WHERE r.instrument = 'pc_samples'
 ), timed AS (
   SELECT
@@ -84,6 +84,6 @@ WITH replayed AS (
   JOIN device v ON v.run_id = d.run_id
 )
 SELECT
-  run_id, device_id, taken, lost, CASE WHEN delivered > 0 THEN taken_ns * (delivered + lost) / delivered END, taken_ns,
+  run_id, device_id, taken, lost, CASE WHEN collected > 0 THEN taken_ns * (collected + lost) / collected END, taken_ns,
   period_cycles, missing
 FROM timed

@@ -1,4 +1,4 @@
--- What should I change first?
+-- Which changes save most?
 -- A fix saves up to saves_percent of all samples. Two findings can share samples, so savings do not add up. `stallmap
 -- top findings` prints them as sentences, and the column `query` holds the SQL for each one's evidence.
 -- Capture: inference_views

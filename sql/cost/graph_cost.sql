@@ -18,7 +18,7 @@ CREATE VIEW graph_cost (
   op_share,
   -- Samples of its kernels, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Part of the samples of all launches.
   share,

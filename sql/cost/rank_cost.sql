@@ -14,7 +14,7 @@ CREATE VIEW rank_cost (
   sampled_launch_count,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Their part of `samples`.
   memory_share,

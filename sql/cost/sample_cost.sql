@@ -6,7 +6,7 @@ CREATE VIEW sample_cost (
   kernel_id,
   -- Samples.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns

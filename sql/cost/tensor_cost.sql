@@ -37,7 +37,7 @@ CREATE VIEW tensor_cost (
   step,
   -- Attributed samples.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,

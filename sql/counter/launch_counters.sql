@@ -1,8 +1,7 @@
 -- The hardware counters of one launch, side by side. See `launch_work` for sums and `kernel_counter` for all others.
 --
 -- Shares are parts of 1. ncu prints percent. Null if a counter was not measured. Values are not clamped: numerator and
--- denominator may come from different passes, so that a share of a tiny launch can exceed 1, as in ncu (see
--- `launch_work`).
+-- denominator may come from different passes, and a share of a tiny launch can exceed 1, as in ncu (see `launch_work`).
 CREATE VIEW launch_counters (
   -- The launch.
   kernel_id,
@@ -48,8 +47,8 @@ CREATE VIEW launch_counters (
   -- Achieved occupancy: active warps divided by the maximum, while the multiprocessor had any.
   occupancy_share,
   -- Tensor core activity: cycles in which tensor cores worked, divided by cycles in which their schedulers had a warp.
-  -- Tensor cores also execute HFMA2, which compilers use to set registers, so that kernels without any matrix product
-  -- show some.
+  -- Tensor cores also execute HFMA2, which compilers use to set registers: kernels without any matrix product show some
+  -- activity.
   tensor_active_share,
   -- Issue activity: cycles in which a scheduler issued an instruction, divided by cycles in which it had a warp.
   issue_active_share,

@@ -1,9 +1,9 @@
 -- Floating-point operations of one launch, from hardware counters. A multiply-add counts as two.
 --
 -- Tensor core operations are counted by operand type, sparse ones as if dense. CUPTI's peak is that of sparse products,
--- twice that of dense ones (except fp64, which has no sparse ones). The peak here is the dense one, so that a sparse
--- product can take half the time that it allows. Thread operations are counted in patched code, in the set `sass` only.
--- Integer operations do not count.
+-- twice that of dense ones (except fp64, which has no sparse ones). The peak here is the dense one: a sparse product
+-- can take half the time that it allows. Thread operations are counted in patched code, in the set `sass` only. Integer
+-- operations do not count.
 CREATE VIEW launch_flops (
   -- The launch.
   kernel_id,

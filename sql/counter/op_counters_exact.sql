@@ -1,7 +1,7 @@
 -- Hardware counters of one op call, or of all ops of one name: rates computed from the sums of their parts.
 --
--- Each launch belongs to its innermost op only, so that each counts once. A rate covers the launches that have both of
--- its sums. `op_counters` has the values as other tools compute them.
+-- Each launch belongs to its innermost op only, and counts once. A rate covers the launches that have both of its sums.
+-- `op_counters` has the values as other tools compute them.
 CREATE VIEW op_counters_exact (
   -- Level of the row: call (one op), name (all ops of one name).
   grain,

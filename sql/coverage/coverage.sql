@@ -52,9 +52,9 @@ WITH seen AS (
   FROM sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   LIMIT 1
-), delivered AS (
+), collected AS (
   -- Counts of the runs that provide costs.
-  SELECT coalesce(sum(samples), 0) AS delivered
+  SELECT coalesce(sum(samples), 0) AS collected
   FROM pc_sample
   WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
   LIMIT 1
@@ -95,7 +95,7 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM code_coverage
   UNION ALL
-  SELECT 40, 'samples collected', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
+  SELECT 40, 'samples collected', collected, collected + lost, lost = 0, NULL FROM collected CROSS JOIN dropped
   UNION ALL
   SELECT 41, 'samples of memory stalls', memory, samples, NULL, NULL FROM sampled
   UNION ALL

@@ -1,6 +1,5 @@
 -- One kind of inefficient access: stalls of one kernel, launched at one line by one op, caused by its accesses to one
--- tensor (grouped by name, or op, line, shape) or to one allocation outside tensors. A sample belongs to one row at
--- most.
+-- tensor (grouped by name, or op, line, shape) or to one allocation outside tensors. No sample belongs to two rows.
 --
 -- Kinds, by the producer, in this order of precedence: local_memory (it accesses local memory), atomic_wait (it updates
 -- global memory atomically), scattered_access, uncoalesced_view, uncoalesced_access (a quarter or more of its sectors

@@ -1,7 +1,7 @@
 -- One line that launches many short kernels (small_kernels), by `fusion_candidate`.
 --
--- One kernel in place of n reads and writes memory once. Saving: the memory stalls of the others, (n - 1) / n of all,
--- with n launches in each step. The CPU cost of the launches is not included: see `cpu_latency`.
+-- One kernel in place of n reads and writes memory once. Saving: the memory stalls of the other kernels, (n - 1) / n of
+-- all, with n launches in each step. The CPU cost of the launches is not included: see `cpu_latency`.
 CREATE VIEW finding_fusion (
   -- The kind of inefficiency.
   finding,

@@ -47,7 +47,7 @@ CREATE VIEW tensor_node (
   stalled_at,
   -- Samples attributed to it.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Estimated GPU time, nanoseconds.
   estimated_ns,

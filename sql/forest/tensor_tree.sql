@@ -16,7 +16,7 @@ WITH RECURSIVE argument AS (
   FROM tensor t
   JOIN op_tensor d ON d.op_id = t.op_id
   JOIN tensor a ON a.tensor_id = d.tensor_id AND a.storage_id = t.storage_id
-  -- Only tensors that existed before, so that no tensor is its own base.
+  -- Only tensors that existed before: no tensor is its own base.
   WHERE t.base_tensor_id IS NULL AND d.direction <> 'out' AND a.tensor_id < t.tensor_id
   GROUP BY t.tensor_id
 ), based AS (

@@ -23,7 +23,7 @@ CREATE VIEW launch_measure (
   is_sampled,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Weight of one counted sample: 1 if the program was sampled. See `cost_run`.
   sample_weight,

@@ -2,7 +2,7 @@
 --
 -- Two consecutive uses of an object only write, and the second covers the bytes of the first. For memcpys and memsets,
 -- addresses prove it. For launches, the written tensor and its size do. Launches whose accesses are not recorded may
--- have read, so that writes before them are not reported.
+-- have read. Writes before them are not reported.
 CREATE VIEW dead_write (
   -- The object, as in `memory_object`.
   object_id,

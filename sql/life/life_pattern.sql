@@ -50,7 +50,7 @@ WITH life AS (
   SELECT
     l.*, r.exit_code IS NOT NULL AS is_whole,
     -- Signed, for differences.
-    CAST(l.alloc_ordinal AS BIGINT) AS born, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
+    CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
   FROM object_life l
   JOIN memory_object s ON s.object_id = l.object_id
@@ -59,23 +59,23 @@ WITH life AS (
   SELECT
     l.*, p.pattern,
     CASE p.pattern
-      WHEN 'early allocation' THEN born
+      WHEN 'early allocation' THEN allocated
       WHEN 'idle' THEN CAST(idle_ordinal AS BIGINT)
       WHEN 'late free' THEN last_use
-      WHEN 'never freed' THEN coalesce(last_use, born)
-      WHEN 'recording ended' THEN coalesce(last_use, born)
-      ELSE born
+      WHEN 'never freed' THEN coalesce(last_use, allocated)
+      WHEN 'recording ended' THEN coalesce(last_use, allocated)
+      ELSE allocated
     END AS ordinal,
     CASE p.pattern
-      WHEN 'early allocation' THEN first_use - born
+      WHEN 'early allocation' THEN first_use - allocated
       WHEN 'idle' THEN CAST(idle_launches AS BIGINT)
       WHEN 'late free' THEN ended - last_use
-      WHEN 'never freed' THEN ended - coalesce(last_use, born)
-      WHEN 'recording ended' THEN ended - coalesce(last_use, born)
-      ELSE ended - born
+      WHEN 'never freed' THEN ended - coalesce(last_use, allocated)
+      WHEN 'recording ended' THEN ended - coalesce(last_use, allocated)
+      ELSE ended - allocated
     END AS launches,
     CASE p.pattern
-      WHEN 'early allocation' THEN origin <> 'tensor' AND first_use > born
+      WHEN 'early allocation' THEN origin <> 'tensor' AND first_use > allocated
       WHEN 'idle' THEN idle_launches > 0
       WHEN 'late free' THEN free_ordinal IS NOT NULL AND ended > last_use
       WHEN 'never freed' THEN free_ordinal IS NULL AND is_whole
@@ -94,7 +94,7 @@ WITH life AS (
   FROM life b
   JOIN life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
     AND a.size_bytes >= b.size_bytes
-    AND a.last_use <= b.first_use AND a.born <= b.born AND a.ended > b.born
+    AND a.last_use <= b.first_use AND a.allocated <= b.allocated AND a.ended > b.allocated
   WHERE b.origin <> 'tensor'
   GROUP BY b.object_id
 ), shown AS (
@@ -106,7 +106,7 @@ WITH life AS (
   UNION ALL
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
-    l.born, l.ended - l.born, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
+    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
   FROM reusable r
   JOIN life l ON l.object_id = r.object_id
   UNION ALL

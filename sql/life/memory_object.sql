@@ -1,7 +1,7 @@
 -- One object with a recorded lifetime: a storage of the framework, or, in a program without a framework, a driver
 -- allocation.
 CREATE VIEW memory_object (
-  -- Its storage_id or its allocation_id. A process has one kind of object, so that ids are unique.
+  -- Its storage_id or its allocation_id. A process has one kind of object, so ids are unique.
   object_id,
   -- The storage. Null for an allocation.
   storage_id,

@@ -1,6 +1,6 @@
 -- The lifetime of one object, as in `memory_object`: its allocation, uses and free, in ordinals of launches.
 --
--- An ordinal names the first launch after an event, so that events with one ordinal lie between two launches. For the
+-- An ordinal names the first launch after an event: events with one ordinal lie between two launches. For the
 -- framework, memory of a CUDA graph is free when its capture ends. Later launches of the graph count as uses at the
 -- capture.
 CREATE VIEW object_life (

@@ -15,7 +15,7 @@ CREATE VIEW call_path (
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns

@@ -16,7 +16,7 @@ CREATE VIEW launch_path (
   names,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns

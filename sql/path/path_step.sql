@@ -30,7 +30,7 @@ CREATE VIEW path_step (
   launch_count,
   -- Their samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Their estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns

@@ -16,7 +16,7 @@ CREATE VIEW replay_quality (
   method,
   -- Pages of 4096 bytes that it reads or writes.
   page_count,
-  -- Those that it writes.
+  -- Pages that it writes.
   written_page_count,
   -- Bytes of those pages, and of its modules' variables.
   bytes,

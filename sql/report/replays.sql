@@ -1,6 +1,6 @@
 -- Replays
--- The memory of some launches was saved while the program ran (`stallmap-record --replay`), so that each can run again
--- by itself and be measured (`stallmap-record replay`). Every replay must leave the same memory as the launch in the
+-- The memory of some launches was saved while the program ran (`stallmap-record --replay`). Each can run again by
+-- itself and be measured (`stallmap-record replay`). Every replay must leave the same memory as the launch in the
 -- program. Measurements of other replays are excluded from all numbers. Rows: outcomes of those launches.
 WITH sorted AS (
   SELECT

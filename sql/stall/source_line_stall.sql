@@ -1,7 +1,7 @@
 -- One stall reason at one source line of device code, over all launches of all kernels.
 --
 -- A line is that of the innermost inlined function, from the cubin's line table. Instructions without a line are one
--- row, so that all rows add up to the samples.
+-- row: all rows add up to the samples.
 CREATE VIEW source_line_stall (
   -- File, from the line table. Null without a line table.
   file,

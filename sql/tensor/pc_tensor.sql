@@ -23,7 +23,7 @@ CREATE VIEW pc_tensor (
   allocation_id,
   -- Warp requests with lanes that belong to the target.
   request_count,
-  -- Those lanes.
+  -- Lanes of these requests in the target.
   lane_count,
   -- Sectors of 32 bytes that they touch, distinct in each request.
   sectors,

@@ -5,7 +5,7 @@ SELECT
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM pc_sample WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
-    AS delivered_samples,
+    AS collected_samples,
   (
     SELECT CAST(coalesce(sum(missing_count), 0) AS DOUBLE)
     FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))

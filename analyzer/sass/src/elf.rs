@@ -1,4 +1,4 @@
-//! ELF files, read section by section: damage to one does not affect the others.
+//! ELF files, read section by section: damage to one section affects no other.
 //!
 //! goblin reads the records. The bounds are here: sections lie in the file, and together they are not much larger than
 //! it, which makes reading all of them linear in the file's size.

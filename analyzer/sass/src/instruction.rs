@@ -31,7 +31,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    /// True if the guard always enables it, so that its writes replace earlier ones.
+    /// True if the guard always enables it: its writes replace earlier ones.
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
     }

@@ -1,7 +1,7 @@
 //! Register values of the form constant plus base, such as addresses of mbarriers and tensor maps.
 //!
 //! A register is followed back through moves, additions and similar operations to constants, constant banks and unknown
-//! values. Every path counts, so a value is a set. Around a loop an addition is applied at most once. For start values,
+//! values. Every path counts, so a value is a set. Around a loop an addition is applied once or not. For start values,
 //! the additions of loops are omitted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Every value that a register can have before an instruction, with loops taken at most once.
+    /// Every value that a register can have before an instruction, with loops taken once or not.
     pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         self.ask(index, register, false)
     }

@@ -16,7 +16,7 @@ use super::list::ListFormat;
     ("stallmap top ops train.stallmap --sql", "the query behind it, to run or to change"),
 ]))]
 pub(crate) struct Top {
-    /// What to rank
+    /// Items to rank
     #[arg(value_enum, value_name = "WHAT")]
     pub(crate) what: Ranked,
     /// The capture

@@ -105,7 +105,7 @@ pub(crate) enum Metric {
 /// Category of a step in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
-    /// Frames of the Python stack; in backward, of the call of backward()
+    /// Frames of the Python stack. In backward, of the call of backward()
     Python,
     /// Frames in the user's code
     User,

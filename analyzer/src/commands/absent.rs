@@ -15,7 +15,7 @@ struct Part {
     tables: &'static [&'static str],
     /// Name of the missing data.
     what: &'static str,
-    /// How to record it.
+    /// Instructions to record it.
     advice: &'static str,
 }
 

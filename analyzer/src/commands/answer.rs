@@ -22,7 +22,7 @@ pub(super) struct Answer {
     pub(super) section: Section,
     /// Its query, as a user can run it.
     pub(super) sql: String,
-    /// Its rows: one batch or more, so that its columns are known.
+    /// Its rows: one batch or more, for the column types.
     pub(super) rows: Vec<RecordBatch>,
     /// Why it has no rows, where the capture is the reason.
     pub(super) absence: Option<String>,
@@ -61,7 +61,7 @@ pub(super) fn nothing(section: Section, absence: Option<&str>) -> String {
     format!("{text}{why})\n")
 }
 
-/// The rows of a query: one batch or more, so that its columns are known.
+/// The rows of a query: one batch or more, for the column types.
 pub(super) async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;

@@ -26,7 +26,7 @@ SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || C
     || CAST(charged AS VARCHAR) || ' charged'
 FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
-/// Checks each capture. One that cannot be opened does not prevent the checks of the others.
+/// Checks each capture, even if another one cannot be opened.
 pub(super) fn run(args: &Check) -> Outcome {
     let library = library::library()?;
     if args.captures.is_empty() && library.is_none() {

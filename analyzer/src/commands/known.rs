@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "known";
 pub(super) struct Known {
     launches: f64,
     sampled_launches: f64,
-    delivered_samples: f64,
+    collected_samples: f64,
     lost_samples: f64,
     /// The GPUs' names.
     pub(super) gpus: String,
@@ -51,7 +51,7 @@ impl Known {
     fn read(&mut self, batch: &RecordBatch) -> Outcome<()> {
         self.launches = measured(batch, "launches")?;
         self.sampled_launches = measured(batch, "sampled_launches")?;
-        self.delivered_samples = measured(batch, "delivered_samples")?;
+        self.collected_samples = measured(batch, "collected_samples")?;
         self.lost_samples = measured(batch, "lost_samples")?;
         self.gpus = word(batch, "gpus")?;
         self.periods = word(batch, "periods")?;
@@ -60,10 +60,10 @@ impl Known {
 
     /// One line about the completeness of the costs.
     fn line(&self, capture: &str) -> String {
-        let taken = self.delivered_samples + self.lost_samples;
+        let taken = self.collected_samples + self.lost_samples;
         let samples = if taken > 0.0 {
-            let delivered = number::percent(self.delivered_samples / taken);
-            format!("{delivered} of {} samples collected", number::measured(taken))
+            let collected = number::percent(self.collected_samples / taken);
+            format!("{collected} of {} samples collected", number::measured(taken))
         } else {
             "no samples".to_owned()
         };

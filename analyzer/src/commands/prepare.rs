@@ -15,7 +15,7 @@ use crate::output;
 use crate::output::number::grouped;
 use crate::output::progress::Progress;
 
-/// Prepares each capture. One that cannot be opened does not prevent the others.
+/// Prepares each capture, even if another one cannot be opened.
 pub(super) fn run(args: &Prepare) -> Outcome {
     let cache = cache();
     let Some(folder) = cache.folder() else {

@@ -150,7 +150,7 @@ stallmap_schema::tables! {
         allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
         /// Warp requests with lanes that belong to the target.
         request_count: u64,
-        /// Those lanes.
+        /// Lanes of the request in the target.
         lane_count: u64,
         /// Sectors that they touch, distinct in each request.
         sectors: u64,

@@ -24,7 +24,7 @@ type Block = (u64, u64, u64, Option<u64>);
 /// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
 type View = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
 
-/// A small program: everything lies in 1,024 bytes, so that addresses are reused and views overlap.
+/// A small program: everything lies in 1,024 bytes, which forces reuse of addresses and overlapping views.
 #[derive(Clone, Debug)]
 struct Program {
     storages: Vec<Block>,

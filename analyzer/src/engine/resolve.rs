@@ -77,7 +77,7 @@ pub struct Resolver {
     index: Arc<TensorIndex>,
     /// Per run, its storages and allocations at the last launch.
     live: Vec<Alive>,
-    /// The same for nodes of graphs: their captures lie far back, so that a shared set would move back and forth.
+    /// The same for nodes of graphs: their captures lie far back, and a shared set would move back and forth.
     live_in_capture: Vec<Alive>,
     /// True if `live_in_capture` is in use.
     is_in_capture: bool,

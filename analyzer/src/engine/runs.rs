@@ -1,7 +1,7 @@
 //! Accesses of one instruction of one launch, summed by target: the rows of `pc_tensor_part`.
 //!
-//! Rows of one instruction are neighbours in a capture, so that one sum is open at a time and nothing is hashed. If
-//! they are not neighbours, each run has one row, and the view `pc_tensor` adds them up.
+//! Rows of one instruction are neighbours in a capture: one sum is open at a time and nothing is hashed. If they are
+//! not neighbours, each run has one row, and the view `pc_tensor` adds them up.
 
 use std::sync::Arc;
 

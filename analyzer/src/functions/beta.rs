@@ -1,7 +1,7 @@
 //! The beta distribution: its cumulative function, and that one's inverse.
 //!
 //! The tail of a binomial is a beta's: P(X >= k | n, p) = I_p(k, n - k + 1). A beta's parameters need not be integers,
-//! so that scaled counts have intervals too.
+//! so scaled counts have intervals too.
 
 /// Lanczos' coefficients for g = 7, of nine terms.
 const LANCZOS: [f64; 9] = [

@@ -33,7 +33,7 @@ pub(super) struct SqlFile {
 struct Reading {
     files: Vec<SqlFile>,
     faults: Vec<Fault>,
-    /// Real paths of folders, so that links cannot form cycles.
+    /// Real paths of folders, to detect cycles of links.
     seen: BTreeSet<PathBuf>,
     entries: usize,
 }

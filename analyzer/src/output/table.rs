@@ -108,7 +108,7 @@ impl Table {
         self
     }
 
-    /// The same table with a column of sentences broken into lines, so that the table fits the canvas.
+    /// The same table with a column of sentences broken into lines to fit the canvas.
     #[must_use]
     pub(crate) fn prose(mut self, header: &str, canvas: Canvas) -> Self {
         let room = self.room(header, canvas);

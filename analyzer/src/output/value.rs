@@ -35,7 +35,11 @@ pub(crate) fn header(name: &str) -> String {
         Quantity::Share => name.strip_suffix("_share").unwrap_or(name),
         _ => name,
     };
-    name.replace('_', " ")
+    match name {
+        "born_at" => "allocated at".to_owned(),
+        "stalled_at" => "waited at".to_owned(),
+        name => name.replace('_', " "),
+    }
 }
 
 /// True for numbers, which are right-aligned.

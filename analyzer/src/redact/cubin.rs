@@ -1,4 +1,4 @@
-//! Cubins without information about their build: every byte stays at its offset, so that code, symbols and lines can be
+//! Cubins without information about their build: every byte stays at its offset, and code, symbols and lines can be
 //! read as before.
 //!
 //! Goes: folders in line tables and in strings among the data, PTX and its comments, what debuggers read, the notes of

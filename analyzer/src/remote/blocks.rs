@@ -103,7 +103,7 @@ impl Blocks {
                 continue;
             }
             let at = |offset: u64| usize::try_from(offset - start).unwrap_or(usize::MAX);
-            // A copy, so that an evicted block frees its bytes.
+            // A copy: an evicted block then frees its bytes.
             let block_bytes = Bytes::copy_from_slice(&bytes[at(range.start)..at(range.end)]);
             self.keep(block, block_bytes.clone());
             whole.insert(block, block_bytes);

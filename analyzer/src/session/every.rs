@@ -1,8 +1,8 @@
 //! The schema `every`: each table and view of all open captures together, with the capture's name as first column.
 //!
 //! `SELECT capture, kernel, samples FROM every.kernel_cost` queries all captures at once. Tables of only some captures
-//! are absent: a result that omits captures would not show it. Plans are made on first use of a name, so that unused
-//! ones cost nothing.
+//! are absent: a result that omits captures would not show it. Plans are made on first use of a name, so unused ones
+//! cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

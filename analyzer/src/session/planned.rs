@@ -45,7 +45,7 @@ impl PlannedSchema {
         Ok(schema)
     }
 
-    /// The unused views. No holder can panic between two states, so that a poisoned lock is sound.
+    /// The unused views. No holder can panic between two states, so a poisoned lock is sound.
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, &'static ViewDoc>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -19,7 +19,7 @@ const AGAIN: &str = "inference_views_again.stallmap";
 const CONTIGUOUS: &str = "inference_views_contiguous.stallmap";
 const STEP: &str = "transformer_step.stallmap";
 
-/// A folder with bundled captures, so that no path of this machine is printed.
+/// A folder with bundled captures, which hides the paths of this machine.
 fn place() -> Place {
     let place = Place::new();
     for name in [A, AGAIN, CONTIGUOUS, STEP] {

@@ -10,7 +10,7 @@ const VIEWS: &str = "inference_views.stallmap";
 const STEP: &str = "transformer_step.stallmap";
 const PARTS: &str = "training_parts.stallmap";
 
-/// A folder with a bundled capture, so that no path of this machine is printed.
+/// A folder with a bundled capture, which hides the paths of this machine.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     fs::copy(Path::new(TESTDATA).join(capture), place.path(capture)).unwrap();

@@ -7,7 +7,7 @@ use crate::command::{Place, Ran};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");
 
-/// A folder with a bundled capture, so that no path of this machine is printed.
+/// A folder with a bundled capture, which hides the paths of this machine.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     let name = format!("{capture}.stallmap");

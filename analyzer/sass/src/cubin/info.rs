@@ -15,7 +15,7 @@ pub(super) const INDIRECT_BRANCH_TARGETS: u8 = 0x34;
 
 /// The attributes of a section: (attribute, value). What follows a record of an unknown format cannot be found.
 pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    /// The format with an explicit size. The others have two bytes, some of them unused.
+    /// The format with an explicit size. Other formats have two bytes, some of them unused.
     const SIZED: u8 = 4;
     std::iter::from_fn(move || {
         let ([format, attribute, low, high], behind) = rest.split_first_chunk()?;

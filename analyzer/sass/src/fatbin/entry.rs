@@ -21,7 +21,7 @@ pub(super) struct Walk<'a> {
     bytes: &'a [u8],
     /// Current offset.
     at: usize,
-    /// End of the region that contains `at`. Outside regions, at most `at`.
+    /// End of the region that contains `at`. Outside regions, up to `at`.
     region_end: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Layered layout of a graph: positions of nodes in layers, and the points of edges.
 //!
 //! Edges lead to the right. An edge over several layers passes a point in each, which reserves room for it. Within a
-//! layer, nodes are ordered by the mean of their neighbours, and moved as near to it as the others allow.
+//! layer, nodes are ordered by the mean of their neighbours, and moved as near to it as possible.
 
 /// Passes over the layers, there and back.
 const SWEEPS: usize = 12;
@@ -204,7 +204,7 @@ impl Layered {
         }
     }
 
-    /// Moves vertices to their neighbours' mean, as near as the others of the layer allow.
+    /// Moves vertices to their neighbours' mean, as near as the layer allows.
     fn settle(&mut self) {
         for sweep in 0..SWEEPS {
             for place in 0..self.rows.len() {

@@ -71,8 +71,8 @@ pub(super) fn part(
 /// Legend of the columns and arrows of code.
 pub(in crate::commands) const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
 
-/// A word that no capture can know: only trusted elements carry it. It is derived from the code, so that equal pages
-/// are equal.
+/// A word that no capture can know: only trusted elements carry it. It is derived from the code: equal code gives equal
+/// pages.
 fn nonce(listing: &Listing) -> String {
     blake3::hash(format!("{listing:?}").as_bytes()).to_hex().chars().take(32).collect()
 }

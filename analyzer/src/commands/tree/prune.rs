@@ -1,4 +1,4 @@
-//! Selection of nodes: the rest is aggregated next to their siblings, so that children add up to their parent.
+//! Selection of nodes: the rest is aggregated next to their siblings. Children always add up to their parent.
 
 use std::cmp::Ordering;
 

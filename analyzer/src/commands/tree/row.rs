@@ -75,8 +75,8 @@ pub(super) struct Row {
     pub(super) link: Link,
     /// Its kind.
     pub(super) what: What,
-    /// Launches whose path ends here. Hidden rows count all launches that they hide, so that exclusive values add up to
-    /// the total.
+    /// Launches whose path ends here. Hidden rows count all launches that they hide: exclusive values add up to the
+    /// total.
     pub(super) own: Costs,
     /// Launches whose path comes through here.
     pub(super) total: Costs,

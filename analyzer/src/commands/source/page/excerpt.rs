@@ -1,4 +1,4 @@
-//! The shown part of a long kernel: the hottest locations with their surroundings. The others are counted.
+//! The shown part of a long kernel: the hottest locations with their surroundings. The rest is counted.
 
 use std::collections::BTreeSet;
 
