@@ -1,7 +1,7 @@
 //! Machine code of a capture: which instructions its functions consist of, and which of them waits for which.
 //!
 //! ```text
-//! function, module ── read ── cubins ── sections ──┬── kept in the cache? ──┬── findings ── table ── SQL
+//! function, module ── read ── cubins ── sections ──┬── stored in the cache? ──┬── findings ── table ── SQL
 //!                                                  └── analyze (sass) ──────┘
 //! ```
 //!
@@ -137,6 +137,6 @@ fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
         read::contained(|| stallmap_sass::analysis::analyze(&found.code, &found.section, found.sm));
     let Some(analysis) = analysis else { return Outcome::Failed };
     let findings = Findings::of(analysis);
-    let kept = cache.put(key, &findings);
-    Outcome::Computed(Arc::new(findings), kept)
+    let stored = cache.put(key, &findings);
+    Outcome::Computed(Arc::new(findings), stored)
 }

@@ -25,7 +25,7 @@ use change::Redactor;
 use identities::Identities;
 use words::Words;
 
-pub use change::Told;
+pub use change::Summary;
 
 /// Deviations from the defaults, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum Keep {
 }
 
 /// Writes a capture without secrets. Returns counts of removed and retained data.
-pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Told, CaptureError> {
+pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
     let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
     change::meet(reader, &mut words)?;
     let cubins = cubins(reader, &mut words, options)?;
@@ -80,7 +80,7 @@ pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Resul
         drop(std::fs::remove_file(output));
         return Err(error);
     }
-    Ok(redactor.told())
+    Ok(redactor.tally())
 }
 
 /// Each cubin's symbols, old and new. None if the cubin cannot be read.
@@ -91,9 +91,9 @@ fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Resul
     let mut cubins = Cubins::new();
     for file in &reader.manifest().files {
         let packed = reader.verified_entry(&file.path)?;
-        let told = change::unpack(&packed)
+        let tally = change::unpack(&packed)
             .and_then(|mut bytes| cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)));
-        cubins.insert(file.path.clone(), told.ok().map(|told| told.names));
+        cubins.insert(file.path.clone(), tally.ok().map(|tally| tally.names));
     }
     Ok(cubins)
 }

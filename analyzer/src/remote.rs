@@ -181,11 +181,14 @@ impl Version {
 async fn read_all(answer: GetResult) -> object_store::Result<(ObjectMeta, Range<u64>, Bytes)> {
     let (meta, range) = (answer.meta.clone(), answer.range.clone());
     let bytes = answer.bytes().await?;
-    let said = range.end - range.start;
-    if bytes.len() as u64 == said {
+    let expected_bytes = range.end - range.start;
+    if bytes.len() as u64 == expected_bytes {
         return Ok((meta, range, bytes));
     }
-    Err(object_store::Error::Generic { store: "remote", source: error::cut_short(bytes.len(), said) })
+    Err(object_store::Error::Generic {
+        store: "remote",
+        source: error::cut_short(bytes.len(), expected_bytes),
+    })
 }
 
 /// Runs network waits on threads of its own: any thread may wait for them.

@@ -151,10 +151,10 @@ fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
 /// Sorts rows by offset. At equal offsets the last one is valid.
 fn keep_last(starts: &mut Starts) {
     starts.sort_by_key(|(offset, _)| *offset);
-    starts.dedup_by(|later, kept| {
-        let same = later.0 == kept.0;
+    starts.dedup_by(|later, previous| {
+        let same = later.0 == previous.0;
         if same {
-            kept.1 = later.1;
+            previous.1 = later.1;
         }
         same
     });

@@ -61,8 +61,8 @@ pub(super) fn run(args: &Check) -> Outcome {
 fn check_library(library: &UserLibrary) -> Outcome {
     let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
     let faults = session.try_extend(library);
-    let said = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
-    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(said).collect();
+    let summary = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
+    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(summary).collect();
     let more = faults.len().saturating_sub(MOST_FAULTS);
     let more = (more > 0).then(|| format!("and {more} more"));
     let (views, queries) = (library.views().len(), library.queries().len());

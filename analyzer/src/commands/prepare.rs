@@ -26,7 +26,7 @@ pub(super) fn run(args: &Prepare) -> Outcome {
     for capture in &args.captures {
         match prepare(capture, &cache) {
             Ok((analyzed, lasted)) => {
-                output::print(&told(capture, &analyzed, lasted))?;
+                output::print(&summary(capture, &analyzed, lasted))?;
                 if let Some(cause) = analyzed.cached.failure {
                     let context = format!("keep it in `{}`", folder.display());
                     let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
@@ -51,7 +51,7 @@ fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
 }
 
 /// Summary of a prepared capture.
-fn told(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
+fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
     let sections = || analyzed.sections.iter();
     let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
     let mut text = format!(

@@ -19,12 +19,12 @@ pub(super) fn run(args: &Redact) -> Outcome {
         also: args.also.iter().copied().map(also).collect(),
         keep: args.keep.iter().copied().map(keep).collect(),
     };
-    let told = {
+    let tally = {
         let _progress = Progress::start(format!("redacting {}", args.capture.display()));
         let redacted = args.capture.open().and_then(|reader| redact::redact(&reader, &options, &args.file));
         redacted.map_err(|error| capture_failure(&error))?
     };
-    let text = list("Gone or replaced:", &told.gone) + &list("Stays:", &told.stays);
+    let text = list("Gone or replaced:", &tally.gone) + &list("Stays:", &tally.stays);
     output::print(&text)?;
     output::note(format_args!("wrote {}", args.file.display()));
     Ok(OK)

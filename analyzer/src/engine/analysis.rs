@@ -130,10 +130,10 @@ mod tests {
         for rate in [0.5, 0.25, 0.125] {
             let before = sampler;
             sampler.halve();
-            let kept: Vec<u64> = (0..80_000).filter(|&thing| sampler.keeps(thing)).collect();
-            assert!(kept.iter().all(|&thing| before.keeps(thing)));
+            let in_sample: Vec<u64> = (0..80_000).filter(|&thing| sampler.keeps(thing)).collect();
+            assert!(in_sample.iter().all(|&thing| before.keeps(thing)));
             assert!((sampler.rate() - rate).abs() < 1e-12);
-            let part = kept.len() as f64 / 80_000.0;
+            let part = in_sample.len() as f64 / 80_000.0;
             assert!((part / rate - 1.0).abs() < 0.03, "{part}");
         }
         (0..80).for_each(|_| sampler.halve());

@@ -239,7 +239,7 @@ fn starts(owners: usize, sorted: impl Iterator<Item = u32>) -> Vec<u32> {
 
 /// The lifetimes of a table by run, each with its row.
 fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Life>, Vec<u32>)>> {
-    let (lows, sizes, born) =
+    let (lows, sizes, begin_ordinal) =
         (ids(table, "address")?, ids(table, "size_bytes")?, ids(table, "alloc_ordinal")?);
     let dead = column::<UInt64Type>(table, "free_ordinal")?;
     let run_ids = column::<UInt32Type>(table, "run_id")?;
@@ -248,7 +248,7 @@ fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Lif
         let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
         let dead = if dead.is_valid(row) { dead.value(row) } else { u64::MAX };
         let high = lows[row].saturating_add(sizes[row]);
-        lives[run].0.push(Life { low: lows[row], high, born: born[row], dead });
+        lives[run].0.push(Life { low: lows[row], high, begin_ordinal: begin_ordinal[row], dead });
         lives[run].1.push(position);
     }
     Ok(lives)

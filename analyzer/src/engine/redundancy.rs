@@ -169,15 +169,15 @@ impl Redundancy {
     fn halve(&mut self) {
         self.sampler.halve();
         let sampler = self.sampler;
-        let mut kept = Vec::with_capacity(self.lanes.len() / 2);
+        let mut in_sample = Vec::with_capacity(self.lanes.len() / 2);
         for request in &mut self.requests {
             let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
-            request.begin = position(kept.len());
-            kept.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
-            request.end = position(kept.len());
+            request.begin = position(in_sample.len());
+            in_sample.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
+            request.end = position(in_sample.len());
         }
         self.requests.retain(|request| !request.lanes().is_empty());
-        self.lanes = kept;
+        self.lanes = in_sample;
     }
 
     fn start(&mut self) -> Pass {
@@ -418,9 +418,10 @@ impl Analysis for Redundancy {
             }
             let sampler = self.sampler;
             let begin = position(self.lanes.len());
-            let kept = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
+            let in_sample = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
             self.lanes.extend(
-                kept.map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
+                in_sample
+                    .map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
             );
             self.requests.push(Request {
                 sequence: places.sequence[row],

@@ -71,7 +71,7 @@ fn program() -> impl Strategy<Value = Program> {
     (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, 8)).prop_map(
         |(storages, tensors, parts, allocations, ops)| {
             let (ops, captured) = ops.into_iter().unzip();
-            let blocks = |(low, size, born, dead)| (low * 16, size * 16, born, dead);
+            let blocks = |(low, size, begin_ordinal, dead)| (low * 16, size * 16, begin_ordinal, dead);
             Program {
                 storages: storages.into_iter().map(blocks).collect(),
                 tensors,
@@ -202,12 +202,16 @@ impl Program {
     /// Target of an address at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
         let time = self.captured[usize::try_from(ordinal).unwrap()].unwrap_or(ordinal);
-        let lives = |&(low, size, born, dead): &Block| {
-            low <= address && address < low + size && born <= time && dead.is_none_or(|dead| time < dead)
+        let lives = |&(low, size, begin_ordinal, dead): &Block| {
+            low <= address
+                && address < low + size
+                && begin_ordinal <= time
+                && dead.is_none_or(|dead| time < dead)
         };
         let smallest = |blocks: &[Block]| {
             let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
-            held.min_by_key(|&(id, &(_, size, born, _))| (size, Reverse((born, id)))).map(|(id, _)| id)
+            held.min_by_key(|&(id, &(_, size, begin_ordinal, _))| (size, Reverse((begin_ordinal, id))))
+                .map(|(id, _)| id)
         };
         let Some(storage) = smallest(&self.storages) else {
             return (None, None, smallest(&self.allocations).map(|id| id as u64));

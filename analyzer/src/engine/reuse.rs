@@ -162,9 +162,9 @@ impl Analysis for Reuse {
             let lines = self.sectors.chunk_by(|one, other| line(*one) == line(*other)).count();
             self.all = [self.all[0] + self.sectors.len() as u64, self.all[1] + lines as u64];
             let sampler = self.sampler;
-            let kept = self.sectors.iter().filter(|&&sector| sampler.keeps(line(sector)));
+            let in_sample = self.sectors.iter().filter(|&&sector| sampler.keeps(line(sector)));
             let (block, sequence) = (places.block[row], places.sequence[row]);
-            self.touches.extend(kept.map(|&sector| Touch { block, sequence, sector }));
+            self.touches.extend(in_sample.map(|&sector| Touch { block, sequence, sector }));
             while self.touches.len() > self.most_touches {
                 self.sampler.halve();
                 let sampler = self.sampler;

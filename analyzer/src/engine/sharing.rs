@@ -124,8 +124,8 @@ impl Analysis for Sharing {
             self.kernel_id = accesses.kernel_id[row];
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();
             accesses.request(row).sectors_into(&mut self.sectors);
-            let kept = self.sectors.iter().filter(|&&sector| self.sampler.keeps(sector));
-            self.pairs.extend(kept.map(|&sector| (kind, sector, places.block[row])));
+            let in_sample = self.sectors.iter().filter(|&&sector| self.sampler.keeps(sector));
+            self.pairs.extend(in_sample.map(|&sector| (kind, sector, places.block[row])));
             if self.pairs.len() > self.most_pairs {
                 self.tidy();
             }

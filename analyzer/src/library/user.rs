@@ -110,7 +110,7 @@ impl UserLibrary {
             }
             match order::reads(state, view) {
                 Ok(reads) => waiting.push((view, reads)),
-                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error))),
+                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error))),
             }
         }
         let (ordered, circular) = order::ordered(waiting);
@@ -123,7 +123,7 @@ impl UserLibrary {
         for view in ordered {
             let Err(error) = define(state, schema, view) else { continue };
             if !is_follow_up(&error, &broken) {
-                faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error)));
+                faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error)));
             }
             broken.insert(view.name.clone());
         }
@@ -210,14 +210,14 @@ fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
     match state.sql_to_statement(text, &Dialect::Generic) {
         Ok(Statement::Statement(statement)) => Ok(*statement),
         Ok(_) => Err(Flaw::new(1, Rule::Statement, "it is neither a CREATE VIEW nor a SELECT")),
-        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, said(&error))),
+        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, cause(&error))),
     }
 }
 
 fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<Fault> {
     let error = block_on(state.create_logical_plan(&query.sample())).err()?;
     let is_new = !is_follow_up(&error, broken);
-    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, said(&error)).within(&query.file))
+    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, cause(&error)).within(&query.file))
 }
 
 /// True if a statement fails only because it reads a view with a fault.
@@ -233,8 +233,8 @@ fn at(view: &ViewDoc, line: usize, rule: Rule, message: String) -> Fault {
 
 /// The line that an error names, or that holds the name in it. Otherwise the first line.
 fn line(error: &DataFusionError, text: &str) -> usize {
-    let said = error.find_root().strip_backtrace();
-    let after = |before: &str| said.split(before).nth(1);
+    let cause = error.find_root().strip_backtrace();
+    let after = |before: &str| cause.split(before).nth(1);
     let number = after("Line: ").and_then(|rest| rest.split(',').next());
     if let Some(line) = number.and_then(|line| line.trim().parse().ok()) {
         return line;
@@ -247,7 +247,7 @@ fn line(error: &DataFusionError, text: &str) -> usize {
 }
 
 /// An error's text in one line, without what the engine wraps around it.
-fn said(error: &DataFusionError) -> String {
+fn cause(error: &DataFusionError) -> String {
     let text = error.find_root().strip_backtrace();
     let mut text = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     for prefix in ["SQL error: ", "Error during planning: ", "Schema error: ", "sql parser error: "] {

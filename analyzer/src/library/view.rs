@@ -50,7 +50,7 @@ impl View {
 
     /// True if its rows are cached.
     pub(crate) fn is_kept(&self) -> bool {
-        self.kept().is_some()
+        self.cached_rows().is_some()
     }
 
     /// True if it has too many rows to cache.
@@ -72,7 +72,7 @@ impl View {
         self.rows.get_or_try_init(keep).await.map(|_| ())
     }
 
-    fn kept(&self) -> Option<Arc<MemTable>> {
+    fn cached_rows(&self) -> Option<Arc<MemTable>> {
         self.rows.get()?.clone()
     }
 }
@@ -99,7 +99,7 @@ fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     if put == Put::Rows
-        && let Some(rows) = view.kept()
+        && let Some(rows) = view.cached_rows()
     {
         let source = provider_as_source(rows);
         return LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build().map(Some);

@@ -80,7 +80,7 @@ pub(crate) fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
-            Box::new(TableRows { sink, style, kept: vec![first], shown: 0, seen: 0 })
+            Box::new(TableRows { sink, style, collected: vec![first], shown: 0, seen: 0 })
         }
         RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
         RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
@@ -97,7 +97,7 @@ pub(crate) fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box
 struct TableRows {
     sink: Sink,
     style: Style,
-    kept: Vec<RecordBatch>,
+    collected: Vec<RecordBatch>,
     shown: usize,
     seen: usize,
 }
@@ -107,7 +107,7 @@ impl RowWriter for TableRows {
         let room = self.style.limit.map_or(usize::MAX, |limit| limit - self.shown);
         let rows = batch.num_rows().min(room);
         if rows > 0 {
-            self.kept.push(batch.slice(0, rows));
+            self.collected.push(batch.slice(0, rows));
         }
         self.shown += rows;
         self.seen += batch.num_rows();
@@ -115,7 +115,7 @@ impl RowWriter for TableRows {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        Table::of(&self.kept, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
+        Table::of(&self.collected, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::grouped((self.seen - self.shown) as i128);

@@ -29,7 +29,7 @@ const ZSTD_LEVEL: i32 = 9;
 
 /// Counts of removed and retained data, by description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Summary {
     /// Removed data.
     pub gone: BTreeMap<&'static str, u64>,
     /// Data retained unchanged.
@@ -44,14 +44,14 @@ pub(super) struct Redactor {
     options: Options,
     shift_ns: i64,
     unreadable: BTreeSet<String>,
-    told: Told,
+    tally: Summary,
 }
 
 impl Redactor {
     pub(super) fn new(words: Words, identities: Identities, rebase: Rebase, options: Options) -> Self {
-        let mut told = Told::default();
-        told.gone.insert("regions of memory moved", rebase.count() as u64);
-        Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), told }
+        let mut tally = Summary::default();
+        tally.gone.insert("regions of memory moved", rebase.count() as u64);
+        Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), tally }
     }
 
     pub(super) fn set_shift_ns(&mut self, shift_ns: i64) {
@@ -67,8 +67,8 @@ impl Redactor {
         &self.words
     }
 
-    pub(super) fn told(self) -> Told {
-        self.told
+    pub(super) fn tally(self) -> Summary {
+        self.tally
     }
 
     fn has(&self, also: Also) -> bool {
@@ -77,13 +77,13 @@ impl Redactor {
 
     fn gone(&mut self, what: &'static str, count: u64) {
         if count > 0 {
-            *self.told.gone.entry(what).or_default() += count;
+            *self.tally.gone.entry(what).or_default() += count;
         }
     }
 
     fn stays(&mut self, what: &'static str, count: u64) {
         if count > 0 {
-            *self.told.stays.entry(what).or_default() += count;
+            *self.tally.stays.entry(what).or_default() += count;
         }
     }
 
@@ -136,14 +136,14 @@ impl Rewrite for Redactor {
         }
         let mut content = unpack(&bytes)?;
         let with_symbols = self.has(Also::Symbols);
-        let told = cubin::redact(&mut content, &mut self.words, with_symbols)?;
-        self.gone("bytes of PTX, debug information and compilers' notes", told.zeroed_bytes);
+        let tally = cubin::redact(&mut content, &mut self.words, with_symbols)?;
+        self.gone("bytes of PTX, debug information and compilers' notes", tally.zeroed_bytes);
         self.stays("cubins: code, symbols, lines", 1);
         zstd::bulk::compress(&content, ZSTD_LEVEL).map(Some).map_err(|cause| cause.to_string())
     }
 
     fn notes(&self) -> Vec<String> {
-        let gone: Vec<&str> = self.told.gone.keys().copied().collect();
+        let gone: Vec<&str> = self.tally.gone.keys().copied().collect();
         vec![format!("redacted by stallmap {}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
     }
 }

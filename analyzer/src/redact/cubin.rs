@@ -18,7 +18,7 @@ const SHORTEST_TEXT: usize = 4;
 
 /// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Summary {
     /// Names of symbols, old and new, where names were replaced.
     pub(super) names: BTreeMap<String, String>,
     /// Bytes that were replaced by zeros.
@@ -26,26 +26,26 @@ pub(super) struct Told {
 }
 
 /// Replaces secrets in a cubin. An error is the reason why it cannot be read.
-pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Told, String> {
+pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Summary, String> {
     let sections = sections(bytes)?;
-    let mut told = Told::default();
+    let mut tally = Summary::default();
     for section in &sections {
         let Some(part) = bytes.get_mut(section.bytes.clone()) else { continue };
         match treatment(section, with_symbols) {
             Treatment::Stays => {}
-            Treatment::Zeroed => told.zeroed_bytes += zero(part),
+            Treatment::Zeroed => tally.zeroed_bytes += zero(part),
             Treatment::Lines => {
                 if line::redact(part, words).is_err() {
-                    told.zeroed_bytes += zero(part);
+                    tally.zeroed_bytes += zero(part);
                 }
             }
             Treatment::Texts => redact_texts(part, words),
         }
     }
     if with_symbols {
-        told.names = rename(bytes, &sections, words)?;
+        tally.names = rename(bytes, &sections, words)?;
     }
-    Ok(told)
+    Ok(tally)
 }
 
 /// Texts in which secrets are looked for: everything but code and numbers.

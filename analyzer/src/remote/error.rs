@@ -44,8 +44,8 @@ pub(super) fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureErro
 }
 
 /// Fewer bytes came than announced.
-pub(super) fn cut_short(came: usize, said: u64) -> Box<dyn Error + Send + Sync> {
-    format!("the server sent {came} of {said} bytes").into()
+pub(super) fn cut_short(came: usize, expected_bytes: u64) -> Box<dyn Error + Send + Sync> {
+    format!("the server sent {came} of {expected_bytes} bytes").into()
 }
 
 /// A URL that cannot be used.

@@ -38,7 +38,7 @@ fn examples_of_commands_run() {
 /// Why an example fails, if it does.
 fn failure(example: &str) -> Option<String> {
     let place = Place::new();
-    let example = NAMES.iter().fold(format!("{example} "), |text, (said, here)| text.replace(said, here));
+    let example = NAMES.iter().fold(format!("{example} "), |text, (name, here)| text.replace(name, here));
     furnish(&place, &example);
     let path = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
     let old = std::env::var("PATH").unwrap_or_default();
@@ -52,8 +52,8 @@ fn failure(example: &str) -> Option<String> {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    (!ran.status.success()).then(|| format!("`{example}` exits with {}: {said}", ran.status))
+    let message = String::from_utf8_lossy(&ran.stderr);
+    (!ran.status.success()).then(|| format!("`{example}` exits with {}: {message}", ran.status))
 }
 
 /// Puts there what examples name: captures, a folder of one, a library, a query, a project.

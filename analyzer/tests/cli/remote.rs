@@ -47,11 +47,11 @@ fn same_answers(name: &str, before: &[&str], after: &[&str]) {
     };
     let (local, _) = answer(path.to_str().unwrap(), &[]);
     let server = served(name, Manner::Ranges);
-    let (http, said) = answer(&server.url("x/a.stallmap"), &[]);
+    let (http, message) = answer(&server.url("x/a.stallmap"), &[]);
     assert_eq!(http, local);
     assert!(
-        said.contains("fetched ") && said.contains(&format!(" in {} request", server.requests())),
-        "{said}"
+        message.contains("fetched ") && message.contains(&format!(" in {} request", server.requests())),
+        "{message}"
     );
     let bucket = served(name, Manner::Ranges);
     let variables = [("AWS_ENDPOINT_URL", bucket.root())];
@@ -126,18 +126,18 @@ fn check_errors(name: &str, errors: &[String]) {
 
 #[test]
 fn what_is_wrong_with_a_server_is_said() {
-    let said = |manner: Manner, path: &str| {
+    let message = |manner: Manner, path: &str| {
         let server = served("inference_views.stallmap", manner);
         error(&server.url(path), &[]).replace(&server.root(), "http://host")
     };
     let errors = [
-        said(Manner::NoRanges, "a.stallmap"),
-        said(Manner::CutsShort, "a.stallmap"),
-        said(Manner::Status(403), "a.stallmap?X-Amz-Signature=secret"),
-        said(Manner::Status(401), "a.stallmap"),
-        said(Manner::Status(500), "a.stallmap"),
-        said(Manner::Ranges, "b.stallmap"),
-        said(Manner::Changes, "a.stallmap"),
+        message(Manner::NoRanges, "a.stallmap"),
+        message(Manner::CutsShort, "a.stallmap"),
+        message(Manner::Status(403), "a.stallmap?X-Amz-Signature=secret"),
+        message(Manner::Status(401), "a.stallmap"),
+        message(Manner::Status(500), "a.stallmap"),
+        message(Manner::Ranges, "b.stallmap"),
+        message(Manner::Changes, "a.stallmap"),
     ];
     check_errors("remote_server_errors", &errors);
 }

@@ -48,11 +48,11 @@ fn two_people_compare_what_they_hold() {
     place.run(&["pack", "tiny.stallmap", "part.stallmap", "--without", "samples"]).expect_ok();
     let differ = place.run(&["id", "tiny.stallmap", "part.stallmap"]);
     assert_eq!(differ.code, Some(1), "{}", differ.stderr);
-    let said: Vec<_> = differ.stdout.lines().skip_while(|line| *line != "They differ:").skip(1).collect();
-    assert_eq!(said.len(), 3, "{said:?}");
+    let summary: Vec<_> = differ.stdout.lines().skip_while(|line| *line != "They differ:").skip(1).collect();
+    assert_eq!(summary.len(), 3, "{summary:?}");
     assert!(
-        said[0].starts_with("  table launch_run: ") && said[2].starts_with("  table pc_sample: "),
-        "{said:?}"
+        summary[0].starts_with("  table launch_run: ") && summary[2].starts_with("  table pc_sample: "),
+        "{summary:?}"
     );
 }
 

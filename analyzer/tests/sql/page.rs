@@ -174,8 +174,8 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
 
 fn anchor(recipe: &Recipe) -> String {
     let text = format!("{}. {}", recipe.number, recipe.question()).to_lowercase();
-    let kept = text.chars().filter(|char| char.is_alphanumeric() || [' ', '-', '_'].contains(char));
-    kept.map(|char| if char == ' ' { '-' } else { char }).collect()
+    let allowed = text.chars().filter(|char| char.is_alphanumeric() || [' ', '-', '_'].contains(char));
+    allowed.map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
 async fn recipe_page(page: &mut String, recipe: &Recipe, captures: &str, session: &Session) {

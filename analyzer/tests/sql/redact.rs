@@ -205,17 +205,17 @@ fn no_folder_remains_in_code() {
 const ALL_CELLS_BYTES: u64 = 1 << 19;
 
 /// Rows of every view, and the samples in them, or the same error.
-async fn told(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
+async fn contents(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
     let session = Session::open(&[(None, path.to_owned())]).unwrap();
-    let mut told = Vec::new();
+    let mut contents = Vec::new();
     let has_all = path.metadata().unwrap().len() < ALL_CELLS_BYTES;
     for view in library::views().unwrap().iter().filter(|view| has_all || view.package != "pattern") {
         let has_samples = view.columns.iter().any(|column| column.name == "samples");
         let samples = if has_samples { ", round(sum(samples), 3)" } else { "" };
         let sql = format!("SELECT count(*) AS rows{samples} FROM {}", view.name);
-        told.push((view.name.clone(), answer(&session, &sql).await));
+        contents.push((view.name.clone(), answer(&session, &sql).await));
     }
-    told
+    contents
 }
 
 async fn same_views(name: &str, also: &[Also]) {
@@ -223,7 +223,7 @@ async fn same_views(name: &str, also: &[Also]) {
     let output = folder.path().join("redacted.stallmap");
     redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(also), &output).unwrap();
     assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
-    let (before, after) = (told(&bundled(name)).await, told(&output).await);
+    let (before, after) = (contents(&bundled(name)).await, contents(&output).await);
     for (before, after) in before.into_iter().zip(after) {
         assert_eq!(before, after, "{name}");
     }

@@ -41,7 +41,7 @@ async fn captures_have_schemas_of_their_own() {
     assert!(refused(Session::open(&[named("a", &a), named("a", &b)])).contains("two captures are named `a`"));
     assert!(refused(Session::open(&[named("a", &a), (None, b.clone())])).contains("has no name"));
     assert!(refused(Session::open(&[named("A b", &a)])).contains("`A b` cannot name a capture"));
-    assert!(refused(Session::open(&[])).contains("no capture was named"));
+    assert!(refused(Session::open(&[])).contains("no capture given"));
 }
 
 /// The older capture lacks columns and a table of the newer one.
@@ -85,7 +85,7 @@ async fn a_capture_is_only_read() {
         format!("EXPLAIN ANALYZE COPY launch TO '{}'", file.display()),
     ] {
         let error = answer(&session, &statement).await.unwrap_err();
-        assert!(error.contains("a capture is only read"), "{statement}: {error}");
+        assert!(error.contains("captures are read-only"), "{statement}: {error}");
     }
     assert!(!file.exists());
     answer(&session, "CREATE VIEW mine AS SELECT count(*) AS n FROM launch").await.unwrap();
@@ -197,9 +197,9 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
         tiny::write(&path, Form::Folder).unwrap();
         change_cubin(&path, change, is_listed);
         let session = Session::open(&[(None, path)]).unwrap();
-        let said = "SELECT count, detail FROM coverage WHERE position = 35";
-        let said = answer(&session, said).await.unwrap();
-        assert!(said.len() == 1 && said[0].starts_with(&format!("2.0 | {reason}")), "{said:?}");
+        let summary = "SELECT count, detail FROM coverage WHERE position = 35";
+        let summary = answer(&session, summary).await.unwrap();
+        assert!(summary.len() == 1 && summary[0].starts_with(&format!("2.0 | {reason}")), "{summary:?}");
         assert_eq!(answer(&session, "SELECT count(*) FROM instruction").await.unwrap(), ["0"]);
         let none = "SELECT sum(samples) FROM stall_charge WHERE charge = 'no producer'";
         assert_eq!(answer(&session, none).await.unwrap(), ["100.0"]);

@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::args::gate::{Gate, Limit};
 
 /// Rows reported for a failed condition.
-pub(super) const TOLD: usize = 5;
+pub(super) const SHOWN_ROWS: usize = 5;
 
 /// Reason why a condition holds. None if it does not. Rows are those of the part, or of the total.
 pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
@@ -15,9 +15,9 @@ pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
         return None;
     }
     let mut lines = vec![format!("failed: {}", gate.text)];
-    lines.extend(failed.iter().take(TOLD).map(|row| format!("  {}", told(row, unit))));
-    if failed.len() > TOLD {
-        lines.push(format!("  and {} more", failed.len() - TOLD));
+    lines.extend(failed.iter().take(SHOWN_ROWS).map(|row| format!("  {}", described(row, unit))));
+    if failed.len() > SHOWN_ROWS {
+        lines.push(format!("  and {} more", failed.len() - SHOWN_ROWS));
     }
     Some(lines.join("\n"))
 }
@@ -41,7 +41,7 @@ fn holds(gate: &Gate, row: &Row) -> bool {
     is_beyond && !(gate.is_beyond_noise && row.is_noise())
 }
 
-fn told(row: &Row, unit: Unit) -> String {
+fn described(row: &Row, unit: Unit) -> String {
     let Row { capture, what, .. } = row;
     let detail = row.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
     let (before, after) = (unit.value(row.base_value), unit.value(row.value));

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use stallmap::session::Session;
 
-use super::gate::TOLD;
+use super::gate::SHOWN_ROWS;
 use crate::commands::{arrow_failure, explain, split_statements};
 use crate::exit::{Failure, Outcome};
 use crate::output::paint::Paint;
@@ -20,17 +20,17 @@ use crate::output::{self, written};
 pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<String>> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
-    let (mut count, mut told) = (0, String::new());
+    let (mut count, mut shown) = (0, String::new());
     for statement in split_statements(&text) {
         let rows = rows(session, statement).await?;
         let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
         if found > 0 {
-            told += &tell(&rows, found)?;
+            shown += &first_rows(&rows, found)?;
         }
         count += found;
     }
     let rows = if count == 1 { "row" } else { "rows" };
-    let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), told.trim_end());
+    let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), shown.trim_end());
     Ok((count > 0).then(failed))
 }
 
@@ -65,8 +65,8 @@ fn measure(frame: &DataFrame) -> Option<Column> {
 }
 
 /// The first rows as a table, and the number of remaining ones.
-fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
-    let mut left = TOLD;
+fn first_rows(rows: &[RecordBatch], count: usize) -> Outcome<String> {
+    let mut left = SHOWN_ROWS;
     let mut first = Vec::new();
     for batch in rows {
         let part = batch.slice(0, batch.num_rows().min(left));
@@ -79,8 +79,8 @@ fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
     written(Table::of(&first, Look::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
     let table = String::from_utf8_lossy(&table);
     let mut lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
-    if count > TOLD {
-        lines.push(format!("  and {} more", count - TOLD));
+    if count > SHOWN_ROWS {
+        lines.push(format!("  and {} more", count - SHOWN_ROWS));
     }
     Ok(lines.join("\n") + "\n")
 }

@@ -30,7 +30,7 @@ struct Layered {
     /// Per vertex, its height.
     height: Vec<f64>,
     /// Per vertex, its neighbours in the adjacent layers.
-    beside: Vec<Vec<usize>>,
+    linked: Vec<Vec<usize>>,
     /// Vertices of each layer from the top.
     rows: Vec<Vec<usize>>,
     /// Per vertex, its middle.
@@ -133,7 +133,7 @@ impl Layered {
         Self {
             layer,
             height: heights.to_vec(),
-            beside: vec![Vec::new(); count],
+            linked: vec![Vec::new(); count],
             rows,
             middle: vec![0.0; count],
         }
@@ -149,7 +149,7 @@ impl Layered {
             let vertex = self.layer.len();
             self.layer.push(layer);
             self.height.push(PASS_HEIGHT);
-            self.beside.push(Vec::new());
+            self.linked.push(Vec::new());
             self.middle.push(0.0);
             self.rows[layer].push(vertex);
             self.link(last, vertex);
@@ -161,8 +161,8 @@ impl Layered {
     }
 
     fn link(&mut self, one: usize, other: usize) {
-        self.beside[one].push(other);
-        self.beside[other].push(one);
+        self.linked[one].push(other);
+        self.linked[other].push(one);
     }
 
     /// Orders each layer by where the neighbours of its vertices are.
@@ -185,9 +185,9 @@ impl Layered {
 
     /// The mean of a vertex's neighbours, or its position without any.
     fn wish(&self, vertex: usize) -> f64 {
-        let beside = &self.beside[vertex];
-        let sum: f64 = beside.iter().map(|&other| self.middle[other]).sum();
-        if beside.is_empty() { self.middle[vertex] } else { sum / beside.len() as f64 }
+        let linked = &self.linked[vertex];
+        let sum: f64 = linked.iter().map(|&other| self.middle[other]).sum();
+        if linked.is_empty() { self.middle[vertex] } else { sum / linked.len() as f64 }
     }
 
     fn stack(&mut self) {

@@ -47,11 +47,11 @@ impl Picture {
 impl Forest {
     /// The selected part. None if no tensor matches.
     pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {
-        let mut kept = self.chosen(choice)?;
-        self.add_bases(&mut kept);
-        let blamed = self.blamed(&kept);
-        kept.extend(&blamed);
-        Some(self.picture(&kept, &blamed))
+        let mut visible = self.chosen(choice)?;
+        self.add_bases(&mut visible);
+        let blamed = self.blamed(&visible);
+        visible.extend(&blamed);
+        Some(self.picture(&visible, &blamed))
     }
 
     /// The tensors that are meant: the costliest that cost anything, or those of the trees that are named.
@@ -84,15 +84,15 @@ impl Forest {
         std::iter::successors(Some(node), |&node| self.nodes[node].base)
     }
 
-    fn add_bases(&self, kept: &mut BTreeSet<usize>) {
-        let bases: Vec<usize> = kept.iter().flat_map(|&node| self.bases(node)).collect();
-        kept.extend(bases);
+    fn add_bases(&self, visible: &mut BTreeSet<usize>) {
+        let bases: Vec<usize> = visible.iter().flat_map(|&node| self.bases(node)).collect();
+        visible.extend(bases);
     }
 
     /// The path to the costliest tensor: its base, the source of that copy, and so on.
-    fn blamed(&self, kept: &BTreeSet<usize>) -> BTreeSet<usize> {
+    fn blamed(&self, visible: &BTreeSet<usize>) -> BTreeSet<usize> {
         let cost = |&&node: &&usize| self.nodes[node].samples;
-        let costliest = kept.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
+        let costliest = visible.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
         let mut way = BTreeSet::new();
         let mut ends: Vec<usize> = costliest.copied().into_iter().collect();
         for _ in 0..=MOST_COPIES {
@@ -106,8 +106,8 @@ impl Forest {
         way
     }
 
-    fn picture(&self, kept: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
-        let order = self.order(kept);
+    fn picture(&self, visible: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
+        let order = self.order(visible);
         let mut places = vec![None; self.nodes.len()];
         for (place, &node) in order.iter().enumerate() {
             places[node] = Some(place);
@@ -144,16 +144,16 @@ impl Forest {
     }
 
     /// Shown nodes: trees by cost, each base before its views, views by cost.
-    fn order(&self, kept: &BTreeSet<usize>) -> Vec<usize> {
+    fn order(&self, visible: &BTreeSet<usize>) -> Vec<usize> {
         let cost = |node: usize| self.nodes[node].tree_samples;
         let mut order = Vec::new();
         let mut waiting: Vec<usize> =
-            kept.iter().copied().filter(|&node| self.nodes[node].base.is_none()).collect();
+            visible.iter().copied().filter(|&node| self.nodes[node].base.is_none()).collect();
         waiting.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
         while let Some(node) = waiting.pop() {
             order.push(node);
             let mut views: Vec<usize> =
-                kept.iter().copied().filter(|&view| self.nodes[view].base == Some(node)).collect();
+                visible.iter().copied().filter(|&view| self.nodes[view].base == Some(node)).collect();
             views.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
             waiting.extend(views);
         }

@@ -230,14 +230,15 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     if node.time_ns > 0.0 {
         text.extend([format!("; {}", number::nanoseconds(node.time_ns))]);
     }
-    for (word, line) in [("born", &tensor.born_at), ("stalled", &tensor.stalled_at)] {
+    for (word, line) in [("allocated", &tensor.born_at), ("waited", &tensor.stalled_at)] {
         if let Some(line) = line {
             text.extend([format!("\n{word} at {line}")]);
         }
     }
     let (views, samples) = picture.hidden_views[place];
     if views > 0 {
-        text.extend([format!("\n{views} other views, {} samples, not shown", number::measured(samples))]);
+        let noun = if views == 1 { "view" } else { "views" };
+        text.extend([format!("\n{views} other {noun}, {} samples, not shown", number::measured(samples))]);
     }
     text
 }
@@ -247,8 +248,8 @@ fn legend(svg: &mut String, picture: &Picture, top: f64) {
     let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
     svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
     symbols(svg, top + 19.0);
-    let (y, said) = (top + 46.0, escaped(&shares(picture)));
-    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n")]);
+    let (y, summary) = (top + 46.0, escaped(&shares(picture)));
+    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{summary}</text></g>\n")]);
 }
 
 fn symbols(svg: &mut String, y: f64) {

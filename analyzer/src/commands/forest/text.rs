@@ -49,8 +49,8 @@ impl Page<'_> {
         let hidden = self.picture.hidden_views[place];
         let is_said = hidden.1 > 0.0;
         let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
-        for said in self.said(place) {
-            self.line(None, "", &format!("{below}{follows}"), &said, Role::Dim);
+        for summary in self.summary(place) {
+            self.line(None, "", &format!("{below}{follows}"), &summary, Role::Dim);
         }
         for (rank, &view) in views.iter().enumerate() {
             let is_last = rank + 1 == views.len() && !is_said;
@@ -83,14 +83,14 @@ impl Page<'_> {
     }
 
     /// Lines below a tensor: its allocation site, its source, writes into it, and the line that waited for it.
-    fn said(&self, place: usize) -> Vec<String> {
+    fn summary(&self, place: usize) -> Vec<String> {
         let node = &self.picture.nodes[place];
-        let mut said = Vec::new();
-        if let Some(born) = &node.tensor.born_at {
-            said.push(format!("allocated at {born}"));
+        let mut summary = Vec::new();
+        if let Some(born_line) = &node.tensor.born_at {
+            summary.push(format!("allocated at {born_line}"));
         }
         if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
-            said.push(format!("stalled at {line}"));
+            summary.push(format!("waited at {line}"));
         }
         let edges = |kind: Kind| -> Vec<&Edge> {
             self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
@@ -100,10 +100,10 @@ impl Page<'_> {
         {
             let edges = edges(kind);
             if let Some(first) = edges.first() {
-                said.push(format!("{sign} {}", self.sources(&edges, first)));
+                summary.push(format!("{sign} {}", self.sources(&edges, first)));
             }
         }
-        said
+        summary
     }
 
     fn sources(&self, edges: &[&Edge], first: &Edge) -> String {

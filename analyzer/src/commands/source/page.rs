@@ -132,10 +132,10 @@ impl Page<'_> {
             before += share;
         }
         html.markup("</svg>\n<div class=\"code dim\">");
-        let said = totals
+        let summary = totals
             .iter()
             .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples))));
-        html.text(&said.collect::<Vec<_>>().join(", ")).markup("</div>\n");
+        html.text(&summary.collect::<Vec<_>>().join(", ")).markup("</div>\n");
     }
 
     fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {

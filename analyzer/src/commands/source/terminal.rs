@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
         for (index, node) in nodes.iter().enumerate() {
             let is_last = index + 1 == nodes.len();
             let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            self.line(Role::Plain, &format!("{indent}{branch}{}", self.said(node)))?;
+            self.line(Role::Plain, &format!("{indent}{branch}{}", self.summary(node)))?;
             let indent = format!("{indent}{trunk}");
             if let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place))
                 && !node.is_loop
@@ -137,7 +137,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn said(&self, node: &Node) -> String {
+    fn summary(&self, node: &Node) -> String {
         let producer = self.producer(node);
         let mark = if node.is_loop { " ↺" } else { "" };
         match &node.link {
@@ -157,14 +157,14 @@ impl<'a> Page<'a> {
         let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
             return "an instruction that is not listed".to_owned();
         };
-        let mut said = format!("{} {}", words::pc(producer.pc), words::text(producer));
+        let mut summary = format!("{} {}", words::pc(producer.pc), words::text(producer));
         if let Some(function) = self.other_function(producer) {
-            said.extend([format!(" in {function}")]);
+            summary.extend([format!(" in {function}")]);
         }
         if let Some(source) = words::source(producer) {
-            said.extend([format!(" at {source}")]);
+            summary.extend([format!(" at {source}")]);
         }
-        said
+        summary
     }
 
     fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {

@@ -73,8 +73,8 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
 fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
     for row in rows {
-        let told = notes.last_mut();
-        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, told) {
+        let note_above = notes.last_mut();
+        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, note_above) {
             *note = Some(count);
         } else {
             lines.push(row);

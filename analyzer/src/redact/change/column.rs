@@ -98,8 +98,8 @@ impl Redactor {
     /// Names of cubins' files. None if the cubin is omitted.
     pub(super) fn cubin_files(&mut self, array: &ArrayRef) -> ArrayRef {
         let texts = (0..array.len()).map(|row| String::read(array, row));
-        let kept = texts.map(|file| file.filter(|file| !self.unreadable.contains(file)));
-        Arc::new(kept.collect::<StringArray>())
+        let remaining = texts.map(|file| file.filter(|file| !self.unreadable.contains(file)));
+        Arc::new(remaining.collect::<StringArray>())
     }
 
     pub(super) fn texts(

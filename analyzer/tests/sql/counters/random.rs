@@ -43,10 +43,10 @@ fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f
             counters.extend(
                 (0..).zip(&values).map(|(repeat, value)| counter(NEW, launch, repeat, (metric, *value))),
             );
-            let kept = values.iter().zip(&results).filter(|(_, result)| **result == ReplayResult::Verified);
-            let kept: Vec<f64> = kept.map(|(value, _)| *value).collect();
-            if !kept.is_empty() {
-                let mean = kept.iter().sum::<f64>() / f64::from(u32::try_from(kept.len()).unwrap());
+            let valid = values.iter().zip(&results).filter(|(_, result)| **result == ReplayResult::Verified);
+            let valid: Vec<f64> = valid.map(|(value, _)| *value).collect();
+            if !valid.is_empty() {
+                let mean = valid.iter().sum::<f64>() / f64::from(u32::try_from(valid.len()).unwrap());
                 means.entry(launch).or_default().insert(metric, mean);
             }
         }

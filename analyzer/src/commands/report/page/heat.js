@@ -19,7 +19,7 @@ function heat(holder, { layers, tensors }) {
   const pane = canvas.getContext("2d");
   const about = element("p", { className: "about", ariaLive: "polite" });
   const facts = element("p", { className: "dim small" });
-  const [above, beside] = [element("div", { className: "axis" }), element("div", { className: "axis upright" })];
+  const [above, side] = [element("div", { className: "axis" }), element("div", { className: "axis upright" })];
   const [least, most] = [element("span"), element("span")];
   const ramp = element("canvas", { width: 128, height: 1, className: "ramp" });
   const scale = element("div", { className: "scale" }, element("i", { className: "none" }), "not accessed", least, ramp, most);
@@ -147,12 +147,12 @@ function heat(holder, { layers, tensors }) {
     about.textContent = isBeyond(at) ? where(at) : `${where(at)}: ${what}`;
     const words = part.share === null ? [] : [`${percent(part.share)} of cells accessed`];
     const holes = part.holes[0];
-    words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples blamed on them` : "no accesses between its elements (holes)");
+    words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples attributed to them` : "no accesses between its elements (holes)");
     if (part.rate !== null && part.rate < 1) words.push(`blocks estimated from ${percent(part.rate)} of them`);
-    if (tensor.born) words.push(`born at ${plain(tensor.born)}`);
+    if (tensor.born) words.push(`allocated at ${plain(tensor.born)}`);
     facts.textContent = words.join(" · ");
     above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[0]} →` }));
-    beside.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));
+    side.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));
     canvas.ariaLabel = `${plain(tensor.name)}, ${plain(part.kind)}, ${layers[Number(layer.value)]}: ${facts.textContent}; arrow keys read cells`;
   }
 
@@ -179,7 +179,7 @@ function heat(holder, { layers, tensors }) {
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", draw);
   const label = (text, select) => element("label", {}, text, select);
   const tools = element("div", { className: "tools" }, label("tensor", which), label("access", kind), label("colour", layer));
-  holder.append(tools, scale, element("div", { className: "map" }, above, beside, canvas), about, facts);
+  holder.append(tools, scale, element("div", { className: "map" }, above, side, canvas), about, facts);
   choose(which);
 }
 

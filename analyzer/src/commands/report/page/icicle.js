@@ -59,7 +59,7 @@ function icicle(holder, rows) {
   let current = root;
   let found = new Set();
   const cost = (node) => node.costs[metric];
-  const said = (node, at = metric) => METRICS[at][1](node.costs[at]);
+  const note = (node, at = metric) => METRICS[at][1](node.costs[at]);
   const share = (node) => (cost(root) > 0 ? cost(node) / cost(root) : 0);
 
   const canvas = element("div", { className: "canvas", role: "tree", ariaLabel: "call paths" });
@@ -78,7 +78,7 @@ function icicle(holder, rows) {
 
   function describe(node) {
     const names = path(node).map((step) => step.name);
-    const words = METRICS.map(([name], at) => `${said(node, at)} ${name === "time" ? "estimated" : name}`);
+    const words = METRICS.map(([name], at) => `${note(node, at)} ${name === "time" ? "estimated" : name}`);
     const line = element("p", { className: "dim", textContent: `${percent(share(node))} of ${METRICS[metric][0]}: ${words.join(", ")}` });
     const query = element("pre", { tabIndex: 0 }, element("code", { textContent: queryOf(node) }));
     const caption = element("figcaption", { textContent: "These numbers" });
@@ -94,9 +94,9 @@ function icicle(holder, rows) {
     const room = width * canvas.clientWidth;
     // One letter of a name says nothing.
     const name = room < 26 ? "" : node.name + (room > 160 ? `  ${percent(share(node))}` : "");
-    const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${said(node)}, ${percent(share(node))}` });
+    const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${note(node)}, ${percent(share(node))}` });
     made.role = "treeitem";
-    made.ariaLabel = `${node.name}, ${said(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;
+    made.ariaLabel = `${node.name}, ${note(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;
     made.ariaLevel = node.depth + 1;
     made.tabIndex = node === current ? 0 : -1;
     made.style.left = `${left * 100}%`;

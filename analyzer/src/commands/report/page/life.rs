@@ -81,7 +81,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     let most = peak.most_bytes.max(1.0);
     let last = first.launches.max(1) as f64;
     let (x, y) = (|ordinal: u64| WIDTH * ordinal as f64 / last, |bytes: f64| HEIGHT * (1.0 - bytes / most));
-    let said = format!(
+    let note = format!(
         "{} on device {}: peak {} from launch {} of {}",
         first.memory,
         first.device_id.map_or_else(|| "?".to_owned(), |device| device.to_string()),
@@ -90,9 +90,9 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         grouped(first.launches.into()),
     );
     html.markup("<figure><figcaption>")
-        .text(&said)
+        .text(&note)
         .markup("</figcaption>\n<svg class=\"curve\" role=\"img\" aria-label=\"");
-    html.text(&said).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
+    html.text(&note).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
     for (at, stretch) in stretches.iter().enumerate() {
         let end = stretches.get(at + 1).map_or(last, |next| next.first_ordinal as f64).min(last);
         let begin = x(stretch.first_ordinal).min(WIDTH);
@@ -120,23 +120,23 @@ fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
         let name = object.name.as_deref().unwrap_or("(unnamed)");
         html.markup("<li><span class=\"name\">").text(name).markup("</span><span class=\"n\">");
         html.text(&bytes(object.size_bytes)).markup("</span>");
-        if let Some(born) = object.alloc_ordinal {
-            life(html, object, born);
+        if let Some(alloc) = object.alloc_ordinal {
+            life(html, object, alloc);
         }
         html.markup("</li>\n");
     }
     html.markup("</ul>\n");
 }
 
-fn life(html: &mut Html, object: &Object, born: u64) {
+fn life(html: &mut Html, object: &Object, alloc: u64) {
     let last = object.launches.max(1) as f64;
     let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
-    let begin = born as f64 / last;
-    let said = said(object, born);
+    let begin = alloc as f64 / last;
+    let note = note(object, alloc);
     html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
-        .text(&said)
+        .text(&note)
         .markup("\"><title>")
-        .text(&said);
+        .text(&note);
     html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
     html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" })
         .markup("\" x=\"")
@@ -156,7 +156,7 @@ fn life(html: &mut Html, object: &Object, born: u64) {
 }
 
 /// A lifetime as text.
-fn said(object: &Object, born: u64) -> String {
+fn note(object: &Object, alloc: u64) -> String {
     let at = |ordinal: u64| grouped(ordinal.into());
     let used = match (object.first_use_ordinal, object.last_use_ordinal) {
         (Some(first), Some(after)) => format!(", used from {} to before {}", at(first), at(after)),
@@ -165,5 +165,5 @@ fn said(object: &Object, born: u64) -> String {
     let freed = object
         .free_ordinal
         .map_or_else(|| "never freed".to_owned(), |free| format!("freed before {}", at(free)));
-    format!("allocated before launch {}{used}, {freed}", at(born))
+    format!("allocated before launch {}{used}, {freed}", at(alloc))
 }

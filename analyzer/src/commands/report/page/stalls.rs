@@ -137,15 +137,15 @@ fn kernel(html: &mut Html, rows: &[Row], anchors: &Anchors) {
     if let Some(code) = first.function_id.map(code_anchor).filter(|code| anchors.contains(code)) {
         html.markup(" · <a href=\"#").text(&code).markup("\">code</a>");
     }
-    let said = rows.iter().map(|row| format!("{} {}", row.stall_reason, percent(row.share())));
-    let said: Vec<String> = said.collect();
+    let note = rows.iter().map(|row| format!("{} {}", row.stall_reason, percent(row.share())));
+    let note: Vec<String> = note.collect();
     html.markup("</div>\n<svg class=\"stack\" role=\"img\" aria-label=\"")
-        .text(&said.join(", "))
+        .text(&note.join(", "))
         .markup("\">");
     let mut x = 0.0;
-    for (row, said) in rows.iter().zip(&said) {
+    for (row, note) in rows.iter().zip(&note) {
         html.markup("<g><title>")
-            .text(&format!("{said}, {} samples", measured(row.samples)))
+            .text(&format!("{note}, {} samples", measured(row.samples)))
             .markup("</title>");
         part(html, row, x, row.share());
         if row.share() >= LABELLED_SHARE {

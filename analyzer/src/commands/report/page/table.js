@@ -39,16 +39,16 @@ function filterable(table) {
   const [share, samples] = [heads.indexOf("share"), heads.indexOf("samples")];
   const output = element("output", { ariaLive: "polite" });
   const input = element("input", { type: "search", placeholder: "filter rows", ariaLabel: `filter ${table.caption.textContent}` });
-  const sum = (kept, at) => kept.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
+  const sum = (matching, at) => matching.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
   input.addEventListener("input", () => {
     const wanted = input.value.trim().toLowerCase();
-    const kept = rows.filter((row) => {
+    const matching = rows.filter((row) => {
       row.hidden = !row.textContent.toLowerCase().includes(wanted);
       return !row.hidden;
     });
-    const words = [`${kept.length} of ${rows.length} rows`];
-    if (samples >= 0) words.push(`${measured(sum(kept, samples))} samples`);
-    if (share >= 0) words.push(percent(sum(kept, share)));
+    const words = [`${matching.length} of ${rows.length} rows`];
+    if (samples >= 0) words.push(`${measured(sum(matching, samples))} samples`);
+    if (share >= 0) words.push(percent(sum(matching, share)));
     output.textContent = wanted ? words.join(", ") : "";
   });
   table.parentElement.before(element("div", { className: "tools" }, input, output));

@@ -176,10 +176,10 @@ impl Picture<'_> {
         }
         html.markup(">").text(text).markup(if anchor.is_some() { "</a>" } else { "</span>" });
         for (name, words) in self.layout.below {
-            let said = self.column(name).and_then(|column| column.texts.get(row));
-            if let Some(said) = said.filter(|said| !said.is_empty() && *said != "-") {
+            let summary = self.column(name).and_then(|column| column.texts.get(row));
+            if let Some(summary) = summary.filter(|summary| !summary.is_empty() && *summary != "-") {
                 html.markup("<span class=\"below\"><span>").text(words).markup("</span> ");
-                html.text(said).markup("</span>");
+                html.text(summary).markup("</span>");
             }
         }
         html.markup("</th>");

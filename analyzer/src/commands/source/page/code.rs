@@ -157,12 +157,12 @@ impl Page<'_> {
             .text(&words::pc(row.pc));
         html.markup("</span><span class=\"what\">").text(words::text(row)).markup("</span>");
         match (row.source(), words::source(row)) {
-            (Some((file, line)), Some(said)) if self.excerpt.has_line(file, line) => {
+            (Some((file, line)), Some(summary)) if self.excerpt.has_line(file, line) => {
                 html.markup("<a class=\"what\" href=\"#").text(&self.line_id(file, line)).markup("\">");
-                html.text(&said).markup("</a>");
+                html.text(&summary).markup("</a>");
             }
-            (_, Some(said)) => {
-                html.markup("<span class=\"what dim\">").text(&said).markup("</span>");
+            (_, Some(summary)) => {
+                html.markup("<span class=\"what dim\">").text(&summary).markup("</span>");
             }
             _ => {}
         }
