@@ -47,7 +47,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
     Report(Report),
-    /// List the costliest tensors, ops, lines or kernels
+    /// List the costliest tensors, ops, lines, kernels or findings
     Top(top::Top),
     /// Show the cost of call paths: Python frames, ops, kernels. As a tree from either end, flat, or compared with
     /// another capture
@@ -56,11 +56,11 @@ pub(crate) enum Command {
     Forest(forest::Forest),
     /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
     Diff(diff::Diff),
-    /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
+    /// Show a kernel's code by line and instruction, with stall reasons, producers and tensors
     Source(Source),
-    /// Write the files of another tool from a capture
+    /// Convert a capture to the files of another tool
     Export(export::Export),
-    /// Query one capture, or several under names, in SQL: a shell, or one statement
+    /// Query one capture, or several by name, in SQL: interactively, or with statements
     Sql(Sql),
     /// Show the content of a capture: runs, devices, tables and views. Or document one table or view
     Info(Info),
@@ -73,9 +73,9 @@ pub(crate) enum Command {
     /// and runs without it if the folder is not writable. STALLMAP_CACHE=off disables it. It can be deleted at any
     /// time.
     Prepare(Prepare),
-    /// Make a capture file of a folder, or of a part of a capture
+    /// Write a capture file from a folder, or from a part of a capture
     Pack(share::Pack),
-    /// Make a folder of a capture file, whose tables any Parquet reader can read
+    /// Write a folder from a capture file, with tables for any Parquet reader
     Unpack(share::Unpack),
     /// Write a capture without names of users, machines and folders, without arguments and data, and more with --also
     ///
@@ -89,21 +89,21 @@ pub(crate) enum Command {
     Redact(share::Redact),
     /// Print the content of captures as one number, and compare it
     Id(share::Id),
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions(Completions),
 }
 
 /// `stallmap report`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "every section, for people"),
-    ("stallmap report train.stallmap --section tensors --top 50", "one section, further down"),
-    ("stallmap report train.stallmap --section tensors --sql", "the query behind it, to run or to change"),
-    ("stallmap report train.stallmap --format json > report.json", "for programs: nothing is shortened"),
+    ("stallmap report train.stallmap", "every section as text"),
+    ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
+    ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
+    ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
     ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
 pub(crate) struct Report {
-    /// The capture: a .stallmap file, a folder that `unpack` made, or an https:// or s3:// URL of a file
+    /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
     /// Output format
@@ -131,14 +131,14 @@ pub(crate) struct Report {
 /// `stallmap source`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and what they wait for"),
+    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and their producers"),
     ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
-    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in its order"),
+    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in program order"),
     ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
-    ("stallmap source train.stallmap --sql", "the queries behind it, to run or to change"),
+    ("stallmap source train.stallmap --sql", "its queries, to run or to change"),
 ]))]
 pub(crate) struct Source {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
     /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
@@ -150,13 +150,13 @@ pub(crate) struct Source {
     /// Ranking of locations
     #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
     pub(crate) sort: SourceSort,
-    /// Show every instruction in its order instead
+    /// Show every instruction in program order
     #[arg(long)]
     pub(crate) all: bool,
     /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Write a page into this file: it opens offline, and holds the text of the source files
+    /// Write an HTML page to this file, including the text of the source files. The page needs no network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
     pub(crate) html: Option<PathBuf>,
     /// Output format
@@ -174,7 +174,7 @@ pub(crate) struct Source {
     ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
     ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
-    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "into a file"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
@@ -185,7 +185,7 @@ pub(crate) struct Sql {
     /// Run these statements and exit
     #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,
-    /// Run the statements of this file and exit; - is the standard input
+    /// Run the statements of this file and exit. - is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) file: Option<PathBuf>,
     /// Run a saved query of the library (see --library) and exit
@@ -197,7 +197,7 @@ pub(crate) struct Sql {
     /// Output format of rows. With an output file, its extension decides
     #[arg(long, value_enum)]
     pub(crate) format: Option<RowFormat>,
-    /// Write the rows of the one statement into this file
+    /// Write the rows of the only statement to this file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
@@ -209,13 +209,13 @@ pub(crate) struct Sql {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap info train.stallmap", "runs, devices, tables with rows and bytes, views"),
-    ("stallmap info train.stallmap tensor_stall_cost", "one view: what a row is, each column, its SQL"),
+    ("stallmap info train.stallmap tensor_stall_cost", "one view: description, columns, SQL"),
 ]))]
 pub(crate) struct Info {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// A table or a view
+    /// Table or view
     #[arg(value_name = "TABLE|VIEW")]
     pub(crate) name: Option<String>,
 }
@@ -223,8 +223,8 @@ pub(crate) struct Info {
 /// `stallmap check`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap check *.stallmap", "exit code 0: nothing is wrong with any; 1: what is wrong is listed"),
-    ("stallmap check --library my/", "the same of a folder of your own views and queries"),
+    ("stallmap check *.stallmap", "exit code 0 without violations, else 1 with a list"),
+    ("stallmap check --library my/", "the same for a folder of custom views and queries"),
 ]))]
 pub(crate) struct Check {
     /// Captures. Optional with --library
@@ -235,11 +235,11 @@ pub(crate) struct Check {
 /// `stallmap prepare`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap prepare *.stallmap", "what was analyzed, and in what time"),
+    ("stallmap prepare *.stallmap", "analyze all captures, with times"),
     ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
 ]))]
 pub(crate) struct Prepare {
-    /// The captures
+    /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
     pub(crate) captures: Vec<Location>,
 }
@@ -250,7 +250,7 @@ pub(crate) struct Prepare {
     ("stallmap completions bash > ~/.local/share/bash-completion/completions/stallmap", "for bash"),
 ]))]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -284,7 +284,7 @@ pub(crate) enum RowFormat {
     Csv,
     /// One array of objects
     Json,
-    /// One object a line
+    /// One object per line
     Jsonl,
     /// Parquet, into a file
     Parquet,
@@ -341,7 +341,7 @@ impl FromStr for Setting {
 }
 
 impl RowFormat {
-    /// The name that the user types.
+    /// The name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

@@ -33,6 +33,8 @@ mod replay;
 mod session;
 #[path = "../../schema/examples/tiny_capture/tiny.rs"]
 mod tiny;
+#[path = "sql/words.rs"]
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -30,8 +30,8 @@ CREATE VIEW launch_context (
   forward_line,
   -- The rank of its process. Null outside distributed programs.
   rank,
-  -- The CUDA graph that launched it. Null for every other launch. `op`, `line` and the other context columns are those
-  -- of its capture.
+  -- The CUDA graph that launched it. Null for every other launch. `op`, `line` and the other context columns
+  -- are those of its capture.
   graph_id,
   -- Index of the launch of that graph, from 0.
   graph_launch,

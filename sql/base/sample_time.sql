@@ -23,8 +23,8 @@ CREATE VIEW sample_time (
   sample_ns,
   -- Nanoseconds that one sample represents if none was dropped.
   taken_ns,
-  -- GPU cycles between two samples of a multiprocessor, the basis of both: the run's period, else the smallest period
-  -- of a launch.
+  -- GPU cycles between two samples of a multiprocessor, the basis of both: the run's period, else the smallest
+  -- period of a launch.
   period_cycles,
   -- Samples missing from the capture, for any reason.
   missing_count

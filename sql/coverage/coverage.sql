@@ -17,8 +17,8 @@ CREATE VIEW coverage (
   -- Explanation, if the item needs one: the reason of a loss, the name of the missing item.
   detail
 ) AS
--- Each LIMIT 1 below keeps filters above a sum over everything. DataFusion 55 moves a filter on a constant below it,
--- where the sum of no rows is again a row.
+-- Each LIMIT 1 below keeps filters above a sum over everything. DataFusion 55 moves a filter on a constant below
+-- it, where the sum of no rows is again a row.
 WITH seen AS (
   SELECT
     CAST(r.instrument AS VARCHAR) AS instrument,

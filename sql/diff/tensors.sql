@@ -1,6 +1,6 @@
 -- Tensors
--- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the number
--- of dimensions. Rows in parentheses are unattributed.
+-- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the
+-- number of dimensions. Rows in parentheses are unattributed.
 WITH place AS (
   SELECT
     capture, file || ':' || CAST(line AS VARCHAR) || ' ' || function AS line,

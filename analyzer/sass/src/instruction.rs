@@ -51,8 +51,8 @@ impl Instruction {
         }
     }
 
-    /// The uniform register that holds the address of the mbarrier on which a copy to shared memory arrives: the second
-    /// of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for what arrives on none.
+    /// The uniform register that holds the address of the mbarrier on which a copy to shared memory arrives: the
+    /// second of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for what arrives on none.
     pub fn copy_mbarrier(&self) -> Option<Register> {
         let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
         let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));

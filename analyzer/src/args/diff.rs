@@ -14,9 +14,9 @@ use super::{NamedCapture, ReportFormat, examples};
     ("stallmap diff before.stallmap after.stallmap", "comparability, and significant changes"),
     ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m time", "some parts, another metric"),
     ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
-    ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 where it fails"),
-    ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a gate of your own: a query over a, b and every"),
-    ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "the statements behind it, to run or to change"),
+    ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
+    ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
+    ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
 pub(crate) struct Diff {
     /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
@@ -34,13 +34,13 @@ pub(crate) struct Diff {
     /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,
-    /// List every row, those without a difference beyond noise too
+    /// List every row, including rows without a significant difference
     #[arg(short, long)]
     pub(crate) all: bool,
     /// Variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub(crate) spread: f64,
-    /// Compare what should not be: samples of other GPUs
+    /// Compare captures that are not comparable, such as samples of different GPUs
     #[arg(long)]
     pub(crate) force: bool,
     /// Fail if this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
@@ -68,16 +68,16 @@ pub(crate) enum Part {
     /// Tensors by role in the model: parameters, gradients, activations
     #[value(alias = "role")]
     Roles,
-    /// Lines of Python that launched kernels
+    /// Python lines that launched kernels
     #[value(alias = "line")]
     Lines,
     /// Operators
     #[value(aliases = ["op", "operators"])]
     Ops,
-    /// Kernels, by their code, or by name where that changed
+    /// Kernels, by code hash, else by name
     #[value(aliases = ["kernel", "functions"])]
     Kernels,
-    /// Instructions of kernels whose code is the same
+    /// Instructions of kernels with equal code
     #[value(alias = "instruction")]
     Instructions,
 }
@@ -90,7 +90,7 @@ pub(crate) enum DiffMetric {
     /// Samples of memory stalls, converted likewise
     #[value(aliases = ["memory_samples", "memory-samples"])]
     Memory,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     Time,
     /// Launches
     Launches,
@@ -103,13 +103,13 @@ pub(crate) enum DiffMetric {
 /// Divisor of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Per {
-    /// Steps where their number differs, otherwise nothing
+    /// Steps if their number differs, otherwise nothing
     Auto,
     /// Nothing
     Total,
-    /// The capture's optimizer steps
+    /// Optimizer steps of the capture
     Step,
-    /// The capture's launches
+    /// Launches of the capture
     Launch,
 }
 
@@ -128,7 +128,7 @@ impl Part {
 }
 
 impl DiffMetric {
-    /// The name that the user types.
+    /// The name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",

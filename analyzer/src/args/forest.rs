@@ -11,17 +11,17 @@ use super::list::ListFormat;
 /// `stallmap forest`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap forest train.stallmap", "the costliest tensors, what they are views of, and what they were made from"),
-    ("stallmap forest train.stallmap --tensor wte.weight", "the trees of tensors by a part of their name"),
+    ("stallmap forest train.stallmap", "the costliest tensors with their bases and sources"),
+    ("stallmap forest train.stallmap --tensor wte.weight", "trees of tensors by a part of their name"),
     ("stallmap forest train.stallmap --svg forest.svg", "a drawing, which any browser opens"),
     ("stallmap forest train.stallmap --dot - | dot -Tpdf > forest.pdf", "for Graphviz"),
-    ("stallmap forest train.stallmap --format json", "for programs: nothing is shortened"),
+    ("stallmap forest train.stallmap --format json", "for programs, with complete values"),
 ]))]
 pub(crate) struct Forest {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
-    /// Only the trees of these tensors: a part of a name, or a tensor_id
+    /// Show only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
     /// Tensors to show, costliest first, with their bases and copies. The rest as one row
@@ -33,10 +33,10 @@ pub(crate) struct Forest {
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub(crate) format: ListFormat,
-    /// Write Graphviz text into this file; - is the standard output
+    /// Write Graphviz text to this file. - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "format", "sql"])]
     pub(crate) dot: Option<PathBuf>,
-    /// Draw into this file; - is the standard output
+    /// Write SVG to this file. - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql"])]
     pub(crate) svg: Option<PathBuf>,
     /// Print the queries instead of running them

@@ -9,7 +9,7 @@ use super::diff::{DiffMetric, Part};
 /// Suffix of a condition on the bound of the confidence interval instead of the estimate.
 const BEYOND_NOISE: &str = "beyond noise";
 
-/// Units of changes that are no part of the first capture's number.
+/// Units of absolute changes.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1.0),
     ("us", 1e3),
@@ -24,7 +24,7 @@ const UNITS: [(&str, f64); 8] = [
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gate {
-    /// As it was typed.
+    /// Original text.
     pub(crate) text: String,
     /// Any row of this part, or the total without one.
     pub(crate) part: Option<Part>,
@@ -41,7 +41,7 @@ pub(crate) struct Gate {
 /// Limit of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
-    /// As a part of the first capture's number.
+    /// Relative to the first capture's number.
     Share(f64),
     /// In the metric's unit.
     Amount(f64),

@@ -13,7 +13,7 @@ pub(crate) enum ListFormat {
     Csv,
     /// One array of objects
     Json,
-    /// One object a line
+    /// One object per line
     Jsonl,
 }
 

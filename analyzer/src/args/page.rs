@@ -66,7 +66,7 @@ fn table<'a>(page: &mut String, kind: &str, arguments: impl Iterator<Item = &'a 
     }
 }
 
-/// As it is typed: `-n, --top N`.
+/// Syntax: `-n, --top N`.
 fn name(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));
@@ -101,7 +101,7 @@ fn meaning(argument: &Arg) -> String {
     text.replace('|', "\\|")
 }
 
-/// The examples that the help has: a command, and below it what it does.
+/// The examples of the help: a command, and its description below.
 fn examples(page: &mut String, command: &Command) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = help.lines().skip(1).take_while(|line| line.starts_with("  "));

@@ -10,16 +10,16 @@ use super::list::ListFormat;
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
-    ("stallmap top kernels train.stallmap -n 30 --sort launches", "the kernels launched most"),
-    ("stallmap top findings train.stallmap", "what is inefficient, and what to change, by what that saves"),
-    ("stallmap top lines train.stallmap --format csv", "for programs: nothing is shortened"),
-    ("stallmap top ops train.stallmap --sql", "the query behind it, to run or to change"),
+    ("stallmap top kernels train.stallmap -n 30 --sort launches", "the most frequently launched kernels"),
+    ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
+    ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
+    ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
 ]))]
 pub(crate) struct Top {
     /// Items to rank
     #[arg(value_enum, value_name = "WHAT")]
     pub(crate) what: Ranked,
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
     /// Rows, the rest as one row
@@ -42,10 +42,10 @@ pub(crate) enum Ranked {
     /// Tensors by the stalls that waited for them, grouped by name, or op, line, shape
     #[value(alias = "tensor")]
     Tensors,
-    /// Operators by what their kernels cost
+    /// Operators by the cost of their kernels
     #[value(aliases = ["op", "operators"])]
     Ops,
-    /// Lines of Python by what the kernels launched from them cost
+    /// Python lines by the cost of their kernels
     #[value(alias = "line")]
     Lines,
     /// Kernels over all their launches
@@ -65,7 +65,7 @@ pub(crate) enum TopSort {
     /// Samples of memory stalls
     #[value(alias = "memory-samples")]
     MemorySamples,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     Time,
     /// Launches
     #[value(alias = "count")]

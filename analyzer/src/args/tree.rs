@@ -12,15 +12,15 @@ use super::list::ListFormat;
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("direction"), after_help = examples(&[
     ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels, with nodes below 1 % aggregated"),
-    ("stallmap tree train.stallmap --by module,op -m time,launches", "the model's modules, with their ops"),
-    ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel, and who called it"),
+    ("stallmap tree train.stallmap --by module,op -m time,launches", "modules of the model, with their ops"),
+    ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel with its callers"),
     ("stallmap tree train.stallmap -i attention -e layer_norm", "paths through one name and not through another"),
-    ("stallmap tree new.stallmap --diff old.stallmap -m time", "what became slower and faster since, and what is noise"),
+    ("stallmap tree new.stallmap --diff old.stallmap -m time", "slower and faster paths, with significance"),
     ("stallmap tree train.stallmap --format json", "for programs: rows with the numbers of their parents"),
 ]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Tree {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub(crate) capture: Location,
     /// Metrics of paths, comma-separated. The first is used to filter and sort
@@ -43,13 +43,13 @@ pub(crate) struct Tree {
     /// List callees first, starting with kernels
     #[arg(long, group = "direction")]
     pub(crate) bottom_up: bool,
-    /// One row a name: the cost of paths that end there, and of all that pass through, each counted once
+    /// Print one row per name: exclusive and inclusive cost, each path counted once
     #[arg(long, group = "direction")]
     pub(crate) flat: bool,
     /// Keep paths through a matching name. The rest is aggregated
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub(crate) include: Option<Regex>,
-    /// Sum up names that match, with what is below them
+    /// Aggregate matching names with everything below them
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub(crate) exclude: Option<Regex>,
     /// Aggregate nodes below this share of the total, such as 0.01 or 1%
@@ -88,16 +88,16 @@ pub(crate) enum Metric {
     /// Samples of memory stalls
     #[value(alias = "memory-samples")]
     MemorySamples,
-    /// Their part of the samples
+    /// Share of memory stalls in the samples
     #[value(alias = "memory-share")]
     MemoryShare,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     #[value(aliases = ["time/ns", "time/us", "time/ms", "time/s"])]
     Time,
     /// Launches
     #[value(alias = "count")]
     Launches,
-    /// Estimated time of one launch, on average
+    /// Mean estimated time of one launch
     #[value(aliases = ["time-per-launch", "avg_time/ns", "avg_time/us", "avg_time/ms", "avg_time/s"])]
     TimePerLaunch,
 }
@@ -109,13 +109,13 @@ pub(crate) enum Level {
     Python,
     /// Frames in the user's code
     User,
-    /// In backward, the user's frames of the forward op whose gradient runs
+    /// In backward, the user's frames of the forward op
     Forward,
     /// Module path, one step per name. In backward, that of the forward op
     Module,
     /// Phase of the training step
     Phase,
-    /// Optimizer steps finished before
+    /// Optimizer steps completed before
     Step,
     /// Regions and ops around the launch
     Op,
@@ -131,7 +131,7 @@ pub(crate) enum FrameName {
     FileFunctionLine,
     /// relu:12
     FunctionLine,
-    /// torch/nn/functional.py relu: edits that move lines do not matter to --diff
+    /// torch/nn/functional.py relu, unaffected by edits that move lines
     FileFunction,
 }
 
@@ -165,7 +165,7 @@ impl ValueEnum for TreeSort {
     }
 }
 
-/// A regular expression, or in one line why it is none.
+/// Parses a regular expression, with the reason on one line as error.
 fn regex(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let reason = error.to_string();

@@ -70,8 +70,8 @@ stallmap_schema::tables! {
     /// One warp request with its shape: what it touches, how its lanes lie, how shared memory serves it.
     ///
     /// Streamed from `memory_access` in its order. Filters on its columns reach the capture's row groups. Only
-    /// requested columns are computed. The order of requests is the program's within a warp. Between warps it is that
-    /// of the run under the instrument. Instructions without a patch point have no requests here.
+    /// requested columns are computed. The order of requests is the program's within a warp. Between warps it is
+    /// that of the run under the instrument. Instructions without a patch point have no requests here.
     AccessShape "access_shape" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",

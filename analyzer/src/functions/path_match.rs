@@ -11,9 +11,9 @@ use datafusion::logical_expr::{
 use regex::Regex;
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "Whether a path of names is one that the pattern means, from its first name to its last. A pattern is made of \
-         steps with -> between them: . is one name, * any number of them, + one or more, /text/ one that the regular \
-         expression is found in, anything else one that contains it.";
+    let description = "True if a path of names matches the pattern, from its first name to its last. A pattern consists of \
+         steps separated by ->: . is one name, * any number of names, + one or more, /text/ a name that matches the \
+         regular expression, any other text a name that contains it.";
     Documentation::builder(DocSection::default(), description, "path_match(names, pattern)")
         .with_argument("names", "The names of the path, callers first, as in call_path.")
         .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
@@ -101,7 +101,7 @@ impl Pattern {
                 "." => steps.push(Step::One),
                 "*" => steps.push(Step::Any),
                 "+" => steps.extend([Step::One, Step::Any]),
-                "" => return Err(wrong(text, "a step is empty; * is any number of names")),
+                "" => return Err(wrong(text, "a step is empty: * is any number of names")),
                 _ => steps.push(Step::named(text, word)?),
             }
         }

@@ -10,7 +10,7 @@ const STEADY: &str = "\
 CREATE VIEW steady (
   -- Its name.
   kernel,
-  -- How often.
+  -- Number of launches.
   launch_count
 ) AS
 SELECT k.kernel, k.launch_count FROM kernel_cost k
@@ -19,7 +19,7 @@ WHERE k.launch_count > 1
 
 /// Reads `steady`, which follows by name.
 const COUNTED: &str = "\
--- How many such kernels there are.
+-- The number of such kernels.
 CREATE VIEW counted (
   -- The count.
   kernels

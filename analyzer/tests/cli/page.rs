@@ -132,7 +132,7 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
     for ((node, below), is_parent) in nodes.iter().zip(below).zip(is_parent) {
         assert!(!is_parent || (samples(node) - below).abs() < 1e-6, "{node}: {below}");
     }
-    // Launch n collects n % 97 + 1 samples.
+    // Samples of launch n: 1 + n % 97.
     let taken: u64 = (0..10_000_u64).map(|number| number % 97 + 1).sum();
     assert!((samples(&nodes[0]) - taken as f64).abs() < 1e-6);
 }

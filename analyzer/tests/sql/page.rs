@@ -1,4 +1,4 @@
-//! Pages that are made from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
+//! Pages generated from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
 //!
 //! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. What they show as an example is run.
 
@@ -107,9 +107,9 @@ async fn examples_of_views_run_on_a_capture_and_without_rows() {
 const FUNCTIONS: &str = "\
 # Functions
 
-What SQL lacks: these functions, beside those of [DataFusion](https://datafusion.apache.org/user-guide/sql/).
+Functions that SQL lacks, in addition to those of [DataFusion](https://datafusion.apache.org/user-guide/sql/).
 Made from their declarations in `analyzer/src/functions`; `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
-In the shell, `.doc FUNCTION` shows the same, and that of DataFusion's functions.
+In the shell, `.doc FUNCTION` shows the same, also for DataFusion's functions.
 ";
 
 #[test]

@@ -78,7 +78,7 @@ fn rows(picture: &Picture) -> Vec<Row<'_>> {
     }
     let (tensors, samples) = picture.hidden;
     if tensors > 0 {
-        rows.push(rest(format!("({tensors} other tensors)"), None, samples));
+        rows.push(rest(format!("other ({tensors})"), None, samples));
     }
     rows.extend(picture.others.iter().map(|(reason, samples)| rest(reason.clone(), None, *samples)));
     rows

@@ -263,7 +263,7 @@ fn symbols(svg: &mut String, y: f64) {
         svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0)]);
         x += 32.0 + 6.2 * word.len() as f64;
     }
-    for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "made from")] {
+    for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "created from")] {
         let head = head(x + 22.0, y, 1.0);
         svg.extend([format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>")]);
         svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0)]);

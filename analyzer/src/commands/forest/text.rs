@@ -8,7 +8,7 @@ use crate::output::paint::Role;
 use crate::output::shorten::{Shorten, printable, shorten, width};
 use crate::output::table::Canvas;
 
-/// Names of tensors that a tensor was made from.
+/// Maximum of named sources of a tensor.
 const MOST_SOURCES: usize = 3;
 
 /// Draws the forest as lines.
@@ -96,7 +96,7 @@ impl Page<'_> {
             self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
         };
         for (kind, sign) in
-            [(Kind::Copy, "← copy of"), (Kind::Op, "← made from"), (Kind::InPlace, "✎ written")]
+            [(Kind::Copy, "← copy of"), (Kind::Op, "← created from"), (Kind::InPlace, "✎ written")]
         {
             let edges = edges(kind);
             if let Some(first) = edges.first() {
@@ -126,7 +126,7 @@ impl Page<'_> {
     fn remainders(&mut self) {
         let (tensors, samples) = self.picture.hidden;
         if tensors > 0 {
-            let title = format!("({} other tensors)", number::measured(tensors as f64));
+            let title = format!("other ({})", number::measured(tensors as f64));
             self.line(Some(samples), "-", "", &title, Role::Dim);
         }
         for (reason, samples) in &self.picture.others {

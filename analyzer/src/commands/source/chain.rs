@@ -96,8 +96,8 @@ fn addresses(listing: &Listing, place: Place, seen: &mut BTreeSet<Place>, depth:
     nodes.map(|producer| node(listing, Some(producer), Link::Address { through }, seen, depth + 1)).collect()
 }
 
-/// The nearest instruction in the same block that the registers of this one depend on, and that waits for loads, with
-/// those loads.
+/// The nearest instruction in the same block that the registers of this one depend on, and that waits for loads,
+/// with those loads.
 fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> {
     let (at, instruction) = listing.find(place)?;
     let before = listing.instructions.get(at.saturating_sub(FARTHEST)..at)?;

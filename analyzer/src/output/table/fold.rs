@@ -97,7 +97,7 @@ mod tests {
             row(["5", "(no tensor)", "-", "-", "-"]),
         ];
         let mut table =
-            Table::of_text(["samples", "tensor", "type", "born at", "stalled at"], rows).numbers(&[0]);
+            Table::of_text(["samples", "tensor", "type", "allocated at", "waited at"], rows).numbers(&[0]);
         table.can_fold = true;
         table.columns[4].shorten = Shorten::Start;
         let expected = "\
@@ -105,8 +105,8 @@ samples  tensor
 ───────  ───────────
   1,234  weight
          type float32 16x16
-         born at model.py:10 forward
-         stalled at …ong/path/to/train.py:12 step
+         allocated at model.py:10 forward
+         waited at …long/path/to/train.py:12 step
       5  (no tensor)
 ";
         check(&table, Some(49), expected);

@@ -97,7 +97,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         let end = stretches.get(at + 1).map_or(last, |next| next.first_ordinal as f64).min(last);
         let begin = x(stretch.first_ordinal).min(WIDTH);
         html.markup("H").number(begin).markup("V").number(y(stretch.most_bytes));
-        // The most is drawn as wide as a pixel at least: a peak is what one looks for.
+        // The maximum is drawn at least one pixel wide to keep peaks visible.
         html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
         html.markup("H").number(WIDTH * end / last);
     }
@@ -109,7 +109,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
 const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
-<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from its first use to its last</li></ul>\n";
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from first to last use</li></ul>\n";
 
 /// A bar from allocation to free for each object, and in it one from its first use to its last.
 fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {

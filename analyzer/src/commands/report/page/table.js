@@ -1,4 +1,4 @@
-// Long tables: sorted by a click on a column's name, filtered by what one types. Rows that sum up others stay below.
+// Long tables: sorted by a click on a column's name, filtered by typed text. Aggregated rows stay below.
 
 function sortable(table) {
   const body = table.tBodies[0];
@@ -15,7 +15,7 @@ function sortable(table) {
   });
 }
 
-/** Rows by a column; what has no value comes last, whichever way. */
+/** Rows by a column. Missing values come last in both directions. */
 function sorted(rows, at, isDown) {
   const value = (row) => {
     const { dataset, textContent } = row.cells[at];
