@@ -271,7 +271,7 @@ pub(crate) enum ReportFormat {
 pub(crate) enum SourceSort {
     /// Samples of warps that waited there
     Samples,
-    /// Samples of warps, there or elsewhere, that waited for what it loads or stores
+    /// Samples of warps, there or elsewhere, that waited for its loads or stores
     Charged,
 }
 
@@ -286,7 +286,7 @@ pub(crate) enum RowFormat {
     Json,
     /// One object per line
     Jsonl,
-    /// Parquet, into a file
+    /// Parquet, to a file
     Parquet,
 }
 
@@ -307,7 +307,7 @@ impl FromStr for NamedCapture {
             !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
         };
         match text.split_once('=') {
-            // A path may hold `=` too: what is before it is a name only where it looks like one.
+            // A path may contain `=` too: the text before it is a name only if it looks like one.
             Some((name, path)) if is_name(name) && !path.is_empty() => {
                 Ok(Self { name: Some(name.to_ascii_lowercase()), path: path.into() })
             }

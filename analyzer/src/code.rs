@@ -124,7 +124,7 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, Analyz
 /// Origin of the analysis of a section.
 enum Outcome {
     Found(Arc<Findings>),
-    /// With what keeping them gave.
+    /// Computed, with the result of caching it.
     Computed(Arc<Findings>, io::Result<()>),
     Failed,
 }

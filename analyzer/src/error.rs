@@ -19,13 +19,13 @@ pub enum AnalyzeError {
         /// The name.
         name: String,
     },
-    /// Several captures, and one of them without a name.
+    /// Several captures, one of them without a name.
     #[error("{} has no name, but there are several captures; hint: name it, as in a={}", path.display(), path.display())]
     MissingName {
         /// The nameless capture.
         path: PathBuf,
     },
-    /// A name that SQL could not refer to.
+    /// A name that SQL cannot refer to.
     #[error(
         "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter (`every` means all captures)"
     )]
@@ -33,7 +33,7 @@ pub enum AnalyzeError {
         /// The name.
         name: String,
     },
-    /// A table's bytes are not what they should be.
+    /// A table with invalid bytes.
     #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` lists the damage")]
     Table {
         /// The table.

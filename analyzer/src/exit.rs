@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub(crate) const OK: u8 = 0;
 /// `check` found violations.
 pub(crate) const VIOLATIONS: u8 = 1;
-/// `id` found that captures do not hold the same.
+/// `id` found different captures.
 pub(crate) const DIFFERENT: u8 = 1;
 /// The command line, or a name given on it, is wrong.
 pub(crate) const USAGE: u8 = 2;
@@ -17,7 +17,7 @@ pub(crate) const CAPTURE: u8 = 3;
 pub(crate) const QUERY: u8 = 4;
 /// A file that is not a capture cannot be read, or output cannot be written.
 pub(crate) const IO: u8 = 5;
-/// A condition of `diff` holds that makes it fail.
+/// A failing condition of `diff` holds.
 pub(crate) const GATE: u8 = 6;
 /// The captures cannot be compared.
 pub(crate) const NOT_COMPARABLE: u8 = 7;
@@ -34,7 +34,7 @@ Exit codes:
   6  a condition of diff --fail-if or --fail-if-rows holds
   7  the captures cannot be compared by this metric";
 
-/// Why a command ended, with its exit code and what to do about it.
+/// Reason why a command ended, with its exit code and a recommended action.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,

@@ -18,7 +18,7 @@ use futures::{FutureExt, StreamExt};
 
 use crate::tables::captured::panic_text;
 
-/// Puts a [`GuardExec`] above each scan, after all other rules have seen the plan without it.
+/// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
 pub(crate) struct GuardScans;
 

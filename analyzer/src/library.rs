@@ -32,7 +32,7 @@ pub struct ViewDoc {
     pub package: String,
     /// Description of one row, and its computation.
     pub doc: String,
-    /// A query that shows it, where its header has one.
+    /// An example query, if its header has one.
     pub example: Option<String>,
     /// Each column with its meaning, in order.
     pub columns: Vec<ColumnDoc>,
@@ -131,7 +131,7 @@ impl Recipe {
         self.comment().find_map(|line| line.strip_prefix("Capture: "))
     }
 
-    /// The names that captures must be opened under, where there are several.
+    /// The capture names that it needs, if there are several.
     pub fn needs(&self) -> Vec<&'static str> {
         let captures = self.capture().unwrap_or_default().split(' ');
         captures.filter_map(|capture| capture.split_once('=').map(|(name, _)| name)).collect()

@@ -86,7 +86,7 @@ pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Resul
 /// Each cubin's symbols, old and new. None if the cubin cannot be read.
 type Cubins = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
-/// Reads every cubin ahead: new names are needed before tables are written, and so are the secrets in them.
+/// Reads every cubin first: tables need the new names and the secrets in them.
 fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Result<Cubins, CaptureError> {
     let mut cubins = Cubins::new();
     for file in &reader.manifest().files {

@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 use crate::location::Url;
 use blocks::{BLOCK_BYTES, Blocks};
 
-/// Bytes at the end of an object that are read when it is opened: a capture's directory is there.
+/// Bytes at the end of an object that are read on opening: a capture's directory is there.
 const TAIL_BYTES: u64 = 96 << 10;
 /// Maximum of concurrent requests.
 const REQUESTS_AT_ONCE: usize = 8;
@@ -61,7 +61,7 @@ struct Version {
     modified_ns: Option<i64>,
 }
 
-/// The objects that are open, by what was typed.
+/// The open objects, by location.
 static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<Remote>>>> = LazyLock::new(Mutex::default);
 
 /// Traffic of each object so far.
@@ -71,7 +71,7 @@ pub fn traffic() -> Vec<Traffic> {
 }
 
 impl Remote {
-    /// Opens an object, or finds it open. One request: its last bytes, which come with its size and version.
+    /// Opens an object, or returns the open one. One request: its last bytes, with its size and version.
     pub(crate) fn open(url: &Url, path: &Path) -> Result<Arc<Self>, CaptureError> {
         let key = match url {
             Url::Http(url) => url.clone(),
@@ -210,5 +210,5 @@ fn wait<T: Send + 'static>(
     receiver.recv().unwrap_or_else(|_| Err(gone()))
 }
 
-/// Blocks are what is fetched, so the tail that is read first holds at least one.
+/// Blocks are the unit of fetching: the first tail holds at least one.
 const _: () = assert!(TAIL_BYTES >= 2 * BLOCK_BYTES, "the tail is too short");

@@ -45,7 +45,7 @@ use crate::tables::{self};
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
-/// The schema of a capture that was given no name.
+/// The schema of an unnamed capture.
 pub const UNNAMED: &str = "capture";
 /// A view with more rows is computed wherever it is read: memory is for views with many readers, and they are short.
 const MOST_KEPT_ROWS: usize = 500_000;
@@ -54,7 +54,7 @@ const MOST_KEPT_ROWS: usize = 500_000;
 pub struct Session {
     context: SessionContext,
     captures: Vec<OpenCapture>,
-    /// The views of the library, then those of the user's own.
+    /// The built-in views, then the user's.
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
 }
@@ -81,7 +81,7 @@ pub struct TableInfo {
     pub doc: String,
     /// Each column: name, SQL type as Arrow spells it, doc.
     pub columns: Vec<(String, String, String)>,
-    /// Rows; 0 where it is derived.
+    /// Rows, or 0 if derived.
     pub rows: i64,
     /// Bytes in the capture.
     pub size_bytes: usize,
@@ -141,7 +141,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A session over a capture without rows: for what only names and types matter to.
+    /// A session over a capture without rows, for names and types.
     pub fn without_rows() -> Result<Self, AnalyzeError> {
         let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
         let folder = tempfile::tempdir().map_err(wrong)?;
@@ -191,7 +191,7 @@ impl Session {
         self.frame(plan).await
     }
 
-    /// One statement's plan, with those of the views that it reads.
+    /// One statement's plan, with the plans of the views that it reads.
     pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
         Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
     }
@@ -250,12 +250,12 @@ impl Session {
         &self.context
     }
 
-    /// The open captures, in the order in which they were given.
+    /// The open captures, in the given order.
     pub fn captures(&self) -> &[OpenCapture] {
         &self.captures
     }
 
-    /// The views of the library, then those that [`Session::extend`] added.
+    /// The built-in views, then those added by [`Session::extend`].
     pub fn library(&self) -> Result<&[ViewDoc], AnalyzeError> {
         Ok(&self.views)
     }
@@ -375,7 +375,7 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
     }
 }
 
-/// The tables that a capture's code gives.
+/// The tables of a capture's code.
 fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
     let code = Arc::new(code);
     for kind in Kind::ALL {

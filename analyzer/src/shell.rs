@@ -37,7 +37,7 @@ pub(crate) struct Shell {
     /// True if interactive: Ctrl-C ends a statement and not the shell.
     is_interactive: bool,
     pager: Pager,
-    /// Files that `.read` is reading, within each other.
+    /// Nested files of `.read`.
     depth: usize,
 }
 
@@ -69,7 +69,7 @@ impl Shell {
         for statement in split_statements(text) {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
-                // A view may have been made or dropped.
+                // A view may have been created or dropped.
                 self.names = Names::of(&self.session).map_err(|error| explain(error, None))?;
             }
             if self.has_timing {
@@ -104,7 +104,7 @@ impl Shell {
         self.runtime.block_on(run_statement(&self.session, sql, self.style, &self.target, &voice))
     }
 
-    /// Runs a statement that Ctrl-C ends.
+    /// Runs a statement, interruptible by Ctrl-C.
     ///
     /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
     /// runtime.
@@ -140,7 +140,7 @@ impl Shell {
     }
 }
 
-/// Waits for a Ctrl-C that is for us: while a pager runs, it is for the pager.
+/// Waits for a Ctrl-C that is not for the pager.
 async fn interrupted(pager: &Pager) {
     loop {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -198,7 +198,7 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
         match shell.run(&text) {
             Ok(Next::Line) => {}
             Ok(Next::Quit) => return Ok(()),
-            // A pager that was left before its end.
+            // The user left the pager early.
             Err(failure) if failure.is_broken_pipe() && output::is_terminal() => {}
             Err(failure) if failure.is_broken_pipe() => return Err(failure),
             Err(failure) => output::message(&failure),
@@ -209,7 +209,7 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
     }
 }
 
-/// From now on Ctrl-C is a signal that is waited for, and no longer ends the program: not while a pager runs either.
+/// From now on Ctrl-C is a signal to wait for, and does not end the program, even while a pager runs.
 fn hear_signals() -> Outcome<()> {
     let signals = signals()?;
     signals.block_on(async {

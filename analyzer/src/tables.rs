@@ -15,7 +15,7 @@ use stallmap_schema::table::TableDef;
 use crate::error::AnalyzeError;
 use captured::{CapturedTable, Presence};
 
-/// The tables of one capture by name: all that are declared, and any other that the capture holds.
+/// The tables of one capture by name: all declared ones, and any other of the capture.
 ///
 /// A declared table that the capture lacks exists without rows. If its writer knew the table,
 /// [`CapturedTable::is_missing`] is true, and the table `capture_table` and the view `coverage` report it.

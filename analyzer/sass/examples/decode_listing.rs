@@ -1,4 +1,4 @@
-//! Prints what the decoder reads from instructions, one a line, fields apart by tabs.
+//! Prints decoded instructions, one per line, with fields separated by tabs.
 //!
 //! Standard input has one instruction per line: the architecture's number, a space, the 128 bits as 32 hexadecimal
 //! digits, high half first. Each line of output has: bits, mnemonic, class, guard, registers written, registers read,

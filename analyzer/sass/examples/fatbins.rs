@@ -1,4 +1,4 @@
-//! Writes what the fatbins of a program hold into a folder, and prints what it is.
+//! Writes the content of a program's fatbins to a folder, and lists it.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -25,7 +25,7 @@ pub struct Analysis {
     pub tensor_maps: Vec<TensorMapUse>,
 }
 
-/// Instructions that are always executed one after the other.
+/// Instructions that always execute in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Offset of its first instruction.
@@ -39,10 +39,10 @@ pub struct Block {
 /// One instruction that another may wait for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Producer {
-    /// The instruction that is found waiting. A warp that has exited and drains its stores is found at the instruction
-    /// behind the exit, even where another function begins there.
+    /// The waiting instruction. A warp that has exited and drains its stores is found at the instruction after the
+    /// exit, even if another function begins there.
     pub waiter: u32,
-    /// For what it waits.
+    /// Reason of the wait.
     pub wait: Wait,
     /// The instruction that it waits for.
     pub producer: u32,
@@ -57,12 +57,13 @@ pub struct Producer {
     pub confidence: Confidence,
 }
 
-/// For what an instruction waits: a class of stall reasons.
+/// Reason of a wait: a class of stall reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
     /// Stall reason long_scoreboard: results from device and local memory, textures.
     LongScoreboard,
-    /// Stall reason short_scoreboard: results from shared memory, special functions and others of their unit.
+    /// Stall reason short_scoreboard: results from shared memory, special functions and other instructions of their
+    /// unit.
     ShortScoreboard,
     /// Stall reasons drain and membar: stores on their way.
     Stores,
@@ -118,7 +119,7 @@ impl Link {
 pub enum Confidence {
     /// The only instruction that the scoreboard allows.
     Exact,
-    /// Chosen by registers among those that set the barrier.
+    /// Selected by registers among those that set the barrier.
     Refined,
     /// One of several that remain: the weight is a share.
     Shared,

@@ -1,7 +1,8 @@
 //! Asynchronous copies: the mbarrier that they signal, and the tensor map that they read.
 //!
-//! Whoever waits for an mbarrier waits for the copies that arrive on it. A copy and a waiter meet where their mbarriers'
-//! addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
+//! A wait for an mbarrier is a wait for the copies that signal it. A copy and a waiter match if their mbarriers'
+//! addresses begin with the same constant: rings of mbarriers are traversed by adding to it. This is a heuristic, not a
+//! proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::word::Sm;
 
 /// Shared addresses have 24 bits. The bits above may hold the rank of a block in its cluster.
 const ADDRESS_MASK: i64 = 0xff_ffff;
-/// Bytes on which tensor maps lie.
+/// Alignment of tensor maps, bytes.
 const TENSOR_MAP_ALIGNMENT: i64 = 64;
 
 /// The copies of a section.
@@ -23,7 +24,7 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 pub(crate) struct Copies {
     /// By instruction that tests an mbarrier: copies that arrive on it.
     arriving: BTreeMap<usize, Vec<usize>>,
-    /// By tensor-map copy: where its tensor map may lie.
+    /// By tensor-map copy: possible addresses of its tensor map.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
 }
 

@@ -11,7 +11,7 @@ mod read;
 /// A cubin that was read.
 #[derive(Clone, Debug)]
 pub struct Cubin {
-    /// The architecture that it is for.
+    /// Its architecture.
     pub sm: Sm,
     /// Sections that hold code, in file order.
     pub sections: Vec<Section>,
@@ -30,17 +30,17 @@ pub struct Section {
     pub functions: Vec<Function>,
     /// By offset of an indirect branch: the offsets that it may go to.
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
-    /// By offset of an instruction that a relocation completes: the function whose address it takes.
+    /// By offset of an instruction with a relocation: the function whose address it takes.
     pub references: BTreeMap<u32, String>,
     /// The kernel's parameters, by ordinal. Empty for functions.
     pub parameters: Vec<Parameter>,
     /// Offset of the kernel's parameters in constant bank 0, bytes.
     pub parameters_offset: Option<u32>,
-    /// General registers that a lane has.
+    /// General registers of a lane.
     pub registers: Option<u32>,
 }
 
-/// A function's code: from its offset up to the next function's or its own end.
+/// A function's code: from its offset to the next function's or its own end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
     /// Mangled name.
@@ -51,7 +51,7 @@ pub struct Function {
     pub offset: u32,
     /// Bytes of its own code.
     pub bytes: u32,
-    /// Bytes that its symbol claims: a kernel's holds the functions behind it.
+    /// Size of its symbol in bytes: a kernel's symbol includes the functions after it.
     pub symbol_bytes: u32,
 }
 
@@ -81,20 +81,20 @@ pub enum CubinError {
         /// The machine's number in ELF.
         machine: u16,
     },
-    /// So wrong that the reader gave up.
+    /// Unreadable.
     #[error("it is malformed")]
     Malformed,
 }
 
 impl Cubin {
-    /// Reads a cubin. What is damaged in it beyond its headers is named in [`Cubin::damage`] and missing.
+    /// Reads a cubin. Damaged parts beyond its headers are missing, and listed in [`Cubin::damage`].
     pub fn read(bytes: &[u8]) -> Result<Self, CubinError> {
         read::read(bytes)
     }
 }
 
 impl Section {
-    /// The function that holds an offset.
+    /// The function at an offset.
     pub fn function_at(&self, offset: u32) -> Option<&Function> {
         let behind = self.functions.partition_point(|function| function.offset <= offset);
         let function = self.functions.get(behind.checked_sub(1)?)?;

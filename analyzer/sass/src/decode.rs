@@ -1,4 +1,4 @@
-//! From bits to what depends on them.
+//! From bits to dependencies.
 //!
 //! ```text
 //! word ── opcode ── Family (a row of decode/<class>.rs: name, class, operands, memory, flow)
@@ -103,7 +103,7 @@ fn add(set: &mut Registers, operand: &Operand, word: Word, sm: Sm) {
     }
 }
 
-/// The predicate before an instruction, of the file that its kind of instruction uses.
+/// The predicate before an instruction, of the register file for its kind of instruction.
 fn guard(word: Word, file: File) -> Option<Guard> {
     let register = Register { file, index: word.byte(12) & 7 };
     let negated = word.bit(15);

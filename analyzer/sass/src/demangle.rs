@@ -4,7 +4,7 @@ use std::fmt;
 
 use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 
-/// Longer names are given as they are: substitutions can make a short mangled name endlessly long.
+/// Longer names stay mangled: substitutions can make a short mangled name endlessly long.
 const LONGEST: usize = 1 << 18;
 
 /// A function's name, demangled. Unchanged if not mangled, damaged, or too long.

@@ -17,7 +17,7 @@ use goblin::elf::sym::{Sym, Symtab};
 const MOST_OVERLAP: usize = 4;
 /// Types of sections without bytes in the file. The last three are NVIDIA's global, local and shared memory.
 const WITHOUT_BYTES: [u32; 5] = [SHT_NULL, SHT_NOBITS, 0x7000_0007, 0x7000_0009, 0x7000_000a];
-/// No name is longer: without a bound, many could share one long text.
+/// Maximum length of a name: without a bound, many could share one long text.
 const LONGEST_NAME: usize = 1 << 16;
 const CTX: Ctx = Ctx { container: Container::Big, le: Endian::Little };
 
@@ -37,9 +37,9 @@ pub(crate) struct Elf<'a> {
 pub(crate) struct Relocation {
     /// The location that it completes.
     pub(crate) offset: u64,
-    /// How: a number of the machine.
+    /// Type: a number of the machine.
     pub(crate) kind: u32,
-    /// The index of the symbol by which it does so.
+    /// The index of its symbol.
     pub(crate) symbol: usize,
     /// The addend. `None` if the location holds it.
     pub(crate) addend: Option<i64>,
@@ -87,7 +87,7 @@ impl<'a> Elf<'a> {
         text_at(self.section_bytes(usize::from(self.header.e_shstrndx))?, header.sh_name)
     }
 
-    /// The first section of a name.
+    /// The first section with a name.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         (0..self.headers.len()).find(|section| self.section_name(*section) == Some(name))
     }
@@ -114,7 +114,7 @@ impl<'a> Elf<'a> {
         matches!(header.sh_type, SHT_REL | SHT_RELA).then_some(header.sh_info as usize)
     }
 
-    /// The relocations that a section holds, if it holds any.
+    /// The relocations of a section, if it holds any.
     pub(crate) fn relocation_table(
         &self,
         table: usize,

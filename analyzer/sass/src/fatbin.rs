@@ -1,4 +1,4 @@
-//! Fatbins: how a program carries its cubins and PTX, one for each architecture, compressed or not.
+//! Fatbins: containers of a program's cubins and PTX, one per architecture, compressed or not.
 //!
 //! A region is a header and entries. A section of a host file holds many regions in sequence. A damaged region yields
 //! an error, and iteration continues with the next one.
@@ -14,11 +14,11 @@ mod lz4;
 
 /// First bytes of a region.
 const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
-/// Sections of host files that hold fatbins: of linked code, and of code that is to be linked.
+/// Sections of host files with fatbins: of linked code, and of relocatable code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 /// Maximum decompressed size of an entry.
 const MOST_BYTES: u64 = 512 << 20;
-/// Nor this many times larger than it is compressed.
+/// Maximum ratio of decompressed to compressed size.
 const MOST_RATIO: u64 = 1024;
 
 /// The fatbins of a file.
@@ -27,7 +27,7 @@ pub struct Fatbins<'a> {
     parts: Vec<&'a [u8]>,
 }
 
-/// A cubin, or the PTX to make one of.
+/// A cubin, or PTX for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Its kind.
@@ -77,7 +77,7 @@ pub enum FatbinError {
     /// A region or an entry with an invalid range.
     #[error("fatbin at {offset:#x}: {cause}")]
     Damaged {
-        /// Where, from the begin of its section.
+        /// Offset from the start of its section.
         offset: usize,
         /// Cause of the error.
         cause: &'static str,
@@ -92,7 +92,7 @@ pub enum FatbinError {
         /// Bytes that it has in the file.
         stored_bytes: usize,
     },
-    /// An entry that does not become what it claims to be.
+    /// An entry whose decompressed size differs from its header.
     #[error("decompress {format}: {cause}")]
     Compressed {
         /// Compression format.
@@ -145,7 +145,7 @@ impl<'a> Entry<'a> {
         Ok(Cow::Owned(bytes))
     }
 
-    /// Text ends before the zeros that fill it up.
+    /// Text ends before its zero padding.
     fn without_padding<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if self.kind == Kind::Ptx { bytes.get(..end).unwrap_or(bytes) } else { bytes }

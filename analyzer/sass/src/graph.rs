@@ -1,7 +1,8 @@
-//! Control flow of a section: blocks, and how a warp gets from one to the next.
+//! Control flow of a section: blocks, and the edges between them.
 //!
-//! A section is one graph: calls of functions in it lead into them, and their returns lead behind every call of them.
-//! Calls of functions elsewhere go on behind the call. Convergence barriers (BSSY, BSYNC, WARPSYNC) change no path.
+//! A section is one graph: calls of functions in it lead into them, and their returns lead to the instruction after
+//! every call of them. Calls of functions elsewhere continue after the call. Convergence barriers (BSSY, BSYNC,
+//! WARPSYNC) change no path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use crate::word::INSTRUCTION_BYTES;
 /// Kind of control-flow edge into a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
-    /// The block before it ends without a jump, or with one that was not taken.
+    /// The block before it ends without a jump, or with an untaken one.
     Fall,
     /// By a branch.
     Branch,
@@ -97,7 +98,7 @@ impl<'a> Jumps<'a> {
         starts.sort_unstable();
         let mut jumps =
             Self { instructions, section, starts, found: Vec::new(), returned_to: BTreeSet::new() };
-        // By first instruction of a called function: where its callers go on.
+        // By first instruction of a called function: the return addresses of its callers.
         let mut callers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {
             match instruction.flow {
@@ -153,8 +154,8 @@ impl<'a> Jumps<'a> {
         targets.iter().map(|target| (target / INSTRUCTION_BYTES) as usize).collect()
     }
 
-    /// The called function's first instruction, where it is in the section. Where a relocation names it, the
-    /// displacement is not filled in.
+    /// The called function's first instruction, if it is in the section. With a relocation, the displacement is not
+    /// filled in.
     fn callee(&self, index: usize, displacement: Option<i64>) -> Option<usize> {
         let offset = u32::try_from(index).ok()?.checked_mul(INSTRUCTION_BYTES)?;
         if let Some(name) = self.section.references.get(&offset) {
@@ -164,7 +165,7 @@ impl<'a> Jumps<'a> {
         target(index, displacement?)
     }
 
-    /// The first instruction of the function that holds an instruction.
+    /// The first instruction of the enclosing function.
     fn function_start(&self, index: usize) -> usize {
         let above = self.starts.partition_point(|start| *start <= index);
         above.checked_sub(1).map_or(0, |place| self.starts[place])
@@ -178,7 +179,7 @@ impl<'a> Jumps<'a> {
             | Flow::IndirectBranch { conditional }
             | Flow::Return { conditional }
             | Flow::Exit { conditional } => conditional,
-            // From a function that is followed, the warp comes back by a return.
+            // From a followed function, the warp comes back by a return.
             Flow::Call { conditional, .. } => conditional || !self.returned_to.contains(&(index + 1)),
         }
     }
@@ -196,7 +197,7 @@ impl<'a> Jumps<'a> {
     }
 }
 
-/// The instruction that is `displacement` bytes from the one behind `index`.
+/// The instruction at `displacement` bytes from the one after `index`.
 fn target(index: usize, displacement: i64) -> Option<usize> {
     let next = i64::try_from(index + 1).ok()?.checked_mul(i64::from(INSTRUCTION_BYTES))?;
     let target = usize::try_from(next.checked_add(displacement)?).ok()?;

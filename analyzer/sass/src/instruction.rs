@@ -51,8 +51,8 @@ impl Instruction {
         }
     }
 
-    /// The uniform register that holds the address of the mbarrier on which a copy to shared memory arrives: the
-    /// second of a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for what arrives on none.
+    /// The uniform register that holds the address of the mbarrier that a copy to shared memory signals: the second of
+    /// a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for copies without one.
     pub fn copy_mbarrier(&self) -> Option<Register> {
         let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
         let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));
@@ -68,7 +68,7 @@ impl Instruction {
 pub enum BarrierWait {
     /// DEPBAR waits for barriers of the scoreboard.
     Scoreboard {
-        /// DEPBAR.LE: a barrier, and the count that it may still have: all but so many of the newest are done.
+        /// DEPBAR.LE: a barrier, and the count that it may still have. All except that many of the newest are done.
         counted: Option<(u8, u8)>,
         /// Bit n: barrier n must be zero.
         empty: u8,
@@ -157,7 +157,7 @@ pub enum Class {
     Control,
     /// NOP and the like.
     Misc,
-    /// An operation that is not known.
+    /// An unknown operation.
     Unknown,
 }
 
@@ -190,7 +190,7 @@ impl Class {
 /// Memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// Where.
+    /// Memory space.
     pub space: Space,
     /// Kind of access.
     pub kind: Access,
@@ -249,15 +249,15 @@ pub enum Access {
     Read,
     /// Writes from registers.
     Write,
-    /// Reads and writes, and gives the old value.
+    /// Reads and writes, and returns the old value.
     Atomic,
-    /// Reads and writes, and gives nothing.
+    /// Reads and writes, and returns nothing.
     Reduction,
     /// Copies from device to shared memory: LDGSTS, UTMALDG, UBLKCP.
     CopyIn,
     /// Copies from shared to device memory: UTMASTG, UBLKCP.
     CopyOut,
-    /// Brings data nearer, and gives nothing.
+    /// Fetches data, and returns nothing.
     Prefetch,
 }
 
@@ -293,7 +293,7 @@ pub enum Flow {
         /// True if the branch may not be taken.
         conditional: bool,
     },
-    /// Into a function, and back behind the call.
+    /// Into a function, and back after the call.
     Call {
         /// Signed bytes from the next instruction. `None` for a register's value.
         displacement: Option<i64>,

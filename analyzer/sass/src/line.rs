@@ -1,4 +1,4 @@
-//! Which lines of source an instruction comes from, with the functions that were inlined around it.
+//! Source lines of instructions, with inlined functions.
 //!
 //! `.debug_line` is DWARF's, with three properties of NVIDIA's: every kernel begins at address 0 until relocations are
 //! applied. A row may name the function that it was inlined from, and the row of the call. `-lineinfo` writes no other
@@ -18,7 +18,7 @@ mod program;
 /// Calls around an instruction that are followed.
 const MOST_FRAMES: usize = 128;
 
-/// The lines of a cubin's instructions. Empty for one that was compiled without `-lineinfo`.
+/// The lines of a cubin's instructions. Empty without `-lineinfo`.
 #[derive(Clone, Debug, Default)]
 pub struct LineTable {
     rows: Vec<Row>,
@@ -36,7 +36,7 @@ pub struct Frame<'a> {
     pub function: Option<&'a str>,
     /// The file's path as the compiler stored it. Empty if unknown.
     pub file: &'a str,
-    /// The line, from 1 on; 0 where the compiler names none.
+    /// The line, from 1. 0 if the compiler names none.
     pub line: u32,
 }
 
@@ -58,9 +58,9 @@ struct Row {
 }
 
 impl LineTable {
-    /// Reads the lines of a cubin. What is damaged in them is named in [`LineTable::damage`] and missing.
+    /// Reads the lines of a cubin. Damaged parts are missing, and listed in [`LineTable::damage`].
     pub fn read(bytes: &[u8], cubin: &Cubin) -> Result<Self, CubinError> {
-        // As with cubins: what readers do with malformed input stays here.
+        // As with cubins: a panic of the reader on malformed input ends here.
         catch_unwind(AssertUnwindSafe(|| parse(bytes, cubin))).unwrap_or(Err(CubinError::Malformed))
     }
 

@@ -9,9 +9,9 @@ use crate::word::{Sm, Word};
 enum Access {
     /// Device memory with a patch point, including asynchronous copies to shared memory.
     Global,
-    /// Shared memory of the block, where a patch point fires.
+    /// Shared memory of the block, with a patch point.
     Shared,
-    /// A lane's own memory, where a patch point fires.
+    /// A lane's own memory, with a patch point.
     Local,
     /// Matrices in shared memory, which have patch points of their own.
     Matrix,
@@ -25,7 +25,7 @@ enum Access {
     Other,
 }
 
-/// Instructions of a function that access memory, counted by what observes them.
+/// Memory instructions of a function, counted by patch point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInstructions {
     /// All of them.
@@ -42,9 +42,9 @@ pub struct MemoryInstructions {
     pub tensor_map: u32,
     /// Textures and surfaces, which no patch point covers.
     pub texture: u32,
-    /// Stores and copies from shared memory to that of other blocks, which no patch point covers.
+    /// Stores and copies from shared memory to that of other blocks, without a patch point.
     pub remote_shared: u32,
-    /// Others that no patch point covers: bulk copies, loads from several GPUs at once.
+    /// Other instructions without a patch point: bulk copies, loads from several GPUs at once.
     pub other_uncovered: u32,
 }
 

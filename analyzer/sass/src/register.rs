@@ -5,15 +5,15 @@ use std::fmt;
 /// Register file. Zero and true registers (RZ, URZ, PT, UPT) do not count: nothing depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum File {
-    /// R0 to R254: a value a lane.
+    /// R0 to R254: one value per lane.
     General,
     /// UR0 to UR62, up to UR254 since sm_100: a value a warp.
     Uniform,
-    /// P0 to P6: a bit a lane.
+    /// P0 to P6: one bit per lane.
     Predicate,
     /// UP0 to UP6: a bit a warp.
     UniformPredicate,
-    /// B0 to B15: where diverged lanes meet again.
+    /// B0 to B15: convergence of diverged lanes.
     Convergence,
 }
 
@@ -66,7 +66,7 @@ impl Registers {
         }
     }
 
-    /// Adds `count` registers from one on, those behind the last of the file left out.
+    /// Adds `count` registers from one on, without those after the last of the file.
     pub const fn insert_run(&mut self, first: Register, count: u16) {
         let mut offset = 0;
         while offset < count && first.index as u16 + offset < 255 {

@@ -1,9 +1,9 @@
 //! Possible waits of a warp at each instruction: the barriers of the scoreboard, followed along the control flow.
 //!
 //! A barrier is a counter: instructions that set it add one until their result is written (or their sources are read),
-//! and an instruction that names it in its wait mask issues when it is zero. So whoever set it since it was last waited
-//! for, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n` waits for all
-//! but the newest n.
+//! and an instruction with it in its wait mask issues when it is zero. Every instruction that set it since the last
+//! wait for it, on any path, is therefore a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB,
+//! n` waits for all except the newest n.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use crate::register::Registers;
 const MOST_STORES: usize = 32;
 /// Maximum of pending loads without a barrier of their own.
 const MOST_UNMARKED: usize = 32;
-/// Visits of blocks, as a multiple of their count, after which the search for more paths ends. Real code needs few.
+/// Maximum visits of blocks, as a multiple of their count, before the search for more paths ends. Real code needs few.
 const MOST_VISITS: usize = 64;
 
-/// One candidate of what an instruction waits for.
+/// A candidate producer of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// The instruction that it may wait for.
@@ -33,7 +33,7 @@ pub(crate) struct Candidate {
     pub(crate) cycles: Option<u32>,
 }
 
-/// By what an instruction waits for another.
+/// Reason of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Through {
     /// A barrier that is held until the result is written.
@@ -44,7 +44,7 @@ pub(crate) enum Through {
     InOrder,
     /// A group of asynchronous copies.
     Group,
-    /// The end of the warp, or a fence, behind stores.
+    /// The end of the warp, or a fence, after stores.
     Store,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Through {
 pub(crate) struct Waiting {
     /// The instruction.
     pub(crate) waiter: usize,
-    /// Whom it may wait for.
+    /// Candidate producers.
     pub(crate) candidates: Vec<Candidate>,
 }
 
@@ -75,14 +75,14 @@ pub(crate) fn waiting(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Wai
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pending {
     now: i64,
-    /// By barrier: who set it, and when at the latest.
+    /// By barrier: the instructions that set it, with the latest time.
     set: [BTreeMap<usize, i64>; BARRIERS as usize],
     /// Loads of shared memory without a barrier: a later one's covers them.
     unmarked: BTreeMap<usize, i64>,
     stores: BTreeMap<usize, i64>,
     /// Asynchronous copies that are in no group yet.
     open: BTreeSet<usize>,
-    /// By the instruction that closed a group: bit n where n groups were closed since.
+    /// By the instruction that closed a group: bit n if n groups were closed since.
     groups: BTreeMap<usize, u64>,
 }
 
@@ -131,7 +131,7 @@ fn keep_latest(
     is_new
 }
 
-/// Adds an instruction, for which the one that was issued longest ago makes room.
+/// Adds an instruction. The oldest one makes room for it.
 fn push(pending: &mut BTreeMap<usize, i64>, index: usize, now: i64, most: usize) {
     pending.insert(index, now);
     if pending.len() > most {
@@ -207,7 +207,7 @@ impl Board<'_> {
                 (Some(barrier), Some((waited, left))) if waited == barrier => u32::from(left).min(63),
                 _ => continue,
             };
-            // Older groups were closed before the one that the wait is about, and end before it.
+            // Older groups were closed before the awaited one, and complete before it.
             if *ages >> at_least & 1 == 1 {
                 newest.extend(self.members.get(commit).into_iter().flatten());
             }
@@ -250,7 +250,7 @@ impl Board<'_> {
         }
     }
 
-    /// Loads without a barrier whose results the instruction takes, where it waits for a load of the same unit.
+    /// Loads without a barrier whose results the instruction uses, if it waits for a load of the same unit.
     fn wait_in_order(&self, pending: &Pending, instruction: &Instruction, candidates: &mut Vec<Candidate>) {
         let same_unit = |candidate: &Candidate| {
             let producer = &self.instructions[candidate.producer];
@@ -320,7 +320,7 @@ fn is_found_behind(instruction: &Instruction) -> bool {
     matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))
 }
 
-/// Adds a wait: of the instruction itself and, where samples find the warp there, of the next one.
+/// Adds a wait: of the instruction itself and, if samples find the warp there, of the next one.
 fn note(found: &mut Vec<Waiting>, index: usize, also_behind: bool, candidates: Vec<Candidate>) {
     match found.last_mut().filter(|last| last.waiter == index) {
         Some(known) => known.candidates.extend(&candidates),
@@ -347,13 +347,14 @@ fn wait_for_stores(pending: &mut Pending, instruction: &Instruction, candidates:
     }
 }
 
-/// Barriers that an instruction may wait for until they are zero. A warp that ends waits for all, in no mask.
+/// Barriers that an instruction may wait for until they are zero. A warp that ends waits for all of them, without a
+/// mask.
 fn waited_barriers(instruction: &Instruction) -> u8 {
     let ends = matches!(instruction.flow, Flow::Exit { .. });
     if ends { (1 << BARRIERS) - 1 } else { cleared_barriers(instruction) }
 }
 
-/// Barriers that are zero behind an instruction. Behind the end of some lanes, those of others are what they were.
+/// Barriers that are zero after an instruction. If only some lanes end, the barriers of the rest are unchanged.
 fn cleared_barriers(instruction: &Instruction) -> u8 {
     match instruction.barrier_wait() {
         Some(BarrierWait::Scoreboard { empty, .. }) => instruction.control.wait_mask | empty,
@@ -361,7 +362,7 @@ fn cleared_barriers(instruction: &Instruction) -> u8 {
     }
 }
 
-/// The barrier that an instruction waits for until only so many of its groups are left, and how many.
+/// The barrier that an instruction waits for until only so many of its groups are left, and that number.
 fn counted_barrier(instruction: &Instruction) -> Option<(u8, u8)> {
     match instruction.barrier_wait() {
         Some(BarrierWait::Scoreboard { counted, .. }) => counted,

@@ -1,4 +1,4 @@
-//! From what an instruction may wait for to what it waits for, by stall reason.
+//! From candidates to producers, by stall reason.
 //!
 //! The scoreboard yields the candidates. The stall reason selects among them, then registers do: a result that is read,
 //! then one that is overwritten, then sources that are overwritten. Shared memory completes in order, so only its last
@@ -25,8 +25,8 @@ pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: 
     normalized(found)
 }
 
-/// Sorted, each producer of a wait once, with weights that sum to 1: a fence behind the end of some lanes waits for its
-/// own stores, and is where those lanes are found waiting for theirs.
+/// Sorted, each producer of a wait once, with weights that add up to 1: a fence after the end of some lanes waits for
+/// its own stores, and is also the location where those lanes wait for theirs.
 fn normalized(producers: Vec<Producer>) -> Vec<Producer> {
     let mut waits: BTreeMap<(u32, Wait), Vec<Producer>> = BTreeMap::new();
     for producer in producers {
@@ -87,7 +87,7 @@ impl Slice<'_> {
     }
 
     fn producer(&self, linked: Linked, weight: f64, confidence: Confidence) -> Producer {
-        // A warp that has exited is found behind the exit, where there is code.
+        // A warp that has exited is found after the exit, if there is code.
         let has_exited = self.wait == Wait::Stores
             && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. })
             && self.waiting.waiter + 1 < self.instructions.len();

@@ -23,7 +23,7 @@ const MOST_STEPS: usize = 1 << 11;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
 
-/// A constant, and what it is added to.
+/// A constant, and its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Value {
     pub(crate) base: Base,
@@ -33,7 +33,7 @@ pub(crate) struct Value {
 /// Base of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Base {
-    /// Nothing: the value is the constant.
+    /// No base: the value is the constant.
     Zero,
     /// Content of a constant bank.
     Bank {
@@ -42,7 +42,7 @@ pub(crate) enum Base {
         /// Offset in the bank, bytes.
         offset: u32,
     },
-    /// Something that is not known.
+    /// An unknown base.
     Unknown,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Question<'a> {
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
     values: BTreeMap<(usize, Register), BTreeSet<Value>>,
-    /// The same, what loops add left out.
+    /// The same without additions of loops.
     starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
     /// Definitions that depend on themselves.
     circular: BTreeSet<(usize, Register)>,
@@ -113,7 +113,7 @@ impl<'a> Question<'a> {
         self.ask(index, register, false)
     }
 
-    /// The values with which a register begins: what loops add to it is left out.
+    /// The initial values of a register, without additions of loops.
     pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
         // Once to find the circles, once to leave them out.
         let circles = self.circular.len();

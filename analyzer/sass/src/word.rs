@@ -8,7 +8,7 @@ pub const INSTRUCTION_BYTES: u32 = 16;
 pub struct Word(pub u128);
 
 impl Word {
-    /// The instruction that sixteen bytes hold.
+    /// The instruction in sixteen bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_le_bytes(bytes))
     }

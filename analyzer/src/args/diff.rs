@@ -105,7 +105,7 @@ pub(crate) enum DiffMetric {
 pub(crate) enum Per {
     /// Steps if their number differs, otherwise nothing
     Auto,
-    /// Nothing
+    /// None
     Total,
     /// Optimizer steps of the capture
     Step,

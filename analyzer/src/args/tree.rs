@@ -160,7 +160,7 @@ impl ValueEnum for TreeSort {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Metric(metric) => metric.to_possible_value(),
-            Self::Name => Some(PossibleValue::new("name").help("In the order of the alphabet")),
+            Self::Name => Some(PossibleValue::new("name").help("By name")),
         }
     }
 }
@@ -170,7 +170,7 @@ fn regex(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("{last}; hint: a character that means itself has \\ before it, as in \\(")
+        format!("{last}; hint: escape special characters with \\, as in \\(")
     })
 }
 

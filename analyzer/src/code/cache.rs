@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::file;
 use super::findings::Findings;
 
-/// Most bytes that a file is read of.
+/// Maximum size of a cache file.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Value of the variable that disables the cache.
 const OFF: &str = "off";

@@ -1,4 +1,4 @@
-//! The tables that machine code gives, declared like those that a capture holds.
+//! The tables of machine code, declared like those of a capture.
 
 use stallmap_schema::id::{FunctionId, Pc};
 
@@ -9,7 +9,7 @@ stallmap_schema::tables! {
     FunctionCode "function_code" key [function_id] sort [] {
         /// The function.
         function_id: FunctionId => "function"."function_id",
-        /// The kernel in whose section its code lies, or the function itself: the launched one.
+        /// The kernel whose section holds its code, or the function itself: the launched one.
         kernel_function_id: Option<FunctionId> => "function"."function_id",
         /// True if its code was decoded.
         is_read: bool,
@@ -28,10 +28,9 @@ stallmap_schema::tables! {
         shared_access_count: u32,
         /// Instructions that access local memory and that recording with the space local observes.
         local_access_count: u32,
-        /// Instructions that access shared memory and that no recording observes: matrices, and shared memory of other
-        /// blocks.
+        /// Instructions that access shared memory but are never observed: matrices, and shared memory of other blocks.
         unpatched_shared_access_count: u32,
-        /// Instructions that access other memory and that no recording observes: tensor maps, bulk copies, textures.
+        /// Instructions that access other memory but are never observed: tensor maps, bulk copies, textures.
         unpatched_access_count: u32,
     }
     /// One instruction of one function, in machine code.
@@ -82,7 +81,7 @@ stallmap_schema::tables! {
         /// Offset of its tensor map among the kernel's parameters, bytes. Null if it is not such a copy, or if unknown.
         parameter_offset: Option<u32>,
     }
-    /// Instructions of one function that are always executed one after the other.
+    /// Instructions of one function that always execute in sequence.
     BasicBlock "basic_block" key [function_id, block] sort [] {
         /// The function.
         function_id: FunctionId => "function"."function_id",
@@ -101,7 +100,7 @@ stallmap_schema::tables! {
         function_id: FunctionId => "function"."function_id",
         /// The block.
         block: Pc,
-        /// The function of the block that may follow: another where the edge is a call or a return.
+        /// The function of the block that may follow. It differs if the edge is a call or a return.
         successor_function_id: FunctionId => "function"."function_id",
         /// The block that may follow.
         successor: Pc,
@@ -114,9 +113,9 @@ stallmap_schema::tables! {
         function_id: FunctionId => "function"."function_id",
         /// The instruction that waits.
         pc: Pc,
-        /// For what: long_scoreboard, short_scoreboard, stores (drain and membar), queue (throttles).
+        /// Reason of the wait: long_scoreboard, short_scoreboard, stores (drain and membar), queue (throttles).
         wait: String,
-        /// The function of the instruction that it waits for: another where a call lies between them.
+        /// The function of the producer. It differs if a call lies between them.
         producer_function_id: FunctionId => "function"."function_id",
         /// The instruction that it waits for.
         producer_pc: Pc,

@@ -78,7 +78,7 @@ fn barriers(waiter: &Instruction, setter: &Instruction) -> String {
     let mut text = String::new();
     for barrier in common {
         let separator = if text.is_empty() { "barrier " } else { " and " };
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         write!(text, "{separator}{barrier}").unwrap_or_default();
     }
     if text.is_empty() { "a barrier".to_owned() } else { text }

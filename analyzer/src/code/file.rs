@@ -16,7 +16,7 @@ const NO_DISTANCE: u32 = u32::MAX;
 /// Bytes before the findings.
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
-/// The bytes of a file for a section's findings.
+/// The bytes of a file for a section's analysis.
 pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
     let mut body = Writer::default();
     body.list(&findings.unknown, |body, offset| body.number(*offset));
@@ -126,7 +126,7 @@ impl Reader<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// A list grows as its items are there: a wrong count reserves nothing.
+    /// A list grows with its items: a wrong count reserves nothing.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         let mut items = Vec::new();

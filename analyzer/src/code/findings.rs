@@ -7,7 +7,7 @@ use stallmap_sass::word::INSTRUCTION_BYTES;
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Instructions whose operation is not known.
+    /// Instructions with an unknown operation.
     pub unknown: Vec<u32>,
     /// Instructions that access memory.
     pub memory: Vec<MemoryInstruction>,

@@ -1,7 +1,6 @@
-//! The functions of a capture, and the sections of its cubins that hold them.
+//! The functions of a capture, and their sections in its cubins.
 //!
-//! A cubin that is missing or damaged takes its own functions with it, and nothing else: they are returned with the
-//! reason.
+//! A missing or damaged cubin affects only its own functions: they are returned with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ use stallmap_schema::tables::code::{Function, Module};
 
 use super::section::{Lines, Placed};
 
-/// Most bytes of code that a capture's sections may have together.
+/// Maximum bytes of code of a capture's sections.
 const MAX_CODE_BYTES: u64 = 2 << 30;
 
 /// A section whose code is to be analyzed.
@@ -42,7 +41,7 @@ pub(super) struct Sections {
     pub(super) missing: Vec<(FunctionId, String)>,
 }
 
-/// Reads the cubins that hold the functions of a capture.
+/// Reads the cubins of a capture's functions.
 pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     let modules = rows::<Module>(reader)?;
     let modules: BTreeMap<ModuleId, Module> = modules.into_iter().map(|row| (row.module_id, row)).collect();
@@ -146,7 +145,7 @@ fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, Strin
     if !cubin.sm.is_known() {
         return Err(format!("its architecture, sm_{}, is not known", cubin.sm.0));
     }
-    // Lines are welcome and not needed: what is damaged in them is null.
+    // Lines are optional: damaged ones are null.
     let lines = LineTable::read(&bytes, &cubin).unwrap_or_default();
     Ok(Opened { bytes, cubin, lines: Arc::new(lines) })
 }

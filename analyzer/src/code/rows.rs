@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) columns: Vec<usize>,
     /// Their schema.
     pub(super) schema: SchemaRef,
-    /// The functions, where not all.
+    /// The functions, or all.
     pub(super) functions: Option<Vec<FunctionId>>,
 }
 

@@ -1,4 +1,4 @@
-//! A section of code in a capture: its bytes, whose functions it holds, what was found in it.
+//! A section of code in a capture: its bytes, its functions, its analysis.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct SectionCode {
     pub module_id: ModuleId,
     /// Its name there.
     pub name: String,
-    /// The architecture that it is for.
+    /// Its architecture.
     pub sm: Sm,
     /// Its instructions.
     pub code: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct SectionCode {
     pub functions: Vec<Placed>,
     /// Its analysis.
     pub findings: Arc<Findings>,
-    /// The lines that its instructions come from.
+    /// The source lines of its instructions.
     pub lines: Lines,
 }
 

@@ -163,7 +163,7 @@ fn function(literal: &Expr) -> Option<FunctionId> {
     }
 }
 
-/// The rows of `instruction`, made section by section while they are read.
+/// The rows of `instruction`, generated section by section.
 #[derive(Debug)]
 struct Instructions {
     analyzed: Arc<Analyzed>,

@@ -19,14 +19,14 @@ struct Part {
     advice: &'static str,
 }
 
-/// The parts of a recording, those first without which there is least.
+/// The parts of a recording, most important first.
 const PARTS: &[Part] = &[
     Part {
         tables: &["launch", "launch_run"],
         what: "no launches of kernels",
         advice: "record a program that launches kernels; `stallmap-record doctor` lists what can be recorded",
     },
-    // Only what is about graphs has no rows without them.
+    // Only tables about graphs have no rows without them.
     Part {
         tables: &["graph_launch"],
         what: "no launches of CUDA graphs",
@@ -103,7 +103,7 @@ pub(super) async fn note(session: &Session, sql: &str) {
     }
 }
 
-/// The most important thing that a statement reads and its capture lacks.
+/// The most important table that a statement reads and its capture lacks.
 pub(super) async fn why(session: &Session, sql: &str) -> Option<String> {
     let read = read(&session.plan(sql).await.ok()?);
     let tables = session.tables();

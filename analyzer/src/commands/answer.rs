@@ -24,7 +24,7 @@ pub(super) struct Answer {
     pub(super) sql: String,
     /// Its rows: one batch or more, for the column types.
     pub(super) rows: Vec<RecordBatch>,
-    /// Why it has no rows, where the capture is the reason.
+    /// Reason for missing rows, if the capture causes it.
     pub(super) absence: Option<String>,
 }
 

@@ -80,7 +80,7 @@ fn check(capture: &Location) -> Outcome<Vec<String>> {
     let mut violations: Vec<String> =
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    // Without the user's library: what is wrong there is not the capture's.
+    // Without the user's library, whose faults are not the capture's.
     match Session::over(vec![(UNNAMED.to_owned(), reader)], &cache())
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))

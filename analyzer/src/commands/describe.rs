@@ -49,7 +49,7 @@ struct Described {
     kind: String,
     doc: String,
     columns: Vec<(String, String)>,
-    /// A query that shows a view, and the text that makes it.
+    /// A query that shows a view, and its definition.
     sql: Option<(String, String)>,
 }
 

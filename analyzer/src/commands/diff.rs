@@ -115,7 +115,7 @@ impl Comparison<'_> {
         }
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         for (name, mut script) in scripts {
-            // A table is made once, however many queries read it.
+            // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
             texts.push(format!("-- {}\n{}", section_of(name)?.title(), script.text()));
@@ -216,7 +216,7 @@ fn parts(args: &Diff) -> Outcome<Vec<Part>> {
     }
 }
 
-/// The captures with names: a, b, c and so on where none is given.
+/// The captures with names: a, b, c and so on by default.
 fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
     let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
     let letters = ('a'..='z').map(String::from);

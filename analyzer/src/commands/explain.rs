@@ -222,7 +222,7 @@ fn syntax(message: &str, sql: &str) -> Failure {
     failure.excerpt(place).hint(misspelt(&text))
 }
 
-/// The keyword that was meant where none was found.
+/// The keyword that was probably meant.
 fn misspelt(message: &str) -> Option<String> {
     const BEGINNINGS: [&str; 9] =
         ["SELECT", "WITH", "EXPLAIN", "DESCRIBE", "SHOW", "CREATE", "DROP", "VALUES", "FROM"];

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Export) -> Outcome {
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder, or takes an empty one.
+    /// Creates the folder, or uses an empty one.
     fn new(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("make `{}`", path.display()));
         fs::create_dir_all(path).map_err(wrong)?;
@@ -62,7 +62,7 @@ impl Folder {
     }
 }
 
-/// Prints queries under the names of the files that they make.
+/// Prints queries under the names of their files.
 fn print_queries<'a>(queries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Outcome<()> {
     let mut out = output::stdout();
     queries.into_iter().try_for_each(|(file, sql)| {

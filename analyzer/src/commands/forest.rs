@@ -1,4 +1,4 @@
-//! `stallmap forest`: how tensors came from tensors, and which of them the GPU waited for.
+//! `stallmap forest`: tensors with their views and sources, and their stall costs.
 //!
 //! ```text
 //! sql/draw ──> read ──> tree (equal tensors together) ──> prune ──┬─> text, export
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(OK)
 }
 
-/// The forest of a capture: all its tensors, `each` alone or equal ones together.
+/// The forest of a capture: all its tensors, separate with `each`, otherwise grouped.
 pub(crate) async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
     let [nodes, edges, others] = sql()?;
     let nodes = read::tensors(&rows(session, &nodes).await?)?;

@@ -1,4 +1,4 @@
-//! `stallmap id`: what captures hold as one number, and whether they hold the same.
+//! `stallmap id`: the content of captures as one number, and their comparison.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::output::table::Table;
 /// Displayed digits of a table's number. All are compared.
 const SHOWN_DIGITS: usize = 32;
 
-/// Prints the numbers of one capture, or what differs between several.
+/// Prints the numbers of one capture, or the differences between several.
 pub(super) fn run(args: &Id) -> Outcome {
     let mut known: Vec<(&Location, String, Identity)> = Vec::new();
     for capture in &args.captures {

@@ -1,4 +1,4 @@
-//! `stallmap info`: what a capture holds, and what its tables and views mean.
+//! `stallmap info`: the content of a capture, and the documentation of its tables and views.
 
 use arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use stallmap::session::Session;
@@ -26,7 +26,7 @@ SELECT DISTINCT device_id AS device, name, compute_major || '.' || compute_minor
        multiprocessor_count AS multiprocessors, memory_bytes, l2_bytes, sm_clock_khz, memory_clock_khz
 FROM device ORDER BY device_id, name";
 
-/// Prints what a capture holds, or documents one name.
+/// Prints the content of a capture, or documents one name.
 pub(super) fn run(args: &Info) -> Outcome {
     let session = super::open(&[(None, args.capture.clone())])?;
     let runtime = super::runtime()?;

@@ -11,7 +11,7 @@ use super::names::nearest;
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output::table::Table;
 
-/// Names the folder where no option does.
+/// Names the folder if no option does.
 const VARIABLE: &str = "STALLMAP_LIBRARY";
 
 /// The folder of this process.

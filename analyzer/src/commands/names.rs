@@ -15,7 +15,7 @@ pub(crate) struct Names {
     pub(crate) captures: Vec<String>,
     /// Columns by table.
     pub(crate) tables: BTreeMap<String, Vec<String>>,
-    /// Columns by view: of the library, of the user's own, made in the session.
+    /// Columns by view: built-in, the user's, or created in the session.
     pub(crate) views: BTreeMap<String, Vec<String>>,
     /// Functions.
     pub(crate) functions: BTreeSet<String>,
@@ -72,7 +72,7 @@ impl Names {
     }
 }
 
-/// Tables and views that statements made in this session, with their columns.
+/// Tables and views created in this session, with their columns.
 fn made(session: &Session) -> Vec<(String, Vec<String>)> {
     let context = session.context();
     let mut catalogs = context.catalog_names().into_iter().filter_map(|name| context.catalog(&name));
@@ -111,7 +111,7 @@ fn signatures(session: &Session) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The candidate that was most likely meant, if any was.
+/// The candidate that was probably meant, if any.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let far = (name.chars().count() / 3).clamp(1, 4);

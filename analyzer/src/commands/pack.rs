@@ -14,7 +14,7 @@ use crate::output;
 use crate::output::number::grouped;
 use crate::output::progress::Progress;
 
-/// Makes a file of a capture, or of a part of one.
+/// Writes a file from a capture, or from a part of one.
 pub(super) fn pack(args: &Pack) -> Outcome {
     let lost = {
         let _progress = Progress::start(format!("writing {}", args.file.display()));
@@ -92,7 +92,7 @@ fn part(kind: Kind) -> Part {
     }
 }
 
-/// Makes a folder of a file.
+/// Writes a folder from a file.
 pub(super) fn unpack(args: &Unpack) -> Outcome {
     {
         let _progress = Progress::start(format!("writing {}", args.folder.display()));

@@ -69,7 +69,7 @@ fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
         *reasons.entry(reason).or_default() += 1;
     }
     for (reason, functions) in reasons {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         writeln!(text, "  ! {} functions not read: {reason}", count(functions)).unwrap_or_default();
     }
     text

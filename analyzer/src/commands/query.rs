@@ -35,7 +35,7 @@ pub(crate) struct Statement {
 pub(crate) enum Target {
     /// Standard output.
     Stdout,
-    /// Standard output, by way of a pager where it is longer than the screen.
+    /// Standard output, through a pager if longer than the screen.
     Pager(Pager),
     /// A file, renamed into place after the last row.
     File(PathBuf),
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// The statements of a text, without the semicolons between them and without what holds only comments.
+/// The statements of a text, without semicolons and without comment-only ones.
 pub(crate) fn split_statements(text: &str) -> Vec<&str> {
     let mut statements = Vec::new();
     let (mut start, mut is_empty) = (0, true);

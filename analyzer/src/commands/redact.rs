@@ -1,4 +1,4 @@
-//! `stallmap redact`: a capture without secrets, and what went and what stayed.
+//! `stallmap redact`: a capture without secrets, and a summary of removed data.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,4 +1,4 @@
-//! `stallmap report`: what the GPU waited for, coverage first.
+//! `stallmap report`: stalls by cost, coverage first.
 
 mod page;
 mod subject;
@@ -20,7 +20,7 @@ use crate::output::progress::Progress;
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
 
-/// The sections in the order in which they are printed. Coverage is always first, then what was lost.
+/// The sections in printing order: always coverage first, then losses.
 const ORDER: &[&str] = &[
     "coverage", "losses", "ranks", "findings", "tensors", "why", "kernels", "lines", "ops", "counters",
     "replays",
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Report) -> Outcome {
     let wanted = wanted(&args.section)?;
     let top = top(args.top.unwrap_or(DEFAULT_TOP));
     if args.sql {
-        // The capture is opened all the same: a wrong path is not answered with a query.
+        // The capture is opened anyway, to report a wrong path.
         super::open(&[(None, args.capture.clone())])?;
         let texts: Vec<String> = wanted.iter().map(|section| section.sql(&top)).collect();
         return output::print(&texts.join("\n")).map(|()| OK);

@@ -1,4 +1,4 @@
-//! Sections of what commands print: each is one documented query in `sql/`.
+//! Sections of output: each is one documented query in `sql/`.
 
 use stallmap::library;
 

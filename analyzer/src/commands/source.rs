@@ -1,4 +1,4 @@
-//! `stallmap source`: a kernel's code with its stalls, what they wait for, and the tensors touched.
+//! `stallmap source`: a kernel's code with its stalls, producers and tensors.
 
 mod chain;
 mod file;
@@ -28,7 +28,7 @@ use crate::output::{self, written};
 
 pub(super) use self::page::{LEGEND, STYLE};
 
-/// The queries of a kernel, in the order in which they are printed.
+/// The queries of a kernel, in printing order.
 const ORDER: &[&str] = &["kernel", "lines", "instructions", "reasons", "producers", "waits", "tensors"];
 
 /// The query that lists kernels.
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Source) -> Outcome {
     show(args, &listing)
 }
 
-/// As text, or as a page where a file is named for it.
+/// As text, or as a page if a file is given.
 fn show(args: &Source, listing: &Listing) -> Outcome {
     let names = listing.lines.iter().map(|line| line.file.as_str());
     let files = Files::read(names, args.root.as_deref());
@@ -93,7 +93,7 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
     Ok(OK)
 }
 
-/// A kernel as a part of a page of several.
+/// A kernel as a part of a page with several.
 pub(super) struct Part {
     /// Its name.
     pub(super) name: String,
@@ -133,7 +133,7 @@ pub(super) async fn part(
     Ok(Some(Part { name, facts, html, queries }))
 }
 
-/// Writes a page into a file.
+/// Writes a page to a file.
 pub(super) fn write_page(path: &Path, text: &str) -> Outcome<()> {
     fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
 }

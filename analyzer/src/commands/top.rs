@@ -18,9 +18,9 @@ use crate::output::table::Table;
 use crate::output::value::Look;
 use crate::output::{self, written};
 
-/// The queries of `sql/top`, one for each thing to rank.
+/// The queries of `sql/top`, one per ranking.
 const ORDER: &[&str] = &["tensors", "ops", "lines", "kernels", "findings"];
-/// Columns of findings that are for programs.
+/// Columns of findings for programs only.
 const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
 

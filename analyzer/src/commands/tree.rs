@@ -1,4 +1,4 @@
-//! `stallmap tree`: what call paths cost, from either end, flat, or against another capture.
+//! `stallmap tree`: cost of call paths, from either end, flat, or compared with another capture.
 //!
 //! ```text
 //! sql/tree ──> read ──> path (names of the levels asked for) ──> forest ──> prune ──┐
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Tree) -> Outcome {
 }
 
 fn show_sql(args: &Tree) -> Outcome {
-    // The capture is opened all the same: a wrong path is not answered with a query.
+    // The capture is opened anyway, to report a wrong path.
     open(&[(None, args.capture.clone())])?;
     if args.diff.is_none() {
         return output::print(&launches_query()?.sql(&[])).map(|()| OK);
@@ -126,7 +126,7 @@ fn query(folder: &str, name: &str) -> Outcome<Section> {
     found.ok_or_else(|| Failure::message(QUERY, format!("sql/{folder}/{name}.sql is missing")))
 }
 
-/// Times that are not known.
+/// Unknown times.
 fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
     let launches = sides.iter().flat_map(|(_, launches)| launches);
     let timeless = launches.filter(|launch| launch.lacks_time).count();
@@ -171,7 +171,7 @@ fn choice(args: &Tree) -> Choice<'_> {
     }
 }
 
-/// Coverage of both captures, and what makes them hard to compare or their times incomplete.
+/// Coverage of both captures, and warnings about comparability and missing times.
 fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
     if let (Some(before), Some(path)) = (before, &args.diff) {
         before.say(path, args.format)?;

@@ -64,7 +64,7 @@ impl Kind {
         Self::LoadRedundancy,
     ];
 
-    /// The table that it gives.
+    /// Its table.
     pub fn table(self) -> TableDef {
         match self {
             Self::LaunchCells => LaunchCellPart::TABLE,

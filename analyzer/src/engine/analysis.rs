@@ -6,7 +6,7 @@ use stallmap_schema::table::Row;
 
 use crate::tables::plain;
 
-/// Columns of `memory_access` that every analysis is given, in the order of the table.
+/// Columns of `memory_access` for every analysis, in table order.
 pub(super) const COLUMNS: [&str; 15] = [
     "kernel_id",
     "function_id",
@@ -30,7 +30,7 @@ pub(super) trait Analysis: Send {
     /// Adds accesses of one launch, which all have its kernel_id.
     fn add(&mut self, accesses: &RecordBatch) -> Result<()>;
 
-    /// Ends the launch that accesses were added of.
+    /// Ends the current launch.
     fn end_launch(&mut self);
 
     /// Does a part of the remaining work, small enough for a query to be cancelled in between. Returns true if more
@@ -39,10 +39,10 @@ pub(super) trait Analysis: Send {
         false
     }
 
-    /// Ends: no accesses will follow.
+    /// Ends the input.
     fn end(&mut self) {}
 
-    /// The rows that are ready, where there are at least so many.
+    /// The finished rows, if there are at least so many.
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>>;
 }
 

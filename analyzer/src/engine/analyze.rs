@@ -33,7 +33,7 @@ use super::analysis::{Analysis, COLUMNS};
 use super::index::{TensorIndex, wrong};
 use super::resolve::Resolver;
 
-/// By how many of the first columns accesses have to be sorted: launch, function, pc.
+/// Number of leading columns that accesses must be sorted by: launch, function, pc.
 const ORDERED: usize = 3;
 
 /// An analysis over a scan.
@@ -43,14 +43,14 @@ pub(super) struct AnalyzeExec {
     index: Arc<TensorIndex>,
     kind: Kind,
     asked: Arc<Asked>,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl AnalyzeExec {
-    /// The operator over an input of one partition that has the columns that analyses are given.
+    /// The operator over an input of one partition with the columns of analyses.
     pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
         index: Arc<TensorIndex>,

@@ -37,7 +37,7 @@ pub(super) struct Cells {
     grain: Grain,
     grids: HashMap<u32, Grid>,
     key: Option<Key>,
-    /// By view and kind, in the order in which they were met.
+    /// By view and kind, in order of appearance.
     layers: Vec<Layer>,
     layer_places: HashMap<(u32, Word), usize>,
     /// Distinct blocks and warps of each layer's bins.

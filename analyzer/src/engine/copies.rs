@@ -7,7 +7,7 @@ use datafusion::error::Result;
 
 use super::index::{TensorIndex, column};
 
-/// One end of a copy, or a fill.
+/// One end of a memcpy, or a memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     /// Ordinal of the first launch after it.

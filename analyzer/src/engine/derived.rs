@@ -1,4 +1,4 @@
-//! The tables that the engine derives, declared like those that a capture holds.
+//! The tables derived by the engine, declared like those of a capture.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Cell for Word {
 }
 
 stallmap_schema::tables! {
-    /// The lanes of one warp request that belong to one target: a request that touches two tensors is two rows.
+    /// The lanes of one warp request that belong to one target: a request that touches two tensors has two rows.
     ///
     /// Streamed from `memory_access` in its order. Filters on its columns reach the capture's row groups.
     AccessTensor "access_tensor" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {
@@ -47,14 +47,14 @@ stallmap_schema::tables! {
         sequence: u64,
         /// Kind of access.
         kind: Word,
-        /// Where.
+        /// Memory space.
         space: Word,
         /// Target of the lanes: tensor, storage (in it, but in none of its views), outside any tensor (in a driver
         /// allocation), unknown address, not global.
         target: Word,
-        /// The storage, where it is known.
+        /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
-        /// The tensor, where there is one.
+        /// The tensor, if there is one.
         tensor_id: Option<TensorId> => "tensor"."tensor_id",
         /// The allocation, of lanes outside any tensor.
         allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
@@ -67,7 +67,7 @@ stallmap_schema::tables! {
         /// Bytes of the union of what they touch.
         unique_bytes: u32,
     }
-    /// One warp request with its shape: what it touches, how its lanes lie, how shared memory serves it.
+    /// One warp request with its shape: touched memory, lane pattern, and cost in shared memory.
     ///
     /// Streamed from `memory_access` in its order. Filters on its columns reach the capture's row groups. Only
     /// requested columns are computed. The order of requests is the program's within a warp. Between warps it is
@@ -87,7 +87,7 @@ stallmap_schema::tables! {
         sequence: u64,
         /// Kind of access.
         kind: Word,
-        /// Where.
+        /// Memory space.
         space: Word,
         /// Bytes that each lane accesses.
         access_bytes: u8,
@@ -103,12 +103,12 @@ stallmap_schema::tables! {
         line_count: u32,
         /// Bytes of the union of what they touch.
         unique_bytes: u32,
-        /// The fewest sectors that could hold those bytes.
+        /// The fewest sectors that hold those bytes.
         ideal_sectors: u32,
         /// Lane pattern: broadcast (all at one address, or a single lane), unit (adjacent, ascending or descending),
         /// strided (at equal distances), tiled (few distances from lane to lane, up to one per four lanes), gather.
         class: Word,
-        /// Bytes from lane to lane, where these distances are equal.
+        /// Bytes from lane to lane, if these distances are equal.
         lane_stride_bytes: Option<i64>,
         /// True if the class is unit and the lowest address is not aligned to a sector.
         is_misaligned: bool,
@@ -127,8 +127,8 @@ stallmap_schema::tables! {
     }
     /// One run of accesses by one instruction of one launch to one target, summed.
     ///
-    /// A part of what the view `pc_tensor` holds: an instruction whose accesses lie in several row groups can have
-    /// several rows for one target. Ask `pc_tensor` instead.
+    /// A part of the view `pc_tensor`: an instruction whose accesses lie in several row groups can have several rows
+    /// for one target. Prefer `pc_tensor`.
     PcTensorPart "pc_tensor_part" key [] sort [kernel_id, function_id, pc] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
@@ -138,13 +138,13 @@ stallmap_schema::tables! {
         pc: Pc,
         /// Kind of access.
         kind: Word,
-        /// Where.
+        /// Memory space.
         space: Word,
         /// Target of the lanes, as in `access_tensor`.
         target: Word,
-        /// The storage, where it is known.
+        /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
-        /// The tensor, where there is one.
+        /// The tensor, if there is one.
         tensor_id: Option<TensorId> => "tensor"."tensor_id",
         /// The allocation, of lanes outside any tensor.
         allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
@@ -156,7 +156,7 @@ stallmap_schema::tables! {
         sectors: u64,
         /// Bytes of the union of what they touch, in each request.
         unique_bytes: u64,
-        /// The fewest sectors that could have held those bytes, summed over requests.
+        /// The fewest sectors that hold those bytes, summed over requests.
         ideal_sectors: u64,
     }
     /// Accesses of one launch to one bin of a tensor's heat map, by one kind of access.
@@ -183,7 +183,7 @@ stallmap_schema::tables! {
         column_count: u32,
         /// The dimension along the rows. Null for a wrapped dimension, or none.
         row_dimension: Option<u32>,
-        /// The dimension along which columns follow each other.
+        /// The dimension along the columns.
         column_dimension: Option<u32>,
         /// Elements along the rows' direction.
         row_extent: u64,
@@ -270,7 +270,7 @@ stallmap_schema::tables! {
         written_bytes: Option<u64>,
         /// Bytes written that a launch had read before any launch wrote them.
         read_before_written_bytes: Option<u64>,
-        /// Bytes read before any launch wrote them that no recorded copy or fill had written either.
+        /// Bytes read before any launch wrote them that no recorded memcpy or memset had written either.
         uninitialized_bytes: Option<u64>,
         /// Bytes that no launch read after a launch wrote them last.
         written_never_read_bytes: Option<u64>,
@@ -302,13 +302,13 @@ stallmap_schema::tables! {
         kind: Word,
         /// The number of blocks.
         block_count: u64,
-        /// Sectors of 32 bytes that exactly so many blocks touch.
+        /// Sectors of 32 bytes that exactly this number of blocks touches.
         sectors: u64,
         /// Sampled part of all sectors, from which they are scaled: 1 if they are exact.
         sector_rate: f64,
     }
-    /// Touches of one launch by their reuse distance: how many distinct other units were touched since the last touch of
-    /// the same one.
+    /// Touches of one launch by their reuse distance: the number of distinct other units touched since the last
+    /// touch of the same unit.
     ///
     /// Loads, stores and atomics of device memory, each unit once per request, in the order in which the GPU queued the
     /// requests under the instrument: the program's order within a warp, but not necessarily between warps. Up to 33
@@ -317,14 +317,14 @@ stallmap_schema::tables! {
     ReuseDistance "reuse_distance" key [] sort [kernel_id] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
-        /// Whose requests follow each other: block (each block alone, as a cache of its multiprocessor would see it
-        /// alone), launch (all together, as a model of what L2 sees).
+        /// Stream of consecutive requests: block (each block alone, as seen by a cache of its multiprocessor alone),
+        /// launch (all together, as a model of L2).
         stream: Word,
         /// Bytes of a unit: 32, a sector, or 128, a line.
         unit_bytes: u64,
-        /// cold (the first touch of a unit), reused, unknown (nothing of the launch is in the sample).
+        /// cold (the first touch of a unit), reused, unknown (the sample contains nothing of the launch).
         reuse: Word,
-        /// The least distance of these touches: 0 or a power of two.
+        /// The minimum distance of these touches: 0 or a power of two.
         distance_from: Option<u64>,
         /// Distances are below this: twice as much, 1 after 0.
         distance_to: Option<u64>,
@@ -335,7 +335,7 @@ stallmap_schema::tables! {
         /// Sampled part of all lines, from which distances and touches are scaled: 1 if they are exact.
         line_rate: f64,
     }
-    /// Loads of one instruction of one launch, and how many of them are redundant, in four scopes.
+    /// Loads of one instruction of one launch, and the number of redundant ones, in four scopes.
     ///
     /// A load, of one lane, is redundant in a scope if an earlier request of the launch loaded all its bytes in that
     /// scope, and no request of the launch has stored to them since. Requests are in the order in which the GPU queued
@@ -360,12 +360,12 @@ stallmap_schema::tables! {
         block_loads: Option<u64>,
         /// Loads that the grid had loaded.
         grid_loads: Option<u64>,
-        /// The part of all sectors that is looked at: 1 where the counts are exact.
+        /// Sampled part of all sectors: 1 if the counts are exact.
         sector_rate: f64,
     }
     /// Range of one tensor map of a launch: derived from its geometry, not observed.
     ///
-    /// Its elements, taken evenly, belong where an access to them would.
+    /// Its elements, sampled evenly, belong to the target of an access to them.
     TensorMapTensor "tensor_map_tensor" key [] sort [kernel_id, parameter_offset] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
@@ -373,9 +373,9 @@ stallmap_schema::tables! {
         parameter_offset: u32,
         /// Target of its elements, as in `access_tensor`.
         target: Word,
-        /// The storage, where it is known.
+        /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
-        /// The tensor, where there is one.
+        /// The tensor, if there is one.
         tensor_id: Option<TensorId> => "tensor"."tensor_id",
         /// The allocation, of elements outside any tensor.
         allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",

@@ -9,7 +9,7 @@ use super::analysis::Sampler;
 /// Maximum of pairs of an item and a block, or a warp. Beyond it, blocks are sampled.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Things with the blocks and warps that touched them.
+/// Items with the blocks and warps that touched them.
 #[derive(Debug)]
 pub(super) struct Distinct<T> {
     pairs: HashSet<(T, u64, Option<u16>)>,

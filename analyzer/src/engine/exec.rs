@@ -1,4 +1,4 @@
-//! The operator in a plan: streams `memory_access` from its input, in its order, and gives targets or shapes.
+//! The operator in a plan: streams `memory_access` from its input, in its order, and returns targets or shapes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Grain {
         plain(&self.table().schema())
     }
 
-    /// The table that it gives.
+    /// Its table.
     pub fn table(self) -> TableDef {
         match self {
             Self::Request => AccessTensor::TABLE,
@@ -72,7 +72,7 @@ pub struct TensorExec {
     input: Arc<dyn ExecutionPlan>,
     index: Arc<TensorIndex>,
     grain: Grain,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -195,7 +195,8 @@ impl ExecutionPlan for TensorExec {
         if let Some(Precision::Exact(rows) | Precision::Inexact(rows)) =
             inputs.first().map(|input| input.num_rows)
         {
-            // An instruction of a launch makes tens of requests: a guess that puts the smaller table first in joins.
+            // An instruction of a launch makes tens of requests: an estimate that puts the smaller table first in
+            // joins.
             let rows = if self.grain == Grain::Instruction { rows / 16 } else { rows };
             statistics.num_rows = Precision::Inexact(rows);
         }
@@ -216,7 +217,7 @@ impl ExecutionPlan for TensorExec {
     }
 }
 
-/// The columns that are those of the input.
+/// The columns passed through from the input.
 const PASSED: [&str; 9] =
     ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space", "access_bytes"];
 

@@ -22,7 +22,7 @@ pub(super) struct Grid {
 /// One direction of a heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Axis {
-    /// The tensor's dimension, where it is one.
+    /// The tensor's dimension, if there is only one.
     pub(super) dimension: Option<u32>,
     /// Elements along it.
     pub(super) extent: u64,

@@ -92,7 +92,7 @@ pub struct TensorIndex {
     pub(super) runs: Vec<Run>,
     pub(super) storage_ids: Vec<u64>,
     pub(super) allocation_ids: Vec<u64>,
-    /// By storage, the preferred one first where ops do not decide.
+    /// By storage, the preferred one first if ops do not decide.
     pub(super) views: Vec<IndexedView>,
     /// Start of the views of each storage, and the end.
     pub(super) storage_views: Vec<u32>,
@@ -272,7 +272,7 @@ fn numbers(batch: &RecordBatch, name: &str, row: usize) -> Result<PrimitiveArray
     values.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| wrong(name))
 }
 
-/// The error for a column that is not what the schema declares.
+/// The error for a column that differs from the schema.
 pub(super) fn wrong(name: &str) -> DataFusionError {
     DataFusionError::Execution(format!("column `{name}` is missing or of another type than declared"))
 }

@@ -80,7 +80,7 @@ pub struct LiveSet {
     deaths: usize,
     /// By address.
     live: Vec<Piece>,
-    /// The same without overlaps, where there are any.
+    /// The same without overlaps, if there are any.
     flat: Option<Vec<Piece>>,
 }
 

@@ -76,7 +76,7 @@ struct Chunk {
     unused: u64,
 }
 
-/// Bytes of a target by what happened to them.
+/// Bytes of a target by their accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) touched: u64,
@@ -91,7 +91,7 @@ pub(super) struct Found {
 /// Memory as launches left it.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Bytes of a piece of each storage: those of its smallest elements.
+    /// Bytes of a piece of each storage: the size of its smallest elements.
     piece_bytes: Vec<u64>,
     times: HashMap<(Object, u64), Times>,
     chunks: HashMap<(Object, u64), Chunk>,
@@ -166,7 +166,7 @@ impl Memory {
         self.chunks.retain(|(_, chunk), _| sampler.keeps(*chunk));
     }
 
-    /// Ends the launch at hand.
+    /// Ends the current launch.
     pub(super) fn end_launch(&mut self) {
         let times = std::mem::take(&mut self.times);
         times.into_iter().for_each(|((object, piece), times)| self.settle(object, piece, times));

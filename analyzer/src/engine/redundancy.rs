@@ -1,4 +1,4 @@
-//! Redundant loads: of what was loaded already, by the same thread, warp, block or grid, and not stored to since.
+//! Redundant loads: repeated by the same thread, warp, block or grid without a store in between.
 //!
 //! A load is redundant in a scope if an earlier request of the launch loaded every byte of it in that scope, and no
 //! request of the launch has stored to the byte since. Atomics are stores. Lanes of one request load at the same time,
@@ -25,7 +25,7 @@ const MOST_TOUCHES: usize = 1 << 25;
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Maximum number of finished entries before the map is cleared.
 const MOST_DONE: usize = 1 << 12;
-/// The pieces of a sector, where each is a byte.
+/// The pieces of a sector if each is a byte.
 const MOST_PIECES: usize = 32;
 const _: () = assert!(MOST_PIECES as u64 == SECTOR_BYTES);
 /// Thread, warp, block, grid.
@@ -92,7 +92,7 @@ struct Pass {
     loaded: Loaded,
 }
 
-/// Lanes of one request that follow each other and touch one sector.
+/// Consecutive lanes of one request that touch one sector.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
     sector: u64,
@@ -314,7 +314,7 @@ impl Pass {
 }
 
 impl Sector {
-    /// Goes on to a sector, of which these bytes are covered.
+    /// Moves to a sector with these covered bytes.
     fn enter(&mut self, number: u64, bounds: impl Iterator<Item = Range<u64>>) {
         self.number = number;
         let bits = bounds.fold(SECTOR_BYTES, |bits, bytes| bits | bytes.start | bytes.end);

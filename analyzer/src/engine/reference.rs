@@ -1,4 +1,4 @@
-//! The rule of [`super`], written as a nested loop over all storages and views: what the engine must agree with.
+//! The rule of [`super`] as a nested loop over all storages and views: the reference for the engine.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const LAUNCHES: u64 = 8;
 
 /// Address, bytes, first launch, launch after the last.
 type Block = (u64, u64, u64, Option<u64>);
-/// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
+/// Storage, offset, sizes, strides (elements of 4 bytes), the op that created it.
 type View = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
 
 /// A small program: everything lies in 1,024 bytes, which forces reuse of addresses and overlapping views.
@@ -49,7 +49,7 @@ fn op_begins(op: u64) -> i64 {
     10 * i64::try_from(op % 4).unwrap()
 }
 
-/// Nothing is known of the end of every fourth op.
+/// The end of every fourth op is unknown.
 fn op_ends(op: u64) -> Option<i64> {
     (op % 4 < 3).then(|| op_begins(op) + 6)
 }
@@ -229,7 +229,7 @@ impl Program {
         (Some(storage as u64), best.map(|tensor| tensor as u64), None)
     }
 
-    /// Ops that began later have made their views later: than the launch, or than the op that captured it.
+    /// Ops that began later than the launch, or than the op that captured it, created their views later.
     fn views_until(&self, ordinal: u64) -> i64 {
         let launch = usize::try_from(ordinal).unwrap();
         let capture_end = self.captured[launch].and(self.ops[launch]).and_then(op_ends);

@@ -1,4 +1,4 @@
-//! One warp request: its lanes' addresses, and what a set of its lanes touches.
+//! One warp request: its lanes' addresses, and the memory touched by a set of its lanes.
 
 /// Bytes of a sector: the unit in which memory is moved.
 pub const SECTOR_BYTES: u64 = 32;
@@ -21,7 +21,7 @@ pub struct Request<'a> {
 /// Addresses of the active lanes of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Lanes<'a> {
-    /// At equal distances, lane by lane, the highest lane at the lowest address where negative.
+    /// At equal distances, lane by lane. If negative, the highest lane has the lowest address.
     Regular(i32),
     /// Each active lane's distance from the lowest address, to be shifted left.
     Irregular(&'a [u32], u8),
@@ -123,7 +123,7 @@ fn contiguous(mask: u32) -> bool {
     mask != 0 && (u64::from(mask >> mask.trailing_zeros()) + 1).is_power_of_two()
 }
 
-/// Sectors that `bytes` bytes from an address on lie in.
+/// Sectors of `bytes` bytes from an address.
 fn sectors_between(address: u64, bytes: u64) -> u64 {
     address.saturating_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
 }
@@ -136,7 +136,7 @@ fn touched(addresses: &mut [u64], size: u64) -> Touched {
     }
     let bits = addresses.iter().fold(0, |bits, address| bits | address);
     if size <= SECTOR_BYTES && size.is_power_of_two() && bits % size == 0 {
-        // Aligned accesses lie in one sector each, and two are equal or apart.
+        // Aligned accesses lie in one sector each, and two are either equal or disjoint.
         let shift = size.trailing_zeros();
         let sectors = distinct(addresses.iter().map(|address| address / SECTOR_BYTES));
         return Touched {

@@ -1,4 +1,4 @@
-//! Which tensor the lanes of a request belong to, at one launch.
+//! Resolution of a request's lanes to tensors, at one launch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum Target {
     Storage(u32),
     /// An allocation of the driver, outside any storage.
     Allocation(u32),
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
     /// Not device memory.
     NotGlobal,
@@ -83,7 +83,7 @@ pub struct Resolver {
     is_in_capture: bool,
     kernel_id: Option<u64>,
     launch: Option<Launch>,
-    /// At this launch, the depth of the op that each view takes part in, 0 for the running op.
+    /// At this launch, the depth of the op of each view, 0 for the running op.
     depths: Option<HashMap<u32, u32>>,
     /// At this launch, the stretches of each requested storage.
     stretches: HashMap<u32, Vec<Stretch>>,
@@ -96,7 +96,7 @@ pub struct Resolver {
 /// Storages and allocations that live at one moment.
 type Alive = (LiveSet, LiveSet);
 
-/// A stretch that holds no address.
+/// A stretch without addresses.
 const NOWHERE: Stretch = Stretch { low: 1, high: 0, answer: Ok(Target::Unknown) };
 
 impl Resolver {
@@ -134,7 +134,8 @@ impl Resolver {
         self.set(launch);
     }
 
-    /// Moves to the call that launches a kernel: for a node of a graph, that is not when its addresses were captured.
+    /// Moves to the call that launches a kernel: for a node of a graph, that is later than the capture of its
+    /// addresses.
     pub fn move_to_call(&mut self, kernel_id: u64) {
         let launch = self.index.launches.get(&kernel_id).copied();
         self.kernel_id = None;
@@ -156,7 +157,7 @@ impl Resolver {
         }
     }
 
-    /// Splits a request's lanes by what they belong to at the launch moved to.
+    /// Splits a request's lanes by target at the current launch.
     pub fn resolve(&mut self, request: &Request<'_>, shares: &mut Vec<Share>) {
         shares.clear();
         let stretch = self.stretch(request.address);
@@ -276,7 +277,7 @@ impl Resolver {
         stretches
     }
 
-    /// The views to ask in a stretch: those that span it, down to the first that covers all of it.
+    /// The views to check in a stretch: those that span it, down to the first that covers all of it.
     fn candidates_of(
         &mut self,
         open: &BTreeSet<usize>,
@@ -322,7 +323,7 @@ impl Resolver {
     }
 }
 
-/// The views that take part in an op and in those around it, with the number of ops between.
+/// The views of an op and of its enclosing ops, with the number of ops between.
 fn depths(index: &TensorIndex, op: Option<u32>) -> HashMap<u32, u32> {
     let mut depths = HashMap::new();
     let mut next = op;

@@ -1,4 +1,4 @@
-//! Reuse distances: how much other memory is touched between two touches of the same.
+//! Reuse distances: memory touched between two touches of the same unit.
 //!
 //! The distance of a touch is the number of distinct other units touched since the last touch of its unit, in one
 //! stream of requests: those of a block, or of the complete launch, in the order in which the GPU queued them under the
@@ -19,7 +19,7 @@ use super::shape::LINE_BYTES;
 
 /// Maximum of sector touches per launch. Beyond it, lines are sampled.
 const MOST_TOUCHES: usize = 1 << 25;
-/// Touches that are worked on before others may run.
+/// Touches processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Distances are counted by their powers of two, the first for 0.
 const BUCKETS: usize = 65;
@@ -32,14 +32,14 @@ struct Touch {
     sector: u64,
 }
 
-/// Whose requests follow each other.
+/// Stream of consecutive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Block,
     Launch,
 }
 
-/// The streams and units that are looked at, one after the other.
+/// The streams and units, processed in sequence.
 const PASSES: [(Stream, u64); 4] = [
     (Stream::Block, SECTOR_BYTES),
     (Stream::Block, LINE_BYTES),
@@ -74,7 +74,7 @@ pub(super) struct Reuse {
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
     sectors: Vec<u64>,
-    /// The passes that are left to do for the launch that ended, and where the one that runs has come to.
+    /// The remaining passes for the finished launch, and the progress of the current one.
     passes: Vec<(Stream, u64)>,
     running: Option<Pass>,
     ready: Ready<ReuseDistance>,

@@ -19,7 +19,7 @@ use super::resolve::{Resolver, Share, Target};
 /// Turns batches of `memory_access` into rows of `pc_tensor_part`.
 pub(super) struct Runs {
     resolver: Resolver,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     schema: SchemaRef,
     measures: bool,

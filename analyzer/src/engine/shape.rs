@@ -8,7 +8,7 @@ pub const LINE_BYTES: u64 = 128;
 const BANKS: usize = 32;
 /// Bytes of a word of a bank.
 const WORD_BYTES: u64 = 4;
-/// The most bytes of a lane that wavefronts are counted of: no instruction accesses more.
+/// Maximum of bytes per lane for wavefronts: no instruction accesses more.
 const WIDEST_ACCESS: u64 = 16;
 
 /// Lane pattern of a request.
@@ -23,7 +23,7 @@ pub enum Class {
     Strided,
     /// With few distances from lane to lane: up to one per four lanes.
     Tiled,
-    /// Any other way.
+    /// Any other pattern.
     Gather,
 }
 
@@ -43,7 +43,7 @@ impl Class {
 /// Memory touched by a request, and its pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Active lanes whose addresses are known.
+    /// Active lanes with known addresses.
     pub lanes: u32,
     /// Distinct sectors of 32 bytes.
     pub sectors: u64,
@@ -53,7 +53,7 @@ pub struct Shape {
     pub unique_bytes: u64,
     /// Lane pattern.
     pub class: Class,
-    /// Bytes from lane to lane, where these distances are equal.
+    /// Bytes from lane to lane, if these distances are equal.
     pub stride_bytes: Option<i64>,
     /// True if the lanes are adjacent but not aligned to a sector.
     pub is_misaligned: bool,
@@ -64,8 +64,8 @@ pub struct Shape {
 pub struct Banked {
     /// Wavefronts of the banks.
     pub wavefronts: u32,
-    /// The least that accesses of this width by these lanes take: 4 bytes one, 8 bytes a half warp each, 16 bytes a
-    /// quarter warp each.
+    /// The minimum for accesses of this width by these lanes: 4 bytes one, 8 bytes one per half warp, 16 bytes one per
+    /// quarter.
     pub passes: u32,
 }
 

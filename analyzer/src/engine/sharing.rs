@@ -22,7 +22,7 @@ pub(super) enum Grain {
 /// Maximum of pairs of a sector and a block. Beyond it, sectors are sampled.
 const MOST_PAIRS: usize = 1 << 23;
 
-/// A kind of access, a sector, a block that accessed it so.
+/// A kind of access, a sector, a block.
 type Pair = (u8, u64, u64);
 
 /// Collects the sectors of a launch's blocks.
@@ -58,7 +58,7 @@ impl Sharing {
         }
     }
 
-    /// Makes room: what was met before goes, then half of the sectors, and again.
+    /// Makes room: removes duplicates, then half of the sectors, repeatedly.
     fn tidy(&mut self) {
         self.pairs.sort_unstable();
         self.pairs.dedup();

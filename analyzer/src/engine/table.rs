@@ -158,7 +158,7 @@ impl DerivedTable {
         Self { engine, schema: grain.schema(), grain }
     }
 
-    /// The engine, where this is the table that it can keep.
+    /// The engine, if this is the table that it can cache.
     pub fn keeper(&self) -> Option<&Arc<Engine>> {
         (self.grain == Grain::Instruction).then_some(&self.engine)
     }
@@ -202,7 +202,7 @@ impl TableProvider for DerivedTable {
         }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
-        // A shape is one whoever owns the memory.
+        // A shape is independent of the owner of the memory.
         let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
         Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))
     }

@@ -1,5 +1,4 @@
-//! Which tensors a launch's tensor maps cover: derived from their geometry, since no instrument sees what their copies
-//! access.
+//! Tensors of a launch's tensor maps: derived from their geometry, since no instrument observes their copies.
 //!
 //! Elements spread evenly over the map are looked up by the rule for accesses. A target's share is its part of them.
 
@@ -67,12 +66,12 @@ fn addresses(map: &TensorMap) -> Vec<u64> {
     let Some(count) = map.sizes.len().checked_sub(1).and_then(|rank| SAMPLES.get(rank)) else {
         return vec![first];
     };
-    // The innermost dimension has no stride of its own: its elements lie side by side.
+    // The innermost dimension has no stride of its own: its elements are adjacent.
     let strides = map.element_bytes.map(u64::from).into_iter().chain(map.strides.iter().copied());
     let mut addresses = vec![first];
     for (&size, stride) in map.sizes.iter().zip(strides) {
         let taken = size.clamp(1, *count);
-        // The middles of equal parts: all of them where they are few.
+        // The middles of equal parts, or all elements if they are few.
         let places = (0..taken).map(|part| {
             let place = u128::from(2 * part + 1) * u128::from(size) / u128::from(2 * taken);
             u64::try_from(place).unwrap_or(0).wrapping_mul(stride)

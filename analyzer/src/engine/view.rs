@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-/// Most steps of one search for an element: views whose dimensions do not nest need a search, and a capture from
-/// elsewhere must not make it endless.
+/// Maximum steps of one search for an element: views whose dimensions do not nest need a search, and an untrusted
+/// capture must not make it endless.
 const SEARCH_STEPS: u32 = 4096;
 
 /// A tensor's elements in its storage.
@@ -13,7 +13,7 @@ pub struct View {
     pub low: u64,
     /// Past the last byte of the last element.
     pub high: u64,
-    /// Bytes that its elements cover, those repeated by a stride of 0 counted once.
+    /// Bytes covered by its elements. Elements repeated by a stride of 0 count once.
     pub bytes: u64,
     /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
@@ -34,7 +34,7 @@ pub struct Dimension {
 }
 
 impl View {
-    /// A view of `sizes` and `strides` in elements. `None` where it has no element or makes no sense.
+    /// A view of `sizes` and `strides` in elements. `None` without elements, or if invalid.
     pub fn new(address: u64, element_bytes: u64, sizes: &[i64], strides: &[i64]) -> Option<Self> {
         if element_bytes == 0 || sizes.len() != strides.len() {
             return None;

@@ -18,15 +18,15 @@ const LANCZOS: [f64; 9] = [
 
 /// More than counts of 10^9 need.
 const MOST_TERMS: u32 = 200_000;
-/// Halvings that leave nothing of the unit interval.
+/// Halvings that exhaust the unit interval.
 const MOST_STEPS: u32 = 200;
 /// Close enough for the next digit not to matter.
 const NEAR: f64 = 1e-13;
 /// Replacement for zero in divisions.
 const TINY: f64 = 1e-300;
 
-/// I_x(a, b): the part of a beta distribution below x. `a` and `b` are above 0, or one of them is 0: then all of it lies
-/// at that end.
+/// I_x(a, b): the part of a beta distribution below x. `a` and `b` are positive, or one of them is 0: then all of it
+/// lies at that end.
 pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || b <= 0.0 {
         return 0.0;
@@ -43,7 +43,7 @@ pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The x below which this part of a beta distribution lies.
+/// The x with this part of a beta distribution below it.
 pub(super) fn quantile(part: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..MOST_STEPS {

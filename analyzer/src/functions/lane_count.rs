@@ -1,4 +1,4 @@
-//! `lane_count(mask)`: how many lanes a mask names.
+//! `lane_count(mask)`: the number of lanes in a mask.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! `path_match(names, pattern)`: whether a call path is one that a pattern with wildcards means.
+//! `path_match(names, pattern)`: true if a call path matches a pattern with wildcards.
 
 use std::sync::{Arc, LazyLock};
 
@@ -51,7 +51,7 @@ impl ScalarUDFImpl for PathMatch {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let (paths, patterns) = (arrays[0].as_list::<i32>(), arrays[1].as_string::<i32>());
         let mut matches = Vec::with_capacity(paths.len());
-        // Nearly always one pattern is for all rows.
+        // Nearly always one pattern applies to all rows.
         let mut last: Option<(&str, Pattern)> = None;
         for row in 0..paths.len() {
             if paths.is_null(row) || patterns.is_null(row) {
@@ -83,7 +83,7 @@ struct Pattern(Vec<Step>);
 /// Meaning of one step of a pattern.
 #[derive(Debug)]
 enum Step {
-    /// One name, whatever it is.
+    /// Any one name.
     One,
     /// Any number of names.
     Any,
@@ -110,7 +110,7 @@ impl Pattern {
 
     /// True if the complete path matches. Time is steps times names, for any input.
     fn is_match(&self, names: &[String]) -> bool {
-        // reached[n]: the steps so far mean the first n names.
+        // reached[n]: the steps so far match the first n names.
         let mut reached = vec![false; names.len() + 1];
         reached[0] = true;
         for step in &self.0 {

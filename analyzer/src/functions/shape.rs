@@ -71,7 +71,7 @@ fn shape(sizes: &[i64], strides: &[i64]) -> String {
         follows
     });
     if !is_contiguous && !sizes.contains(&0) {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         _ = write!(text, " strides {}", joined(strides, ","));
     }
     text

@@ -1,4 +1,4 @@
-//! The rules of the library, and what breaks them: file, line, rule, hint.
+//! The rules of the library, and violations: file, line, rule, hint.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A rule for files of the library, built-in or the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Files can be read, are text, and are not too large or too many.
+    /// Files are readable text, and not too large or too many.
     File,
     /// The file begins with a comment.
     Header,
@@ -14,13 +14,13 @@ pub enum Rule {
     Shape,
     /// Each column has a comment above it.
     ColumnComment,
-    /// Names are those of files, and SQL reads them without quotes.
+    /// Names match files, and need no quotes in SQL.
     Name,
     /// A file holds one statement: a view or a query.
     Statement,
     /// Views never sort and never limit.
     Sorting,
-    /// A name is free: nothing is replaced.
+    /// A name is free: nothing can be replaced.
     Taken,
     /// Each parameter of a query is described.
     Parameter,
@@ -77,12 +77,12 @@ pub struct Flaw {
     pub line: usize,
     /// The rule that is broken.
     pub rule: Rule,
-    /// How.
+    /// Explanation.
     pub message: String,
 }
 
 impl Flaw {
-    /// A flaw in a line.
+    /// A flaw at a line.
     pub fn new(line: usize, rule: Rule, message: impl Into<String>) -> Self {
         Self { line, rule, message: message.into() }
     }

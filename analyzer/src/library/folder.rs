@@ -1,4 +1,4 @@
-//! The files of a user's library: found below a folder, bounded, whatever links to what.
+//! The files of a user's library: found below a folder, bounded for any links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Flaw, Rule};
 
-/// Most files that are read.
+/// Maximum of files.
 pub(super) const MAX_FILES: usize = 1_000;
-/// Most bytes of one of them.
+/// Maximum size of a file, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
-/// Most entries of folders that are looked at.
+/// Maximum of folder entries.
 const MAX_ENTRIES: usize = 20_000;
-/// Most folders within each other.
+/// Maximum depth of folders.
 const MAX_DEPTH: usize = 8;
 
 /// A file of SQL.
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 8;
 pub(super) struct SqlFile {
     /// Its location.
     pub(super) path: PathBuf,
-    /// The library's name and the folders below it, apart by `/`.
+    /// The library's name and the folders below it, separated by `/`.
     pub(super) package: String,
     /// Its name without the ending.
     pub(super) name: String,
@@ -38,7 +38,7 @@ struct Reading {
     entries: usize,
 }
 
-/// Every `*.sql` below a folder, in the order of their paths, and those that cannot be read.
+/// Every `*.sql` below a folder, by path, and unreadable ones.
 ///
 /// Names that begin with a dot are left out.
 pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<Fault>)> {
@@ -108,7 +108,7 @@ impl Reading {
 
 fn text(path: &Path) -> Result<String, String> {
     let wrong = |error: io::Error| format!("the file cannot be read: {error}");
-    // A pipe would make us wait for whoever writes into it.
+    // Reading a pipe would block.
     if !path.metadata().map_err(wrong)?.is_file() {
         return Err("not a file".to_owned());
     }

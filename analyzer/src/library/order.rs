@@ -1,4 +1,4 @@
-//! The order in which views are defined: each after those that it reads.
+//! The order of view definitions: each after the views that it reads.
 
 use std::collections::BTreeSet;
 

@@ -39,17 +39,17 @@ pub struct Parameter {
 /// Why a query cannot be filled in.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfilled {
-    /// A value for what it does not have.
+    /// A value for an unknown parameter.
     #[error("query `{query}` has no parameter `{name}`; hint: {}", known(.parameters))]
     Unknown {
         /// The query.
         query: String,
-        /// The name given.
+        /// The given name.
         name: String,
         /// Its parameters.
         parameters: Vec<String>,
     },
-    /// No value for what has no default.
+    /// A parameter without value and default.
     #[error("query `{query}` needs a value for `{name}`: {doc}; hint: set it with {name}=VALUE")]
     Missing {
         /// The query.
@@ -87,7 +87,7 @@ impl SavedQuery {
         Ok(Self { name, package, title, doc, parameters, sql: text.to_owned(), file })
     }
 
-    /// The query with values for its parameters, as anyone can run it.
+    /// The query with values for its parameters, ready to run.
     pub fn filled(&self, values: &[(String, String)]) -> Result<String, Unfilled> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
         if let Some((name, _)) = values.iter().find(|(name, _)| !is_known(name)) {
@@ -107,7 +107,7 @@ impl SavedQuery {
         Ok(fill(&self.sql, &all))
     }
 
-    /// The query as it is planned when it is checked: what has no default is null.
+    /// The query with defaults for planning. Parameters without default are null.
     pub(super) fn sample(&self) -> String {
         let value = |parameter: &Parameter| parameter.default.as_deref().map_or("NULL".to_owned(), literal);
         let all: Vec<_> =
@@ -116,7 +116,7 @@ impl SavedQuery {
     }
 }
 
-/// `$name: what it is` or `$name = default: what it is`.
+/// `$name: description` or `$name = default: description`.
 fn parameter(line: &str) -> Option<Parameter> {
     let (name, doc) = line.strip_prefix('$')?.split_once(':')?;
     let (name, default) = match name.split_once('=') {

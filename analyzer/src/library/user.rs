@@ -140,7 +140,7 @@ impl UserLibrary {
 
 /// Defines one view whose own reads are defined.
 fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
-    // Tables in memory never make a plan wait.
+    // In-memory tables never block a plan.
     let table = block_on(planned(state, view))?;
     schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }
@@ -205,7 +205,7 @@ fn check_query(query: &SavedQuery) -> Result<(), Flaw> {
 
 /// The one statement of a text.
 fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
-    // A state of its own: to parse is all that it does.
+    // A separate state, used only for parsing.
     let state = datafusion::execution::session_state::SessionStateBuilder::new().build();
     match state.sql_to_statement(text, &Dialect::Generic) {
         Ok(Statement::Statement(statement)) => Ok(*statement),
@@ -246,7 +246,7 @@ fn line(error: &DataFusionError, text: &str) -> usize {
     place.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
 }
 
-/// An error's text in one line, without what the engine wraps around it.
+/// An error's text in one line, without the engine's wrappers.
 fn cause(error: &DataFusionError) -> String {
     let text = error.find_root().strip_backtrace();
     let mut text = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");

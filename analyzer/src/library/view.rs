@@ -58,7 +58,7 @@ impl View {
         matches!(self.rows.get(), Some(None))
     }
 
-    /// Keeps its rows, unless `compute` finds them to be too many.
+    /// Caches its rows, unless `compute` finds them to be too many.
     pub(crate) async fn keep(
         &self,
         compute: impl AsyncFnOnce() -> Result<Option<Vec<RecordBatch>>>,
@@ -108,7 +108,7 @@ fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
     plan.alias(scan.table_name.clone())?.build().map(Some)
 }
 
-/// A batch under the names and types of a view: what runs may have texts of another encoding than what was planned.
+/// A batch with the names and types of a view: executed plans may encode texts differently from planned ones.
 fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));

@@ -11,7 +11,7 @@ impl Html {
         self
     }
 
-    /// Text of anyone's, in an element or in an attribute between double quotes.
+    /// Untrusted text, in an element or in an attribute between double quotes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         for char in text.chars() {
             match char {
@@ -20,7 +20,7 @@ impl Html {
                 '>' => self.0 += "&gt;",
                 '"' => self.0 += "&quot;",
                 '\'' => self.0 += "&#39;",
-                // Controls and marks that turn the reading direction would show something else than is there.
+                // Control characters and marks of the reading direction would change the display.
                 char if is_hidden(char) => self.0.push('\u{fffd}'),
                 char => self.0.push(char),
             }

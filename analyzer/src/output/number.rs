@@ -55,7 +55,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
     match ratio {
         _ if ratio.is_infinite() => "∞".to_owned(),
         _ if ratio >= 10.0 => format!("× {}", measured(ratio)),
-        // Sums are made in any order: their last digits are no change.
+        // Sums are added in any order: their last digits are not a change.
         _ if percent.abs() < 1e-7 => "0 %".to_owned(),
         _ => format!("{sign}{percent:.1} %"),
     }

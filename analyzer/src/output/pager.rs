@@ -35,7 +35,7 @@ impl Pager {
         self.is_on = !self.command.is_empty();
     }
 
-    /// The program and its arguments as they were given.
+    /// The program and its arguments.
     pub(crate) fn command(&self) -> String {
         self.command.join(" ")
     }
@@ -78,7 +78,7 @@ enum State {
 }
 
 impl Paged {
-    /// Hands what is held to the pager, or to the terminal where there is none.
+    /// Passes the held text to the pager, or to the terminal without one.
     fn start(&mut self) -> io::Result<()> {
         let State::Held(held) = std::mem::replace(&mut self.state, State::Plain) else { return Ok(()) };
         let mut words = self.pager.command.iter();
@@ -134,7 +134,7 @@ impl Drop for Paged {
             }
             State::Piped(child) => {
                 drop(child.stdin.take());
-                // However it ended: it has shown what its user wanted to see.
+                // Its exit code does not matter: the user has seen the text.
                 drop(child.wait());
                 self.pager.has_terminal.store(false, Ordering::SeqCst);
             }

@@ -57,7 +57,7 @@ impl Voice {
         }
     }
 
-    /// Ends it: the terminal is needed.
+    /// Ends it to free the terminal.
     pub(crate) fn end(&self) {
         end(&self.0);
     }

@@ -26,7 +26,7 @@ pub(crate) type Sink = Box<dyn Write + Send>;
 pub(crate) struct Style {
     /// The format.
     pub(crate) format: RowFormat,
-    /// For tables: where they are drawn.
+    /// For tables: size and style.
     pub(crate) canvas: Canvas,
     /// For tables: maximum rows. None for all.
     pub(crate) limit: Option<usize>,
@@ -34,9 +34,9 @@ pub(crate) struct Style {
 
 /// Takes batches and writes them.
 pub(crate) trait RowWriter: Send {
-    /// Writes a batch, or keeps it until the end.
+    /// Writes a batch, or stores it until the end.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError>;
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish(self: Box<Self>) -> Result<(), WriteError>;
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum WriteError {
     /// The disk, the pipe.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Values that the format cannot hold.
+    /// Values that the format cannot represent.
     #[error("{0}")]
     Arrow(ArrowError),
     /// The same of Parquet.
@@ -133,7 +133,7 @@ struct CsvRows(csv::Writer<Sink>);
 impl CsvRows {
     fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let mut writer = csv::WriterBuilder::new().with_header(true).build(sink);
-        // The header, even where no row follows.
+        // The header, even without rows.
         writer.write(&flat(&RecordBatch::new_empty(Arc::clone(schema)))?)?;
         Ok(Self(writer))
     }

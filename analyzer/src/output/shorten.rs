@@ -1,4 +1,4 @@
-//! Text made to fit a width: kernel names lose their middle, paths their beginning.
+//! Text shortened to a width: kernel names lose their middle, paths their beginning.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -15,7 +15,7 @@ pub(crate) enum Shorten {
     End,
 }
 
-/// Columns that a text takes on a terminal.
+/// Columns of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }

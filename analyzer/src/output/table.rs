@@ -18,7 +18,7 @@ const GAP: &str = "  ";
 const ARROW: &str = "→ ";
 /// No column that can be shortened becomes narrower than this,
 const NARROWEST: usize = 12;
-/// or than this where there is another way.
+/// or than this if there is another way.
 const COMFORTABLE: usize = 40;
 
 /// A table of text.
@@ -151,7 +151,7 @@ impl Table {
         canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE))
     }
 
-    /// The table with a row for each column: for few rows of many facts.
+    /// The table with one row per column: for few rows of many facts.
     #[must_use]
     pub(crate) fn transposed(&self) -> Self {
         let cells = |cells: &mut dyn Iterator<Item = &String>| cells.cloned().collect::<Vec<_>>();
@@ -172,8 +172,8 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// Draws the table: as columns, with text folded below the first where that does not fit, or as one record below
-    /// another where nothing else does.
+    /// Draws the table: as columns, with text folded below the first if that does not fit, or as records if nothing
+    /// else fits.
     pub(crate) fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -203,7 +203,7 @@ impl Table {
                 let floor = if column.shorten == Shorten::End { NARROWEST.min(floor) } else { floor };
                 width(&column.header).max(floor)
             };
-            // Prose gives way before names.
+            // Prose is shortened before names.
             let widest = (0..widths.len())
                 .filter(|&at| {
                     self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
@@ -305,7 +305,7 @@ impl Column {
     }
 }
 
-/// Columns that a line of these columns takes.
+/// Total width of these columns.
 fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
 }

@@ -87,7 +87,7 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
 
 /// Bytes of a blob that are shown completely.
 const WHOLE_BLOB_BYTES: usize = 16;
-/// Bytes of a longer one that are shown.
+/// Bytes of a long blob that are shown.
 const BEGINNING_BYTES: usize = 8;
 
 /// Bytes in hexadecimal digits. Long blobs by size and prefix.

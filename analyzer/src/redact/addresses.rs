@@ -13,7 +13,7 @@ const FIRST_PIECE: u64 = 4 << (30 - PIECE_BITS);
 /// Pieces that all regions may have together: 47 bits of addresses.
 const MOST_PIECES: u64 = 1 << (47 - PIECE_BITS);
 
-/// Regions of memory that are used, while they are met.
+/// Regions of used memory, during collection.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     /// First piece to last piece, both used. Regions neither overlap nor touch.
@@ -21,14 +21,14 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Meets a range that is used.
+    /// Adds a used range.
     pub(super) fn add(&mut self, address: u64, bytes: u64) {
         let mut first = address >> PIECE_BITS;
         let mut last = address.saturating_add(bytes.saturating_sub(1)) >> PIECE_BITS;
         if self.pieces.range(..=first).next_back().is_some_and(|(_, end)| *end >= last) {
             return;
         }
-        // Whatever overlaps or touches becomes one with it.
+        // Overlapping or adjacent regions merge with it.
         while let Some((&start, &end)) = self.pieces.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first
         {
@@ -66,7 +66,7 @@ pub(super) struct Rebase {
 }
 
 impl Rebase {
-    /// The new address of one that lies in a region that was met; 0 otherwise.
+    /// The new address of one in a collected region, otherwise 0.
     pub(super) fn map(&self, address: u64) -> u64 {
         let piece = address >> PIECE_BITS;
         let index = self.moved.partition_point(|(first, ..)| *first <= piece);

@@ -96,7 +96,7 @@ impl Redactor {
         kinds.into_iter().any(|(name, kind)| match kind {
             Secrecy::Identity => name != "function_id" || self.has(Also::Symbols),
             Secrecy::Symbol => self.has(Also::Symbols),
-            // Reasons are texts, and may hold paths.
+            // Reasons are texts, and may contain paths.
             _ => table.name == Loss::TABLE.name,
         })
     }
@@ -181,7 +181,7 @@ fn sorted(table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> 
     take_record_batch(batch, &indices).map_err(|cause| cause.to_string())
 }
 
-/// The content of a file that is compressed with zstd.
+/// The content of a zstd-compressed file.
 pub(super) fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
     let decoder = zstd::Decoder::new(packed).map_err(|cause| cause.to_string())?;
     let mut content = Vec::new();

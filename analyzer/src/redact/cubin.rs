@@ -1,8 +1,8 @@
 //! Cubins without information about their build: every byte stays at its offset, and code, symbols and lines can be
 //! read as before.
 //!
-//! Goes: folders in line tables and in strings among the data, PTX and its comments, what debuggers read, the notes of
-//! the compiler with its options. Names of functions on demand. Stays: code, numbers of lines, base names of files.
+//! Removed: folders in line tables and in strings among the data, PTX and its comments, debug information, the
+//! compiler's notes with its options. Names of functions on request. Retained: code, line numbers, base names of files.
 
 mod elf;
 mod line;
@@ -19,7 +19,7 @@ const SHORTEST_TEXT: usize = 4;
 /// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
-    /// Names of symbols, old and new, where names were replaced.
+    /// Names of symbols, old and new, if replaced.
     pub(super) names: BTreeMap<String, String>,
     /// Bytes that were replaced by zeros.
     pub(super) zeroed_bytes: u64,
@@ -84,7 +84,7 @@ fn zero(part: &mut [u8]) -> u64 {
     part.len() as u64
 }
 
-/// Replaces paths in texts that end with a zero byte.
+/// Replaces paths in zero-terminated texts.
 fn redact_texts(part: &mut [u8], words: &mut Words) {
     let mut start = 0;
     while let Some(length) = part.get(start..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
@@ -136,7 +136,7 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
     Ok(renamed)
 }
 
-/// The name that a text is, or ends with behind a dot: the longest.
+/// The longest name that a text equals, or ends with after a dot.
 fn named<'a>(text: &'a str, names: &BTreeSet<&str>) -> Option<&'a str> {
     let ends = text.match_indices('.').map(|(dot, _)| &text[dot + 1..]);
     std::iter::once(text).chain(ends).find(|end| names.contains(end))

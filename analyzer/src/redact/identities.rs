@@ -60,7 +60,7 @@ impl Identities {
         Ok(identities)
     }
 
-    /// New names of functions: those that their cubins have now.
+    /// New names of functions, from their cubins.
     fn name_functions(
         &mut self,
         reader: &CaptureReader,
@@ -99,7 +99,7 @@ impl Identities {
         self.functions.get(&old).map_or(old, |(new, _)| *new)
     }
 
-    /// A function's new name, where it has one.
+    /// A function's new name, if any.
     pub(super) fn function_name(&self, old: u64) -> Option<&str> {
         self.functions.get(&old).map(|(_, name)| name.as_str())
     }

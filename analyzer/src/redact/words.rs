@@ -59,7 +59,7 @@ static USER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?:^|/)(?:h
 /// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:.*/)?((?:site|dist)-packages/|lib(?:64)?/python[0-9.]+/)(.*)$").ok());
-/// A path in a text: absolute, behind nothing or behind what cannot be a part of one.
+/// A path in a text: absolute, at the start or after a character that cannot be part of one.
 static IN_TEXT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(^|[\s"'`=(,:;\[])((?:~|\.\.?)?/[^\s"'`(),:;\[\]{}<>|]+)"#).ok());
 
@@ -89,7 +89,7 @@ impl Words {
         &self.secrets
     }
 
-    /// Bytes that depend on the salt and a text, as many as wanted.
+    /// Bytes derived from the salt and a text.
     pub(super) fn noise(&self, text: &[u8], wanted: &mut [u8]) {
         blake3::Hasher::new_keyed(&self.key).update(text).finalize_xof().fill(wanted);
     }
@@ -166,7 +166,7 @@ impl Words {
         self.fill(path, "")
     }
 
-    /// A text of the same length that begins with `/` where it does, and ends with what stays.
+    /// A text of the same length with the same leading `/`, and with the retained end.
     fn fill(&self, path: &str, stays: &str) -> String {
         let slash = if path.starts_with('/') { "/" } else { "" };
         let join = if stays.is_empty() { "" } else { "/" };
@@ -174,7 +174,7 @@ impl Words {
         format!("{slash}{}{join}{stays}", self.letters(path, count))
     }
 
-    /// So many letters and digits that depend on a text.
+    /// Letters and digits derived from a text.
     pub(super) fn letters(&self, text: &str, count: usize) -> String {
         const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
         let mut noise = vec![0; count];
@@ -188,7 +188,7 @@ impl Words {
         if path.len() < 2 { path.to_owned() } else { self.folder(path) }
     }
 
-    /// The name of a file, with its ending.
+    /// A file's base name.
     fn base(&mut self, base: &str) -> String {
         let (stem, ending) = base.split_once('.').map_or((base, ""), |(stem, ending)| (stem, ending));
         if stem.is_empty() || base.starts_with('<') {
@@ -210,7 +210,7 @@ impl Words {
         self.named(&replaced)
     }
 
-    /// Meets the paths in a text.
+    /// Collects the paths in a text.
     pub(super) fn meet_in_text(&mut self, text: &str) {
         self.scrub(text);
     }

@@ -1,21 +1,21 @@
-//! The blocks of an object that are held: which are missing, what to fetch together, and which are given up first.
+//! The cached blocks of an object: missing ranges, combined requests, and eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of a block: what is fetched at least.
+/// Bytes of a block, the unit of fetching.
 pub(super) const BLOCK_BYTES: u64 = 16 << 10;
 /// Maximum of cached bytes. The least recently used are evicted.
 const HELD_BYTES: u64 = 256 << 20;
 /// Maximum of blocks between two missing ones that are cheaper to fetch than another request.
 const GAP_BLOCKS: u64 = 4;
-/// Most blocks of one request.
+/// Maximum blocks of one request.
 const REQUEST_BLOCKS: u64 = 512;
 /// Maximum of streams whose progress is tracked for read-ahead.
 const STREAMS: usize = 64;
-/// Most blocks that are read ahead of a stream.
+/// Maximum blocks of read-ahead.
 const AHEAD_BLOCKS: u64 = 256;
 
 /// Blocks by their number.
@@ -78,7 +78,7 @@ impl Blocks {
         runs.iter().map(bytes).collect()
     }
 
-    /// A run that begins where another ended goes on with a stream: twice as much is fetched as the last time.
+    /// A run that begins at the end of another continues a stream: the fetched size doubles.
     fn read_ahead(&mut self, run: &mut Range<u64>) {
         let all = self.size.div_ceil(BLOCK_BYTES);
         if let Some(before) = self.streams.remove(&run.start) {
@@ -128,7 +128,7 @@ impl Blocks {
     }
 }
 
-/// The bytes of a range, from the blocks that hold it.
+/// The bytes of a range, from its blocks.
 pub(super) fn assemble(range: &Range<u64>, held: &Held) -> Bytes {
     let part = |block: u64| {
         let bytes = held.get(&block)?;

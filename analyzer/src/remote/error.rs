@@ -35,7 +35,7 @@ pub(super) fn changed(path: &Path) -> CaptureError {
     CaptureError::Remote { action: "read capture", cause, hint: Some(CHANGED), path: path.to_owned() }
 }
 
-/// A range that the object does not have.
+/// A range outside of the object.
 pub(super) fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
     CaptureError::Truncated {
         cause: format!("bytes {} to {} of {size} are requested", range.start, range.end),

@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Retries of a failed request.
 const RETRIES: usize = 3;
-/// The region where none is set.
+/// The default region.
 const REGION: &str = "us-east-1";
 
 /// Variables that name the source of S3's credentials. Without any, requests are not signed: public buckets.

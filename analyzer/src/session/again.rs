@@ -39,7 +39,7 @@ pub(super) fn read_again(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider
     Ok(again)
 }
 
-/// Views and derived tables that a statement reads, those that a view reads before it.
+/// Views and derived tables of a statement, each after the ones that it reads.
 #[derive(Default)]
 struct Readings {
     known: Vec<Reading>,

@@ -20,7 +20,7 @@ pub const EVERY: &str = "every";
 /// The column that names the capture.
 const CAPTURE: &str = "capture";
 
-/// The schema, over those of the captures in the order in which they were given.
+/// The schema, over those of the captures in the given order.
 #[derive(Debug)]
 pub(super) struct Every {
     captures: Vec<(String, Arc<dyn SchemaProvider>)>,

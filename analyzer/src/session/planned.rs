@@ -21,11 +21,11 @@ use crate::library::{self, ViewDoc};
 /// Tables, and views that are planned on first use.
 #[derive(Debug)]
 pub(super) struct PlannedSchema {
-    /// The tables, the views that have been planned, and what was made in the session.
+    /// The tables, the planned views, and objects created in the session.
     made: MemorySchemaProvider,
     /// The unused views, by name.
     waiting: Mutex<BTreeMap<String, &'static ViewDoc>>,
-    /// Plans views: its names are those of this schema.
+    /// Plans views with the names of this schema.
     state: SessionState,
 }
 

@@ -10,7 +10,7 @@ use crate::exit::{Failure, Outcome, USAGE};
 use crate::output;
 use crate::output::table::Table;
 
-/// Files that may read each other.
+/// Maximum of nested files.
 const MOST_FILES: usize = 16;
 
 /// A dot-command: name, argument, meaning.
@@ -276,7 +276,7 @@ fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
     shell.run(&sql)
 }
 
-/// `name=value` pairs apart by spaces.
+/// `name=value` pairs, separated by spaces.
 fn values(text: &str) -> Outcome<Vec<(String, String)>> {
     let (mut words, mut is_quoted, mut is_open) = (Vec::<String>::new(), false, false);
     for char in text.chars() {

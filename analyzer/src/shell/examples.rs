@@ -1,4 +1,4 @@
-//! Questions that can be run by number: those of the cookbook.
+//! Questions of the cookbook, run by number.
 
 use stallmap::library::{self, Recipe};
 

@@ -10,7 +10,7 @@ use crate::commands::Target;
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output;
 
-/// The formats that the shell can show.
+/// The formats of the shell.
 pub(super) fn formats() -> Vec<String> {
     RowFormat::value_variants()
         .iter()

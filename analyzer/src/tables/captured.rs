@@ -35,7 +35,7 @@ use stallmap_schema::table::TableDef;
 use super::reader::TableBytes;
 use crate::error::AnalyzeError;
 
-/// The object store that scans name. Nothing is read through it: each table hands out its own bytes.
+/// The object store named by scans. Nothing is read through it: each table provides its own bytes.
 pub const STORE: &str = "stallmap://capture";
 
 /// Fewer rows than this are read by one thread.
@@ -55,11 +55,11 @@ pub struct CapturedTable {
 /// Presence of a declared table in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It does.
+    /// Present.
     Held,
-    /// It does not, although its writer knew the table.
+    /// Missing, although its writer knew the table.
     Missing,
-    /// It does not: a release before this table wrote it.
+    /// Absent: the writer's release did not know this table.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl CapturedTable {
         bytes: EntryBytes,
     ) -> Result<Self, AnalyzeError> {
         let wrong = |reason: String| AnalyzeError::Table { table: name.to_owned(), reason };
-        // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
+        // Parquet's decoder can panic on damaged footers. Here a panic is an error like any other.
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
             ArrowReaderMetadata::load(&bytes, options)
@@ -101,7 +101,7 @@ impl CapturedTable {
         })
     }
 
-    /// A declared table that the capture does not hold.
+    /// A declared table without rows.
     pub fn without_rows(definition: &'static TableDef, presence: Presence) -> Result<Self, AnalyzeError> {
         let wrong = |error: parquet::errors::ParquetError| AnalyzeError::Table {
             table: definition.name.to_owned(),
@@ -134,7 +134,7 @@ impl CapturedTable {
         self.file.metadata.file_metadata().num_rows()
     }
 
-    /// Bytes of the table's file; 0 where there is none.
+    /// Bytes of the table's file. 0 without one.
     pub fn size_bytes(&self) -> usize {
         let size = usize::try_from(self.file.bytes.size_bytes()).unwrap_or(usize::MAX);
         if self.presence == Presence::Held { size } else { 0 }
@@ -200,7 +200,7 @@ impl CapturedTable {
         self.plan(state, projection, limit, (state.config().target_partitions(), None))
     }
 
-    /// A scan, in stored order, in one run, of the rows for which a predicate on the table's columns holds.
+    /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
     pub(crate) fn scan_in_order(
         &self,
         state: &dyn Session,

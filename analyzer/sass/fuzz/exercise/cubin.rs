@@ -4,10 +4,10 @@ use stallmap_sass::analysis::analyze;
 use stallmap_sass::cubin::Cubin;
 use stallmap_sass::line::LineTable;
 
-/// More code takes longer than it finds.
+/// More code costs more time than it finds errors.
 const MOST_CODE: usize = 1 << 16;
 
-/// Whatever the bytes are: no panic, and offsets that lie in the code.
+/// Any bytes: no panic, and all offsets lie in the code.
 pub(crate) fn cubin(bytes: &[u8]) {
     let Ok(cubin) = Cubin::read(bytes) else { return };
     let lines = LineTable::read(bytes, &cubin).unwrap_or_default();

@@ -6,7 +6,7 @@ use stallmap_sass::word::{Sm, Word};
 /// Architectures with instructions of their own, and two that do not exist.
 const ARCHITECTURES: [u32; 15] = [0, 70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, u32::MAX];
 
-/// Many short inputs find more than a few long ones.
+/// Many short inputs find more errors than a few long ones.
 const MOST_WORDS: usize = 8;
 
 /// Decodes any bits without a panic. The bits are retained, and the instruction has a text.

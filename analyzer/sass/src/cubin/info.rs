@@ -13,7 +13,7 @@ pub(super) const REGCOUNT: u8 = 0x2f;
 /// In a kernel's section: targets of its indirect branches.
 pub(super) const INDIRECT_BRANCH_TARGETS: u8 = 0x34;
 
-/// The attributes of a section: (attribute, value). What follows a record of an unknown format cannot be found.
+/// The attributes of a section: (attribute, value). Records after one of an unknown format are lost.
 pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     /// The format with an explicit size. Other formats have two bytes, some of them unused.
     const SIZED: u8 = 4;

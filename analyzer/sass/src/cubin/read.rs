@@ -1,4 +1,4 @@
-//! From a cubin's bytes to what it holds.
+//! From a cubin's bytes to its content.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use crate::word::{INSTRUCTION_BYTES, Sm};
 
 /// `e_machine` of cubins.
 const EM_CUDA: u16 = 190;
-/// `EI_OSABI` of cubins whose flags hold the architecture in the second byte (CUDA 13, and earlier for sm_100).
+/// `EI_OSABI` of cubins with the architecture in the second byte of the flags (CUDA 13, and earlier for sm_100).
 const OSABI_NEW: u8 = 0x41;
 const EI_OSABI: usize = 7;
 /// Bit of a symbol's `st_other` that marks a kernel.
@@ -20,13 +20,13 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 /// Prefix of the names of code sections.
 const TEXT: &str = ".text.";
 const INFO: &str = ".nv.info";
-/// Names of called functions may take this many times the file's size: each is a copy.
+/// Maximum size of the names of called functions relative to the file: each is a copy.
 const MOST_NAMES: usize = 16;
 /// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 64;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
-    // Cubins come from any program: what the ELF reader does with a malformed one stays here.
+    // Cubins come from any program: a panic of the ELF reader on a malformed one ends here.
     catch_unwind(AssertUnwindSafe(|| parse(bytes))).unwrap_or(Err(CubinError::Malformed))
 }
 
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         reader
     }
 
-    /// Adds a section if it holds code.
+    /// Adds a section with code.
     fn add_section(&mut self, index: usize) {
         let Some(header) = self.elf.sections().get(index).filter(|header| header.sh_type == SHT_PROGBITS)
         else {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads which functions' addresses the code takes.
+    /// Reads the functions whose addresses the code takes.
     fn read_references(&mut self) {
         let Some(symbols) = self.symbols.take() else { return };
         for table in 0..self.elf.sections().len() {
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A copy of a name, unless names are together far longer than the file.
+    /// A copy of a name, unless all names together are far longer than the file.
     fn copy_name(&mut self, name: &str) -> Option<String> {
         let Some(left) = self.names_left.checked_sub(name.len()) else {
             self.names_left = 0;

@@ -61,7 +61,7 @@ const MAP: Operand = uniform_read(24).wide(2).role(Role::Base);
 const LOADED_BOX: Operand = uniform_read(32).width(Width::Rule(loaded_box));
 /// Shared address, then a coordinate a dimension.
 const STORED_BOX: Operand = uniform_read(32).width(Width::Rule(stored_box));
-/// Coordinates alone.
+/// Only coordinates.
 const FETCHED_BOX: Operand = uniform_read(32).width(Width::Rule(coordinates));
 /// Blocks that get the data, or offsets within a window of coordinates.
 const MULTICAST: Operand = uniform_read(64).when(When::Form(1 << 1));

@@ -1,4 +1,4 @@
-//! Types of atomics: how many registers a value takes.
+//! Types of atomics: number of registers of a value.
 
 use crate::word::Word;
 
@@ -16,7 +16,7 @@ pub(super) fn late(word: Word) -> u16 {
     }
 }
 
-/// Floats since sm_90, several a lane.
+/// Floats since sm_90, several per lane.
 pub(super) fn floats(word: Word) -> u16 {
     match word.bits(73, 4) {
         1 | 4 | 10 | 13 | 15 => 2,

@@ -1,4 +1,4 @@
-//! A row of the tables: what all instructions of a family have in common.
+//! A row of the tables: the common part of all instructions of a family.
 
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ pub(super) struct Family {
     pub(super) flow: FlowRule,
 }
 
-/// A family with operands and nothing special.
+/// A family with operands only.
 pub(super) const fn family(
     code: u16,
     name: &'static str,

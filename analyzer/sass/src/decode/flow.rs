@@ -49,7 +49,7 @@ fn diverges(word: Word) -> bool {
     }
 }
 
-/// Units of four bytes from the next instruction. Since sm_90 the lowest eight bits are stored apart.
+/// Units of four bytes from the next instruction. Since sm_90 the lowest eight bits are stored separately.
 fn displacement(word: Word, sm: Sm) -> i64 {
     let high = word.signed(34, 48);
     if sm.0 < 90 { high * 4 } else { ((high << 8) | word.bits(16, 8).cast_signed()) * 4 }

@@ -64,7 +64,7 @@ const FLOATS: Type = Type { width: Width::Rule(atomic::floats), bytes: Bytes::Ru
 const MULTICAST: Type =
     Type { width: Width::Rule(atomic::multicast), bytes: Bytes::Rule(atomic::multicast_bytes) };
 
-/// The old value, and the one that is combined with it.
+/// The old value, and the value to combine with it.
 const fn combine(width: Width) -> [Operand; 5] {
     [P, D.width(width), ATOMIC_ADDRESS, read(32).width(width), BASE_OF_STORE]
 }

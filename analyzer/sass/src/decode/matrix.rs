@@ -13,7 +13,7 @@ struct Shape {
     sparse: bool,
 }
 
-/// Bits that a register holds over a warp.
+/// Bits of a register over a warp.
 const REGISTER_BITS: u16 = 32 * 32;
 
 impl Shape {

@@ -14,7 +14,7 @@ pub(super) struct MemoryRule {
     offset: Offset,
 }
 
-/// Bytes a lane.
+/// Bytes per lane.
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
     Unknown,
@@ -28,9 +28,9 @@ pub(super) enum Bytes {
 #[derive(Clone, Copy)]
 pub(super) enum Offset {
     None,
-    /// Signed bytes, so many bits from here on.
+    /// Signed bytes: start bit and number of bits.
     Signed(u32, u32),
-    /// Signed units of 32 bytes, so many bits from here on.
+    /// Signed units of 32 bytes: start bit and number of bits.
     Wide(u32, u32),
     /// At the usual position, whose highest bit has another meaning since sm_100.
     Combined,

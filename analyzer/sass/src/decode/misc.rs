@@ -1,4 +1,4 @@
-//! NOP and the like: nothing that a result depends on.
+//! NOP and similar: no result depends on them.
 
 use super::family::{Family, family};
 use super::operand::{UP, When};

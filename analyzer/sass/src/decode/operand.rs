@@ -12,7 +12,7 @@ pub(super) struct Operand {
     pub(super) when: When,
 }
 
-/// Which register: a file, and the bit that its number begins at.
+/// The register: a file, and the start bit of its number.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     General(u32),
@@ -42,7 +42,7 @@ pub(super) enum Role {
     Read,
     /// Reads it as an address.
     Address,
-    /// Reads it as what an address is added to, as a descriptor, or as the address of a tensor map.
+    /// Reads it as the base of an address, as a descriptor, or as the address of a tensor map.
     Base,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Width {
     Size(u32),
     /// One if the bit is clear, two if it is set.
     PairIf(u32),
-    /// Two if bits from here on, so many, have this value.
+    /// Two if the bits (start, number) have this value.
     PairIs(u32, u32, u64),
     /// Two if the bit is clear, one if it is set.
     PairUnless(u32),
@@ -67,7 +67,7 @@ pub(super) enum When {
     Always,
     Set(u32),
     Clear(u32),
-    /// Bits from here on, so many, have this value.
+    /// The bits (start, number) have this value.
     Is(u32, u32, u64),
     /// The form (bits 9 to 11) is among these: bit n for form n.
     Form(u8),
@@ -206,7 +206,7 @@ const fn predicate(file: File, index: u8) -> Register {
     Register { file, index }
 }
 
-/// The index of a file's register that is no register: RZ, URZ, PT, UPT.
+/// The index of a file's constant register: RZ, URZ, PT, UPT.
 pub(super) const fn zero_index(file: File, sm: Sm) -> u8 {
     match file {
         // The field of uniform registers grew from six to eight bits.
@@ -277,7 +277,7 @@ pub(super) const A: Operand = read(24);
 pub(super) const B: Operand = operand(Place::Second, Role::Read);
 /// The third source.
 pub(super) const C: Operand = operand(Place::Third, Role::Read);
-/// The only source behind the first.
+/// The only source after the first.
 pub(super) const S: Operand = operand(Place::Sole, Role::Read);
 /// The first and the second predicate written.
 pub(super) const P: Operand = predicate_write(81);

@@ -11,7 +11,7 @@ const fn tensor(code: u16, name: &'static str, operands: &'static [Operand]) -> 
     family(code, name, Class::Tensor, operands)
 }
 
-/// Registers of the result (and what is added), of the first and of the second matrix.
+/// Registers of the result (and the accumulator), of the first and of the second matrix.
 const fn product(
     result: fn(Word) -> u16,
     first: fn(Word) -> u16,

@@ -1,4 +1,4 @@
-//! Textures and surfaces. Coordinates and what else a lookup takes are packed into two vectors of registers.
+//! Textures and surfaces. Coordinates and other operands of a lookup are packed into two vectors of registers.
 
 use crate::instruction::{Access, Class, Space};
 use crate::word::Word;
@@ -43,7 +43,7 @@ const fn surface(code: u16, name: &'static str, operands: &'static [Operand], ki
 /// Up to two components of the result. The rest lie elsewhere.
 const LOW: Operand = D.width(Width::Rule(low_components));
 const HIGH: Operand = write(64).width(Width::Rule(high_components));
-/// The texture, where a uniform register holds its handle.
+/// The texture, if a uniform register holds its handle.
 const HANDLE: Operand = uniform_read(40).wide(2).when(UNIFORM);
 const UNIFORM: When = When::Form(1 << 7);
 

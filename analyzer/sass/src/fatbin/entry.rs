@@ -16,7 +16,7 @@ const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
 const SPECIFIC: u64 = 0x10_0000;
 
-/// The entries of fatbins that lie one after the other.
+/// The entries of consecutive fatbins.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
     /// Current offset.

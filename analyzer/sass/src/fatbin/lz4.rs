@@ -5,7 +5,7 @@ const LEAST_MATCH: usize = 4;
 /// The length value that announces more length bytes.
 const LONG: usize = 15;
 
-/// Decompresses a block that becomes `bytes` bytes, and nothing more.
+/// Decompresses a block to exactly `bytes` bytes.
 pub(super) fn decompress(mut block: &[u8], bytes: usize) -> Result<Vec<u8>, &'static str> {
     let mut out = Vec::with_capacity(bytes);
     while let Some((token, rest)) = block.split_first() {
@@ -28,7 +28,7 @@ pub(super) fn decompress(mut block: &[u8], bytes: usize) -> Result<Vec<u8>, &'st
     Ok(out)
 }
 
-/// A length of which four bits are known.
+/// A length with four known bits.
 fn length(bits: usize, block: &mut &[u8]) -> Result<usize, &'static str> {
     let mut length = bits;
     if bits < LONG {

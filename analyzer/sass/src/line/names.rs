@@ -13,7 +13,7 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// Maximum length of names relative to the sections that hold them: paths repeat their folder, demangled names their
 /// arguments. Further entries stay unnamed.
 const MOST_NAMES: usize = 64;
-/// The index of the file that is not known.
+/// The index of the unknown file.
 const UNKNOWN: u32 = 0;
 
 /// Names that rows refer to by index.
@@ -87,7 +87,7 @@ impl Names {
         Some(index)
     }
 
-    /// Counts bytes of names against what a section of a size may give.
+    /// Counts bytes of names against the budget of a section.
     fn spend(&mut self, bytes: usize, section_bytes: usize) -> Option<()> {
         self.bytes = self.bytes.checked_add(bytes)?;
         (self.bytes <= section_bytes.saturating_mul(MOST_NAMES)).then_some(())

@@ -1,4 +1,4 @@
-//! Line programs, executed: rows, and where each begins to hold.
+//! Line programs, executed: rows, and the first offset of each.
 
 use gimli::{
     DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LineInstruction, LineRow, LittleEndian,
@@ -24,7 +24,7 @@ pub(super) struct Sources<'a> {
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) all: Vec<Row>,
-    /// Per section: (offset, the row that holds from there on), in the programs' order.
+    /// Per section: (offset, the row from there on), in the programs' order.
     pub(super) starts: Vec<Starts>,
     pub(super) names: Names,
     pub(super) damage: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
 
 const ADDRESS_BYTES: u8 = 8;
 
-/// A line program at work.
+/// State of a line program.
 struct Machine<'a, 'r> {
     program: IncompleteLineProgram<Bytes<'a>>,
     rows: &'r mut Rows,
@@ -90,7 +90,7 @@ impl<'a, 'r> Machine<'a, 'r> {
     }
 
     fn run(mut self) -> gimli::Result<()> {
-        /// NVIDIA's: what follows was inlined.
+        /// NVIDIA's: the following rows are inlined.
         const INLINED: u8 = 0x90;
         let mut instructions = self.program.header().instructions();
         while let Some(instruction) = instructions.next_instruction(self.program.header())? {
@@ -105,7 +105,7 @@ impl<'a, 'r> Machine<'a, 'r> {
         Ok(())
     }
 
-    /// Operands: the number of the call's row in this sequence, from 1 on, and where the function's name is.
+    /// Operands: the number of the call's row in this sequence, from 1, and the offset of the function's name.
     fn inline(&mut self, mut operands: Bytes<'_>) -> gimli::Result<()> {
         let (call, name) = (operands.read_uleb128()?, operands.read_uleb128()?);
         let call =

@@ -79,7 +79,7 @@ impl Operands {
 
     /// True if the destination, and with it the first source, is a uniform register.
     fn is_uniform(&self) -> bool {
-        // The uniform datapath's families are 0x080 to 0x0bf, R2UR's and S2UR's destinations apart.
+        // The uniform datapath's families are 0x080 to 0x0bf, except destinations of R2UR and S2UR.
         (0x080..0x0c0).contains(&self.word.family())
     }
 
@@ -161,7 +161,7 @@ impl Operands {
         Expression::Sum(vec![scaled, Term { operand: added, factor: 1 }])
     }
 
-    /// first * second + third, where one factor is a number.
+    /// first * second + third, with one constant factor.
     fn product_sum(&self) -> Expression {
         let (Some(second), Some(third)) = (self.second(), self.third()) else { return Expression::Unknown };
         let product = match (self.first(), second) {

@@ -143,7 +143,7 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
     columns.table(Look::Report)
 }
 
-/// Totals in the order of the metrics, whatever changed.
+/// Totals in the order of the metrics.
 pub(super) fn in_order(rows: &mut [Row]) {
     const ORDER: [&str; 6] = ["samples", "memory samples", "time", "launches", "sectors", "bytes"];
     rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.what));
@@ -170,7 +170,7 @@ fn name(row: &Row) -> String {
     if counts.is_empty() { row.what.clone() } else { format!("{}: {}", row.what, counts.join(", ")) }
 }
 
-/// Launches, where their number changed.
+/// Launches, if their number changed.
 fn launches(row: &Row) -> Option<String> {
     let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !is_aggregate(&row.what);
     let (before, after) = (number::measured(row.base_launches), number::measured(row.launches));
@@ -216,7 +216,7 @@ impl Picture<'_> {
         }
     }
 
-    /// More about a row: what is in one capture only has no other code.
+    /// Details of a row: for a row of one capture only, there is no other code.
     fn detail(&self, row: &Row) -> Option<String> {
         row.detail.clone().filter(|_| self.part != Some(Part::Kernels) || row.status.is_none())
     }

@@ -1,4 +1,4 @@
-//! The statements: a table of what each capture's launches cost, and the comparison over it.
+//! The statements: a table with the costs of each capture's launches, and the comparison over it.
 //!
 //! ```text
 //! measure_*.sql (one metric, by launch, instruction or tensor) ──> PART.sql (keys) ──> table diff_PART_METRIC
@@ -34,7 +34,7 @@ pub(super) struct Query {
     pub(super) spread: f64,
 }
 
-/// Statements: tables to make, and the query over them.
+/// Statements: tables to create, and the query over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     /// `CREATE TABLE` statements.
@@ -98,7 +98,7 @@ impl Measure {
         }
     }
 
-    /// The table of what each launch, instruction or tensor measures.
+    /// The table of measures of each launch, instruction or tensor.
     fn table(self, level: Level) -> Outcome<(String, String)> {
         let (level, family) = match (level, self.family()) {
             (Level::Launch, _) => return Ok(("diff_launch".to_owned(), text("measure_launch")?)),
@@ -142,7 +142,7 @@ impl Measure {
 }
 
 impl Query {
-    /// Facts of the captures, and what they mean for a metric.
+    /// Facts of the captures, and their consequences for a metric.
     pub(super) fn comparable(&self, metric: DiffMetric) -> Outcome<Script> {
         let measure = Measure { metric, is_scaled: false };
         let is_cost = matches!(measure.family(), Family::Cost);

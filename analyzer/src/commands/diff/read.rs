@@ -1,4 +1,4 @@
-//! Reads the columns of a query's rows, whatever their encoding.
+//! Reads the columns of a query's rows, in any encoding.
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -22,7 +22,7 @@ impl<'a> Columns<'a> {
         Ok(array.as_string::<i64>().iter().map(|text| text.map(str::to_owned)).collect())
     }
 
-    /// Numbers of things.
+    /// Integers.
     pub(in crate::commands) fn integers(self, name: &str) -> Outcome<Vec<Option<usize>>> {
         let array = self.column(name, &DataType::UInt64)?;
         let integer = |number: u64| usize::try_from(number).ok();

@@ -1,4 +1,4 @@
-//! One row of a comparison: a thing in the first capture and in another.
+//! One row of a comparison: the first capture and another.
 
 /// A row of `sql/diff/compare.sql`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! Gates of one's own: statements that must return no row, and the rows where they do.
+//! Custom gates: statements that must return no row, and their rows otherwise.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<St
     Ok((count > 0).then(failed))
 }
 
-/// A statement's rows: in its order, or where it has none, what is largest first.
+/// A statement's rows: in its order, or without one the largest first.
 async fn rows(session: &Session, statement: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(statement).await.map_err(fail)?;

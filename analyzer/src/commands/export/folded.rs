@@ -1,4 +1,4 @@
-//! Folded stacks: one call path a line with its samples, as flame graph programs read them.
+//! Folded stacks: one call path per line with its samples, for flame graph programs.
 
 use arrow::array::{Array as _, AsArray, RecordBatch};
 use arrow::compute::cast;

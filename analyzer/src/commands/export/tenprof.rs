@@ -1,9 +1,8 @@
 //! TenProf's files, from stallmap's views: exact where TenProf's are not, and in readable formats.
 //!
-//! | file | what |
-//! |---|---|
+//! | file | content | |---|---|
 //! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with unattributed ones |
-//! | `forest.txt` | tensors nested in those that they are views of: `Tree := INT ":" "{" Tree* "}" INT` |
+//! | `forest.txt` | tensors nested in their bases: `Tree := INT ":" "{" Tree* "}" INT` |
 //! | `blame.dot` | the tensors that kernels waited for, for Graphviz |
 //! | `pc_samples.csv` | memory stalls of each instruction of each launch, with its function and pc |
 
@@ -67,7 +66,7 @@ fn queries() -> Outcome<[String; 3]> {
     texts.try_into().map_err(|_: Vec<String>| Failure::message(QUERY, "a query of sql/export is missing"))
 }
 
-/// Each tensor with the one that it is a view of, bases first.
+/// Each tensor with its base, bases first.
 fn bases(batches: &[RecordBatch]) -> Outcome<Vec<(u64, Option<u64>)>> {
     let mut bases = Vec::new();
     for batch in batches {
@@ -85,7 +84,7 @@ fn bases(batches: &[RecordBatch]) -> Outcome<Vec<(u64, Option<u64>)>> {
     Ok(bases)
 }
 
-/// Trees as nested text, one tensor a line.
+/// Trees as nested text, one tensor per line.
 fn nested(bases: &[(u64, Option<u64>)]) -> String {
     let mut views: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let mut known = std::collections::BTreeSet::new();
@@ -100,7 +99,7 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
     }
     let mut text = String::new();
     for root in roots {
-        // Tensors that are open, with how many of their views are written.
+        // Open tensors, with the number of their written views.
         let mut open = vec![(root, 0)];
         text.extend([format!("{root}: {{")]);
         while let Some((tensor, done)) = open.last_mut() {

@@ -49,7 +49,7 @@ pub(super) fn short_op(op: &str) -> &str {
     name.split_once('.').map_or(name, |(name, _)| name)
 }
 
-/// Text between quotes, in which nothing ends them.
+/// Text between quotes, escaped.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for char in text.chars() {

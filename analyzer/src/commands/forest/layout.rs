@@ -66,7 +66,7 @@ pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
     }
 }
 
-/// The edges, those that would close a circle turned round.
+/// The edges, with those that would close a cycle reversed.
 fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut after = vec![Vec::new(); nodes];
     for (place, &(source, target)) in edges.iter().enumerate() {
@@ -97,7 +97,7 @@ fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)
     turned
 }
 
-/// Each node's layer: right of all that lead to it, and what nothing leads to right before what it leads to.
+/// Each node's layer: right of all its sources. A node without sources is directly left of its targets.
 fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut layer = vec![0_usize; nodes];
     // As there are no circles, a longest way has fewer edges than there are nodes.
@@ -165,7 +165,7 @@ impl Layered {
         self.linked[other].push(one);
     }
 
-    /// Orders each layer by where the neighbours of its vertices are.
+    /// Orders each layer by the positions of its vertices' neighbours.
     fn order(&mut self) {
         self.stack();
         for sweep in 0..SWEEPS {
@@ -194,7 +194,7 @@ impl Layered {
         (0..self.rows.len()).for_each(|layer| self.stack_layer(layer));
     }
 
-    /// Puts a layer's vertices one below the other, about the middle.
+    /// Stacks a layer's vertices around the middle.
     fn stack_layer(&mut self, layer: usize) {
         let whole: f64 = self.rows[layer].iter().map(|&vertex| self.height[vertex] + GAP).sum();
         let mut top = -whole / 2.0;

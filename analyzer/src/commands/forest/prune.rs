@@ -7,27 +7,27 @@ use super::tree::{Edge, Forest, Kind, Node};
 /// Copies that are followed back from the costliest tensor.
 const MOST_COPIES: usize = 4;
 
-/// Which tensors are shown.
+/// Selection of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Number of tensors, costliest first.
     pub(crate) top: usize,
-    /// Only the trees of tensors whose name holds this, or with this id.
+    /// Only the trees of tensors with this part of a name, or with this id.
     pub(crate) tensor: Option<String>,
 }
 
-/// The part of a forest that is shown.
+/// The shown part of a forest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
     /// Nodes, bases before their views, roots by cost.
     pub(super) nodes: Vec<Node>,
     /// Relations between them.
     pub(super) edges: Vec<Edge>,
-    /// Which nodes lie on the way to the costliest one.
+    /// True for nodes on the path to the costliest one.
     pub(super) blamed: Vec<bool>,
     /// Per node, the hidden views: tensors, and the samples of their trees.
     pub(super) hidden_views: Vec<(usize, f64)>,
-    /// Tensors in trees of which nothing is shown, with their samples.
+    /// Tensors in hidden trees, with their samples.
     pub(super) hidden: (usize, f64),
     /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
@@ -54,7 +54,7 @@ impl Forest {
         Some(self.picture(&visible, &blamed))
     }
 
-    /// The tensors that are meant: the costliest that cost anything, or those of the trees that are named.
+    /// The selected tensors: the costliest, or those of the named trees.
     fn chosen(&self, choice: &Choice) -> Option<BTreeSet<usize>> {
         let mut meant: Vec<usize> = match &choice.tensor {
             None => (0..self.nodes.len()).filter(|&node| self.nodes[node].samples > 0.0).collect(),

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Float64Type, UInt64Type};
 use crate::commands::arrow_failure;
 use crate::exit::{Failure, Outcome, QUERY};
 
-/// A tensor as the query gives it.
+/// A tensor from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tensor {
     /// Its id.
@@ -18,9 +18,9 @@ pub(super) struct Tensor {
     pub(super) name: String,
     /// Element type and shape.
     pub(super) shape: Option<String>,
-    /// The op that made it.
+    /// The op that created it.
     pub(super) op: Option<String>,
-    /// The line that made it.
+    /// The line that created it.
     pub(super) born_at: Option<String>,
     /// The line that waited most for it.
     pub(super) stalled_at: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Tensor {
     pub(super) is_contiguous: bool,
     /// Samples attributed to it.
     pub(super) samples: f64,
-    /// Estimated time, nanoseconds; 0 where it is not known.
+    /// Estimated time, nanoseconds. 0 if unknown.
     pub(super) time_ns: f64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Tensor {
 pub(super) struct Relation {
     /// The tensor that was read.
     pub(super) source: u64,
-    /// The tensor that was made or written.
+    /// The tensor that was created or written.
     pub(super) target: u64,
     /// copy, `in_place` or op.
     pub(super) kind: String,
@@ -109,7 +109,7 @@ pub(super) fn others(rows: &[RecordBatch]) -> Outcome<Vec<(String, f64)>> {
     Ok(others)
 }
 
-/// A column as a type, whatever its encoding.
+/// A column as a type, in any encoding.
 fn column(batch: &RecordBatch, name: &str, data_type: &DataType) -> Outcome<ArrayRef> {
     let found = batch.column_by_name(name);
     let found = found

@@ -18,7 +18,7 @@ const COLUMN: f64 = 206.0;
 const MARGIN: f64 = 18.0;
 /// Height of the two lines below a node.
 const LABEL: f64 = 31.0;
-/// Letters of a line below a node.
+/// Letters per line below a node.
 const LETTERS: usize = 32;
 /// Height of the legend.
 const LEGEND: f64 = 64.0;
@@ -31,13 +31,13 @@ pub(crate) const STYLE: &str = include_str!("style.css");
 /// Destination of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a file of its own.
+    /// In a separate file.
     File,
     /// In a page, whose element `tensor-ID` a node leads to.
     Page,
 }
 
-/// A line between two nodes, whatever they have to do with each other.
+/// A line between two nodes, for any relation.
 struct Line {
     source: usize,
     target: usize,
@@ -301,7 +301,7 @@ fn head(x: f64, y: f64, direction: f64) -> String {
     )
 }
 
-/// A node's radius: what is added to the least has an area as large as the part of the costliest node's samples.
+/// A node's radius: the area beyond the minimum is proportional to the node's samples.
 fn radius(picture: &Picture, node: usize) -> f64 {
     let (samples, most) = (picture.nodes[node].samples.max(0.0), picture.most);
     let part = if most > 0.0 { samples / most } else { 0.0 };
@@ -312,7 +312,7 @@ fn column(layer: usize) -> f64 {
     MARGIN + (layer as f64 + 0.5) * COLUMN
 }
 
-/// Text of anyone's, which cannot become markup.
+/// Untrusted text, escaped.
 fn escaped(text: &str) -> String {
     let mut html = Html::default();
     html.text(text);

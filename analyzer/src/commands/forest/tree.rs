@@ -1,10 +1,10 @@
-//! The forest: tensors below those that they are views of, and relations between them.
+//! The forest: tensors below their bases, and relations between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Relation, Tensor};
 
-/// All tensors of a capture, and where its samples went.
+/// All tensors of a capture, and its samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forest {
     /// Bases before their views.
@@ -15,7 +15,7 @@ pub(crate) struct Forest {
     pub(super) others: Vec<(String, f64)>,
 }
 
-/// A tensor, or several that were made alike: of one name, type, op, line and base, with views that are alike.
+/// A tensor, or a group of equal ones: one name, type, op, line and base, with equal views.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Node {
     /// The first of them.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Copy,
     /// Written by an op that reads the other.
     InPlace,
-    /// Made by an op that reads the other.
+    /// Created by an op that reads the other.
     Op,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Edge {
     pub(super) source: usize,
     /// The tensor that was created or written.
     pub(super) target: usize,
-    /// How.
+    /// Kind of relation.
     pub(super) kind: Kind,
     /// The op.
     pub(super) op: Option<String>,
@@ -143,7 +143,7 @@ impl Forest {
     }
 }
 
-/// A number for each tensor, which those share that were made alike and whose views were: of how many, does not matter.
+/// A group number for each tensor. Equal tensors with equal views share one, in any number.
 fn kinds(tensors: &[Tensor]) -> Vec<usize> {
     let places: BTreeMap<u64, usize> =
         tensors.iter().enumerate().map(|(place, tensor)| (tensor.id, place)).collect();

@@ -100,7 +100,7 @@ const FINDINGS: Layout = Layout {
     is_long: true,
 };
 
-/// Lists of what costs most.
+/// Rankings by cost.
 const COSTS: &[(&str, Layout)] = &[
     (
         "tensors",
@@ -157,7 +157,7 @@ const COSTS: &[(&str, Layout)] = &[
     ),
 ];
 
-/// Lists of what replays measured.
+/// Tables of replays.
 const REPLAYED: &[(&str, Layout)] = &[
     (
         "counters",

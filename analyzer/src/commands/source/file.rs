@@ -1,4 +1,4 @@
-//! The text of source files, where this machine has them.
+//! The text of source files, if present on this machine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,15 +8,15 @@ use std::path::{Component, Path, PathBuf};
 /// Extensions of source files. Captures name files, and an untrusted capture must not show other files.
 const ENDINGS: &[&str] =
     &["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "ptx", "py"];
-/// Files beyond this are not read.
+/// Maximum size of a source file.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// The lines of source files by the name that the compiler was given.
+/// The lines of source files by the compiler's name.
 #[derive(Debug, Default)]
 pub(super) struct Files(BTreeMap<String, Vec<String>>);
 
 impl Files {
-    /// Reads those of these files that are here or below a folder.
+    /// Reads those files that are here or below a folder.
     pub(super) fn read<'a>(names: impl IntoIterator<Item = &'a str>, root: Option<&Path>) -> Self {
         let mut files = BTreeMap::new();
         for name in names {

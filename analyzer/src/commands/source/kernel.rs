@@ -1,4 +1,4 @@
-//! Which kernel is meant: by name, by a part of it, by a pattern, by its identity, or the hottest.
+//! Selection of a kernel: by name, by a part of it, by a pattern, by its identity, or the hottest.
 
 use regex::Regex;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! A kernel's code with everything known of it: the rows of `sql/source/`, by instruction and by line.
+//! A kernel's code with all its data: the rows of `sql/source/`, by instruction and by line.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) struct Kernel {
 /// A source line that has instructions.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Line {
-    /// The file as the compiler was given it.
+    /// The compiler's file name.
     pub(super) file: String,
     /// The line.
     #[serde(rename = "line")]
@@ -83,7 +83,7 @@ pub(super) struct Instruction {
     pub(super) requests: Option<f64>,
     /// Sectors that they touch.
     pub(super) sectors: Option<f64>,
-    /// The fewest sectors that could hold those bytes.
+    /// The fewest sectors that hold those bytes.
     pub(super) ideal_sectors: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Reason {
     pub(super) samples: f64,
 }
 
-/// For whom a stalled instruction waited.
+/// A producer of a stalled instruction.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Producer {
     function_id: u64,
@@ -118,7 +118,7 @@ pub(super) struct Producer {
     pub(super) confidence: Option<String>,
 }
 
-/// For whom an instruction can wait.
+/// A possible producer of an instruction.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Wait {
     function_id: u64,
@@ -211,17 +211,17 @@ impl Listing {
         Some((at, self.instructions.get(at)?))
     }
 
-    /// Its samples by reason, most first.
+    /// Its samples by reason, largest first.
     pub(super) fn reasons(&self, place: Place) -> &[Reason] {
         self.reasons.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// For whom it waited, most first.
+    /// Its producers, largest first.
     pub(super) fn producers(&self, place: Place) -> &[Producer] {
         self.producers.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// For whom it can wait.
+    /// Its possible producers.
     pub(super) fn waits(&self, place: Place) -> &[Wait] {
         self.waits.get(&place).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,5 @@
-//! A kernel's code as one page that opens offline, or as a part of another: no scripts, nothing loaded, light and dark.
+//! A kernel's code as one page that opens offline, or as a part of another: no scripts, no external resources, light
+//! and dark.
 
 mod arrows;
 mod code;
@@ -34,7 +35,7 @@ pub(super) fn page(
     let nonce = nonce(listing);
     let mut html = Html::default();
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Should text ever pass for markup, it still could not run or load anything, or change how the page looks.
+    // If text ever became markup, it still could not run or load anything, or change the page's style.
     html.markup(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
     );
@@ -54,7 +55,7 @@ pub(super) fn page(
     html.finish()
 }
 
-/// A kernel as a part of a page: its anchors begin with a prefix, and of long code the hottest rows are shown.
+/// A kernel as a part of a page: its anchors begin with a prefix, and only the hottest rows of long code are shown.
 pub(super) fn part(
     listing: &Listing,
     files: &Files,
@@ -243,7 +244,7 @@ impl Page<'_> {
         }
     }
 
-    /// Names of files may hold anything: their numbers are the anchors.
+    /// Names of files may contain anything: their numbers are the anchors.
     fn line_id(&self, file: &str, line: u32) -> String {
         let number = self.listing.lines.iter().position(|known| known.file == file).unwrap_or(0);
         format!("{}l{number}-{line}", self.prefix)

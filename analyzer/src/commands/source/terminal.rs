@@ -12,7 +12,7 @@ use crate::output::number::percent;
 use crate::output::paint::Role;
 use crate::output::shorten::{Shorten, printable, shorten, width};
 
-/// Instructions of a line that are shown.
+/// Maximum of shown instructions per line.
 const MOST_OF_A_LINE: usize = 6;
 /// The column in which an instruction's text begins.
 const TEXT_COLUMN: usize = 10;
@@ -175,7 +175,7 @@ impl<'a> Page<'a> {
         touched.iter().try_for_each(|touched| self.line(Role::Dim, &format!("{indent}{touched}")))
     }
 
-    /// Every instruction in its order, its line above it where that changes.
+    /// Every instruction in program order, with its source line above if that changes.
     pub(super) fn whole(&mut self) -> io::Result<()> {
         let listing = self.listing;
         let texts = listing.instructions.iter().map(|instruction| width(words::text(instruction)));

@@ -22,17 +22,17 @@ pub(super) fn facts(kernel: &Kernel) -> String {
     facts.join(", ")
 }
 
-/// A number of things.
+/// A number with its noun.
 pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{} {}", grouped(count.into()), if count == 1 { one } else { several })
 }
 
-/// A pc as it is shown everywhere.
+/// Displayed form of a pc.
 pub(super) fn pc(pc: u64) -> String {
     format!("{pc:#06x}")
 }
 
-/// A file's own name, which lines are called by.
+/// A file's base name, used for its lines.
 pub(super) fn file_name(file: &str) -> &str {
     file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
@@ -69,7 +69,7 @@ pub(super) fn amount(count: f64) -> String {
     if (0.0..0.05).contains(&count) { "0".to_owned() } else { measured(count) }
 }
 
-/// The reasons of an instruction's samples, most first, as many as fit in a line.
+/// The reasons of an instruction's samples, largest first, limited to one line.
 pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     const MOST: usize = 3;
     let reasons = listing.reasons(instruction.place());

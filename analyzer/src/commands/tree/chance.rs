@@ -7,11 +7,11 @@ use crate::args::tree::Metric;
 pub(super) struct Chance {
     /// The variance of Poisson counts.
     pub(super) variance: f64,
-    /// Squares of what each launch adds.
+    /// Squares of the values of launches.
     pub(super) squares: f64,
-    /// Degrees of freedom of launches that repeat each other.
+    /// Degrees of freedom of repeated launches.
     pub(super) freedom: f64,
-    /// Pearson's statistic of how much they differ.
+    /// Pearson's statistic of their differences.
     pub(super) pearson: f64,
 }
 
@@ -36,7 +36,7 @@ impl Chance {
 }
 
 impl Chances {
-    /// Adds those of other launches.
+    /// Adds the variances of other launches.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples.add(&other.samples);
         self.memory.add(&other.memory);

@@ -30,7 +30,7 @@ pub(super) struct Costs {
 /// Which capture a launch is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The one that is compared with.
+    /// The base of the comparison.
     Before,
     /// The capture in question.
     After,

@@ -1,4 +1,4 @@
-//! One row a name, wherever paths come through it.
+//! One row per name, over all paths.
 
 use super::cost::{Costs, is_sum};
 use super::path::{Path, Paths};
@@ -11,7 +11,7 @@ use crate::args::tree::TreeSort;
 struct Entry {
     own: Costs,
     total: Costs,
-    /// The last path that was counted, from 1: a path that comes through twice counts once.
+    /// The last counted path, from 1: a path that contains the name twice counts once.
     counted: usize,
 }
 

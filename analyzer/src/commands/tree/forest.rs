@@ -1,4 +1,4 @@
-//! Paths that begin alike, together: nodes with the cost of launches that end there, and of all that pass through.
+//! Paths with equal beginnings, merged: nodes with the cost of launches that end there, and of all that pass through.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Node {
     pub(super) children: Vec<usize>,
     /// Launches whose path ends here.
     pub(super) own: Costs,
-    /// Launches whose path comes through here.
+    /// Launches whose path passes through here.
     pub(super) total: Costs,
 }
 
@@ -57,7 +57,7 @@ impl Forest {
         &self.0
     }
 
-    /// A number for each node, from what is its own and what its children have.
+    /// A number for each node, from its exclusive value and its children's numbers.
     pub(super) fn fold<T>(&self, own: impl Fn(&Node) -> T, join: impl Fn(&mut T, &T)) -> Vec<T> {
         let mut found: Vec<T> = self.0.iter().map(own).collect();
         for at in (ROOT + 1..found.len()).rev() {

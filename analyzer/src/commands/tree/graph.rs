@@ -38,7 +38,7 @@ pub(in crate::commands) fn graph(
     let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = Forest::of(&paths, false);
     let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
-    // Without samples, what runs is all that is known.
+    // Without samples, only launches are known.
     let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
     let mut threshold = LEAST_SHARE;
     let rows = loop {

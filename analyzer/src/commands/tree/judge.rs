@@ -29,7 +29,7 @@ pub(super) struct Question<'a> {
 
 /// One node by one metric.
 struct Entry {
-    /// The row that it is shown in.
+    /// Its row.
     shown: Option<usize>,
     /// True for the root.
     is_whole: bool,

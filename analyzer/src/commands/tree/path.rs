@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::cost::{Cost, Costs, Side};
 use crate::args::tree::{FrameName, Level};
 
-/// One launch, as the query gives it.
+/// One launch from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Launch {
     /// The names of each category, callers first. None if the launch has none.
@@ -57,7 +57,7 @@ pub(super) struct Paths {
     pub(super) paths: Vec<Path>,
 }
 
-/// Numbers steps in the order in which they are met.
+/// Numbers steps in order of appearance.
 #[derive(Default)]
 struct Numbers {
     steps: Vec<Step>,

@@ -140,7 +140,7 @@ impl<'a> Pruner<'a> {
         below.into_iter().enumerate().map(task).collect()
     }
 
-    /// Why a node is not shown, if it is not.
+    /// Reason to hide a node, if any.
     fn hides(&self, node: usize, depth: usize, is_inside: bool) -> Option<Why> {
         let step = self.forest.nodes()[node].step?;
         if self.excluded[step] {

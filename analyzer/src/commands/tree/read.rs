@@ -74,7 +74,7 @@ fn chances(batch: &RecordBatch) -> Outcome<Vec<Chances>> {
     Ok(rows.map(|((samples, memory), time)| Chances { samples, memory, time }).collect())
 }
 
-/// A column as a type, whatever its encoding.
+/// A column as a type, in any encoding.
 fn column(batch: &RecordBatch, name: &str, data_type: &DataType) -> Outcome<ArrayRef> {
     let found = batch.column_by_name(name);
     let found = found

@@ -10,7 +10,7 @@ use crate::args::tree::{Metric, TreeSort};
 pub(super) struct Choice<'a> {
     /// Paths through a match.
     pub(super) include: Option<&'a Regex>,
-    /// Nothing at a match, and below it.
+    /// Excludes matches and everything below them.
     pub(super) exclude: Option<&'a Regex>,
     /// Minimum share of the total.
     pub(super) threshold: f64,
@@ -37,7 +37,7 @@ pub(super) enum Why {
     Deep,
 }
 
-/// All reasons, in the order in which their rows come.
+/// All reasons, in row order.
 pub(super) const WHYS: [Why; 4] = [Why::Small, Why::NotIncluded, Why::Excluded, Why::Deep];
 
 /// Kind of a row.
@@ -47,7 +47,7 @@ pub(super) enum What {
     All,
     /// A step, by its number.
     Step(usize),
-    /// This many names that are not shown.
+    /// This many hidden names.
     Hidden(Why, usize),
 }
 
@@ -56,7 +56,7 @@ pub(super) enum What {
 pub(super) enum Link {
     /// The only child of its parent, directly below it.
     Chain,
-    /// Others of the parent follow.
+    /// Not the parent's last.
     Middle,
     /// It is the parent's last.
     Last,
@@ -78,7 +78,7 @@ pub(super) struct Row {
     /// Launches whose path ends here. Hidden rows count all launches that they hide: exclusive values add up to the
     /// total.
     pub(super) own: Costs,
-    /// Launches whose path comes through here.
+    /// Launches whose path passes through here.
     pub(super) total: Costs,
     /// Changes of the total between two captures, by requested metric. Empty with one capture.
     pub(super) changes: Vec<Change>,

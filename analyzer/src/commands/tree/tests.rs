@@ -46,7 +46,7 @@ fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> Launch {
     }
 }
 
-/// A step of training: two lines, one of which comes through a recursive function.
+/// A training step: two lines, one of them through a recursive function.
 fn step() -> Vec<Launch> {
     vec![
         launch(&["t.py:9 main", "t.py:3 f"], &["aten::mm"], "gemm", 60),
@@ -304,7 +304,7 @@ fn twenty_thousand_nodes_are_a_tree() {
 
 #[test]
 fn stacks_of_any_depth_are_drawn_in_lines_of_bounded_length() {
-    // At each level one launch ends, and another goes on.
+    // At each level one launch ends, and another continues.
     let launches = (1..2_000_usize)
         .map(|depth| Launch { frames: vec!["f.py:1 f".to_owned(); depth], ..launch(&[], &[], "k", 1) });
     let paths = of(launches.collect());

@@ -13,7 +13,7 @@ const LEAST_OTHERS: usize = 2;
 /// With less room than this, one record per row reads better.
 const LEAST_ROOM: usize = 40;
 
-/// Which columns stay, and how wide they are.
+/// Remaining columns with their widths.
 pub(super) struct Fold<'a> {
     numbers: Vec<(&'a Column, usize)>,
     first: &'a Column,
@@ -33,7 +33,7 @@ impl<'a> Fold<'a> {
         folds.then(|| Self { numbers, first, others: others.to_vec(), room })
     }
 
-    /// Draws the table so.
+    /// Draws the folded table.
     pub(super) fn draw(&self, table: &Table, out: &mut dyn Write, paint: Paint) -> io::Result<()> {
         let name = self.first.natural().min(self.room);
         let rule = |width: usize| "─".repeat(width);
@@ -57,7 +57,7 @@ impl<'a> Fold<'a> {
         numbers.chain([self.first.place(text(self.first), name)]).collect::<Vec<_>>().join(GAP)
     }
 
-    /// The other texts of a row, each with its header, as many in a line as fit.
+    /// The other texts of a row, each with its header, filled into lines.
     fn below(&self, row: usize) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for column in self.others.iter().filter(|column| column.cells[row] != "-") {

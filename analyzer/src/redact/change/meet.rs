@@ -12,7 +12,7 @@ use crate::redact::addresses::{Rebase, Regions};
 use crate::redact::words::Words;
 
 const MOST_ROWS: usize = 4 << 20;
-/// Columns of addresses, with those of how many bytes are used from there.
+/// Columns of addresses, with the columns of their sizes.
 const USED: [(&str, &str, Option<&str>); 9] = [
     ("device_allocation", "address", Some("size_bytes")),
     ("storage", "address", Some("size_bytes")),

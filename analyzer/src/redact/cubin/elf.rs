@@ -49,7 +49,7 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     Ok(sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section }).collect())
 }
 
-/// A section without its name, and where its name is.
+/// A section without its name, and the offset of its name.
 fn section(header: &[u8], file_bytes: usize) -> Option<(Section, usize)> {
     let field = |at| usize::try_from(number::<8>(header, at)?).ok();
     let kind = u32::try_from(number::<4>(header, 4)?).ok()?;

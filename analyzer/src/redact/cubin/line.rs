@@ -51,7 +51,7 @@ fn text_end(program: &[u8], at: usize) -> Result<Option<usize>, ()> {
     Ok((length > 0).then_some(at + length))
 }
 
-/// Behind a number of variable length.
+/// Offset after a number of variable length.
 fn after_number(program: &[u8], at: usize) -> Result<usize, ()> {
     let rest = program.get(at..).ok_or(())?;
     let length = rest.iter().position(|byte| byte & 0x80 == 0).ok_or(())?;

@@ -16,7 +16,7 @@ pub(super) struct Block {
     pub(super) doc: Vec<&'static str>,
     /// Its content.
     pub(super) body: Html,
-    /// Its queries: what each is about, and its text.
+    /// Its queries: title and text.
     pub(super) queries: Vec<(String, String)>,
     /// Data of its drawing, by the name that the script uses.
     pub(super) data: Option<(&'static str, Value)>,

@@ -1,4 +1,4 @@
-//! The code of the hottest kernels: source and instructions with what they cost, as `stallmap source` shows one.
+//! The code of the hottest kernels: source and instructions with costs, as in `stallmap source`.
 
 use std::path::Path;
 

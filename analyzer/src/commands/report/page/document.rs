@@ -17,7 +17,7 @@ pub(super) struct Subject {
     pub(super) program: String,
 }
 
-/// The page: one file that needs no other.
+/// The page: one self-contained file.
 pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut main = Html::default();
     for block in blocks {
@@ -54,7 +54,7 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     page + &html.finish()
 }
 
-/// The page's scripts, in the order in which they need each other.
+/// The page's scripts, in order of dependency.
 const SCRIPTS: [&str; 4] =
     [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
 

@@ -1,4 +1,4 @@
-//! The tensor forest, drawn: what the costliest tensors are views and copies of.
+//! The tensor forest, drawn: the costliest tensors with their bases and sources.
 
 use super::ask::Asker;
 use super::block::Block;

@@ -114,7 +114,7 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
     Ok(Some(block))
 }
 
-/// The section where there is nothing to draw.
+/// The section without heat maps.
 fn none(drawn: &Answer) -> Block {
     let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
     "Accesses of tensors".clone_into(&mut block.title);

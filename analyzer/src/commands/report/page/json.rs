@@ -1,10 +1,10 @@
-//! Data for the page's script: JSON in which nothing can end the element that holds it.
+//! Data for the page's script: JSON that cannot end its enclosing element.
 
 use serde_json::Value;
 
 use crate::output::html::is_hidden;
 
-/// JSON that is the same for whoever parses it, and no markup for whoever reads the page around it.
+/// JSON that parses to the same data, and contains no markup.
 pub(super) fn embedded(data: &Value) -> String {
     let json = data.to_string();
     let mut text = String::with_capacity(json.len());

@@ -1,4 +1,4 @@
-//! Memory over the program: how much is in use when, and when the largest objects live.
+//! Memory over the program: bytes in use, and lifetimes of the largest objects.
 
 use serde::Deserialize;
 

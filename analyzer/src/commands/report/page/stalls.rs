@@ -41,7 +41,7 @@ const LABELLED_SHARE: f64 = 0.09;
 /// Reasons that are named below a bar.
 const NAMED: usize = 6;
 
-/// A kernel's samples for one reason.
+/// A kernel's samples with one reason.
 #[derive(Clone, Debug, Deserialize)]
 struct Row {
     function_id: Option<u64>,

@@ -24,7 +24,7 @@ pub(super) struct Layout {
     pub(super) below: &'static [(&'static str, &'static str)],
     /// The column with bars.
     pub(super) bar: &'static str,
-    /// Columns that are not shown.
+    /// Hidden columns.
     pub(super) hidden: &'static [&'static str],
     /// True if the table has enough rows for search and sorting.
     pub(super) is_long: bool,
@@ -43,7 +43,7 @@ const FUNCTION: &str = "function_id";
 /// The column of tensors, whose rows are anchors. It is not shown.
 const TENSOR: &str = "tensor_id";
 
-/// Bytes of a name that may not fit.
+/// Minimum bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
 
 /// Anchors that links may lead to.

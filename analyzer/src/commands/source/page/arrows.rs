@@ -67,7 +67,7 @@ impl Arrows {
         Self { arrows, lanes: ends.len() }
     }
 
-    /// Pixels that the arrows take.
+    /// Width of the arrows in pixels.
     pub(super) fn width(&self) -> f64 {
         if self.lanes == 0 { 0.0 } else { (self.lanes as f64 + 1.0) * LANE + 8.0 }
     }

@@ -9,7 +9,7 @@ use super::arrows::Arrows;
 use super::excerpt::Shown;
 use crate::output::html::Html;
 
-/// Lines of source around those that have instructions.
+/// Source lines around those with instructions.
 const CONTEXT: usize = 3;
 /// Headers of the first columns of both panes.
 const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
@@ -38,7 +38,7 @@ impl Page<'_> {
         html.markup("</div>\n</div>\n");
     }
 
-    /// A file's lines that have instructions, with those around them where the text is here.
+    /// A file's lines with instructions, with their surroundings if the text is available.
     fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
         let all = lines.len();
         let (mut shown, mut samples) = (0.0, 0.0);

@@ -19,7 +19,7 @@ pub(super) struct Excerpt<'a> {
 pub(super) enum Shown<'a> {
     /// An instruction.
     Row(&'a Instruction),
-    /// So many that are not shown, with their samples.
+    /// Number of hidden rows, with their samples.
     Gap(usize, f64),
 }
 
