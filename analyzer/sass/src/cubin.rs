@@ -70,7 +70,7 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CubinError {
     /// Not an ELF file, or none whose sections can be found.
-    #[error("not a readable ELF file: {cause}")]
+    #[error("it is not a readable ELF file: {cause}")]
     Elf {
         /// Cause of the error.
         cause: String,

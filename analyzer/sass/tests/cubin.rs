@@ -101,8 +101,8 @@ fn relocations_with_and_without_addends_name_what_is_called() {
 #[test]
 fn what_is_no_cubin_is_refused_with_a_reason() {
     let message = |bytes: &[u8]| Cubin::read(bytes).unwrap_err().to_string();
-    assert!(message(b"").starts_with("it is no readable ELF file: "));
-    assert!(message(b"\x7fELF and so on").starts_with("it is no readable ELF file: "));
+    assert!(message(b"").starts_with("it is not a readable ELF file: "));
+    assert!(message(b"\x7fELF and so on").starts_with("it is not a readable ELF file: "));
     let mut of_a_host = bytes("nested.sm_90.abi8.cubin");
     of_a_host[18] = 62;
     assert_eq!(Cubin::read(&of_a_host).unwrap_err(), CubinError::Machine { machine: 62 });

@@ -44,7 +44,7 @@ pub(super) async fn answers(
     let progress = Progress::start("asking");
     let mut answers = Vec::new();
     for &section in wanted {
-        progress.say(format!("asking for {}", section.name));
+        progress.say(format!("querying {}", section.name));
         let sql = section.sql(parameters);
         let rows = rows(session, &sql).await?;
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);

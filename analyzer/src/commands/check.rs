@@ -30,10 +30,8 @@ FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 pub(super) fn run(args: &Check) -> Outcome {
     let library = library::library()?;
     if args.captures.is_empty() && library.is_none() {
-        let failure = Failure::message(USAGE, "nothing to check was named");
-        return Err(
-            failure.hint("name captures, or a folder of your own views with --library DIR".to_owned())
-        );
+        let failure = Failure::message(USAGE, "nothing to check");
+        return Err(failure.hint("name captures, or a folder of custom views with --library DIR".to_owned()));
     }
     let mut code = match &library {
         Some(library) => check_library(library)?,

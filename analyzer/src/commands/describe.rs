@@ -22,7 +22,7 @@ pub(crate) fn tables(session: &Session) -> Table {
             Presence::Missing => without("missing"),
             Presence::Unknown => without("not recorded"),
             // Tables computed on demand have no known size.
-            Presence::Held if table.is_derived => without("made on demand"),
+            Presence::Held if table.is_derived => without("computed on demand"),
             Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
@@ -92,7 +92,7 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
         return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
     }
     let table = session.tables().into_iter().find(|table| table.name == name);
-    let kind = table.as_ref().map_or_else(|| "made in this session".to_owned(), kind);
+    let kind = table.as_ref().map_or_else(|| "created in this session".to_owned(), kind);
     let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
     let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
     Ok(Described { kind, doc, columns, sql: None })
@@ -102,7 +102,7 @@ fn kind(table: &TableInfo) -> String {
     match table.presence {
         Presence::Missing => "table, missing".to_owned(),
         Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
-        Presence::Held if table.is_derived => "table, made on demand".to_owned(),
+        Presence::Held if table.is_derived => "table, computed on demand".to_owned(),
         Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
     }
 }

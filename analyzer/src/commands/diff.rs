@@ -54,7 +54,7 @@ pub(super) fn run(args: &Diff) -> Outcome {
 }
 
 async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]) -> Outcome {
-    let progress = Progress::start("asking what can be compared");
+    let progress = Progress::start("comparing facts");
     let script = query.comparable(args.metric)?;
     let found = ask(&session, &script).await?;
     let facts = fact::facts(&found)?;
@@ -70,10 +70,10 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
     let base = comparison.query.names.first().map_or("", String::as_str);
     let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
     if refusal.is_none() {
-        progress.say("asking for totals");
+        progress.say("querying totals");
         answers.push(comparison.totals().await?);
         for &part in parts {
-            progress.say(format!("asking for {}", part.name()));
+            progress.say(format!("querying {}", part.name()));
             answers.push(comparison.part(part).await?);
         }
     }
@@ -161,7 +161,7 @@ impl Comparison<'_> {
         }
         let total = total_of(gate.metric);
         if gate.part.is_none() && self.decision.unknown.contains(&total) {
-            let what = format!("`{}` cannot be judged: a capture does not know", gate.text);
+            let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
             return Err(Failure::message(NOT_COMPARABLE, what));
         }
         let query = Query { is_all: true, ..self.query.clone() };
@@ -211,7 +211,7 @@ fn parts(args: &Diff) -> Outcome<Vec<Part>> {
     }
     match args.by.iter().find(|&&part| counts_launches && !has_launches(part)) {
         Some(part) => Err(Failure::message(USAGE, format!("{} have no launches", part.name()))
-            .hint("launches are counted of lines, ops and kernels".to_owned())),
+            .hint("only lines, ops and kernels have launches".to_owned())),
         None => Ok(args.by.clone()),
     }
 }

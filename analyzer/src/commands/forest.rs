@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let runtime = runtime()?;
     let (known, forest) = {
-        let _progress = Progress::start("asking for tensors");
+        let _progress = Progress::start("querying tensors");
         (runtime.block_on(known(&session))?, runtime.block_on(forest(&session, args.each))?)
     };
     let choice = Choice { top: usize::try_from(args.top).unwrap_or(usize::MAX), tensor: args.tensor.clone() };

@@ -79,9 +79,9 @@ fn differing(one: &Identity, other: &Identity) -> Vec<String> {
 
 fn verdict(parts: &BTreeSet<String>) -> String {
     if parts.is_empty() {
-        return "\nThey hold the same.\n".to_owned();
+        return "\nThe captures are equal.\n".to_owned();
     }
-    let mut text = "\nThey differ:\n".to_owned();
+    let mut text = "\nThe captures differ:\n".to_owned();
     text.extend(parts.iter().map(|part| format!("  {part}\n")));
     text
 }

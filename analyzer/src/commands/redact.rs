@@ -24,7 +24,7 @@ pub(super) fn run(args: &Redact) -> Outcome {
         let redacted = args.capture.open().and_then(|reader| redact::redact(&reader, &options, &args.file));
         redacted.map_err(|error| capture_failure(&error))?
     };
-    let text = list("Gone or replaced:", &tally.gone) + &list("Stays:", &tally.stays);
+    let text = list("Removed or replaced:", &tally.gone) + &list("Retained:", &tally.stays);
     output::print(&text)?;
     output::note(format_args!("wrote {}", args.file.display()));
     Ok(OK)

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Top) -> Outcome {
     }
     let runtime = runtime()?;
     let (known, rows) = {
-        let _progress = Progress::start(format!("asking for {}", section.name));
+        let _progress = Progress::start(format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
     };
     known.say(&args.capture, args.format)?;
@@ -73,7 +73,7 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
         }
         (_, Some(TopSort::Saving)) => {
-            wrong("only findings save something", "stallmap top findings ranks them")
+            wrong("only findings have a saving", "stallmap top findings ranks them")
         }
         (Ranked::Tensors, Some(TopSort::Launches)) => {
             wrong("tensors have no launches", "sort them by samples, memory_samples or time")

@@ -17,7 +17,7 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
         return Err(Flaw::new(1, Rule::Header, message));
     }
     if opening.trim() != format!("CREATE VIEW {name} (") {
-        let message = format!("after the comment comes `{}`, not `CREATE VIEW {name} (`", opening.trim());
+        let message = format!("`{}` follows the comment instead of `CREATE VIEW {name} (`", opening.trim());
         return Err(Flaw::new(at, Rule::Shape, message));
     }
     let mut columns = Vec::new();

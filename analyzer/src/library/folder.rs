@@ -58,13 +58,13 @@ impl Reading {
 
     fn folder(&mut self, path: &Path, package: &str, depth: usize) {
         let Ok(real) = path.canonicalize() else {
-            return self.fault(path, "the link leads nowhere");
+            return self.fault(path, "the link is broken");
         };
         if !self.seen.insert(real) {
             return;
         }
         if depth > MAX_DEPTH {
-            return self.fault(path, format!("more than {MAX_DEPTH} folders lie within each other"));
+            return self.fault(path, format!("more than {MAX_DEPTH} nested folders"));
         }
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,

@@ -116,7 +116,7 @@ impl UserLibrary {
         let (ordered, circular) = order::ordered(waiting);
         for (view, reads) in circular {
             let reads = reads.into_iter().collect::<Vec<_>>().join("`, `");
-            let message = format!("it reads itself, by way of one of `{reads}`");
+            let message = format!("it reads itself through one of `{reads}`");
             faults.push(at(view, 1, Rule::Plan, message));
         }
         let mut broken: BTreeSet<String> = self.broken(&faults);

@@ -131,7 +131,7 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
     let renamed: BTreeMap<String, String> = before.iter().cloned().zip(after).collect();
     let different: BTreeSet<&String> = renamed.values().collect();
     if different.len() < renamed.len() {
-        return Err("two of its names would become one".to_owned());
+        return Err("two of its names would collide".to_owned());
     }
     Ok(renamed)
 }

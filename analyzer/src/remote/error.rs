@@ -70,7 +70,7 @@ fn generic(chain: &[String]) -> (String, &'static str) {
     let without_ranges =
         ["Range request not supported", "non-partial response", "Content-Range header not present"];
     if without_ranges.iter().any(|words| says(words).is_some()) {
-        return ("the server does not do range requests".to_owned(), NO_RANGES);
+        return ("the server does not support range requests".to_owned(), NO_RANGES);
     }
     if says("416 Range Not Satisfiable").is_some() {
         return ("it is empty".to_owned(), NOT_FOUND);

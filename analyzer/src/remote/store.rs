@@ -60,7 +60,7 @@ fn s3(
     let endpoint = set("AWS_ENDPOINT_URL").or_else(|| set("AWS_ENDPOINT"));
     let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if is_plain && !endpoint.as_deref().is_some_and(is_local) && set("AWS_ALLOW_HTTP").is_none() {
-        let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is another machine";
+        let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is remote";
         return Err(error::refused(cause, "use https://, or set AWS_ALLOW_HTTP=true", path));
     }
     let mut builder = AmazonS3Builder::from_env()

@@ -66,7 +66,9 @@ pub(super) fn set_output(shell: &mut Shell, file: &str) -> Outcome<Next> {
     shell.target = if file.is_empty() { Target::Stdout } else { Target::File(PathBuf::from(file)) };
     if shell.is_interactive && !file.is_empty() {
         let format = shell.style.format.name();
-        output::note(format_args!("rows go into {file} as {format}; .output alone shows them again"));
+        output::note(format_args!(
+            "rows are written to {file} as {format}. .output without a file shows them again"
+        ));
     }
     Ok(Next::Line)
 }

@@ -10,12 +10,12 @@ use crate::output::paint::Role;
 pub(super) fn document(session: &Session, name: &str) -> Option<String> {
     let state = session.context().state();
     let (kind, doc) = if let Some(function) = state.scalar_functions().get(name) {
-        ("function of a row", function.documentation().cloned())
+        ("scalar function", function.documentation().cloned())
     } else if let Some(function) = state.aggregate_functions().get(name) {
-        ("function of a group", function.documentation().cloned())
+        ("aggregate function", function.documentation().cloned())
     } else {
         let function = state.window_functions().get(name)?;
-        ("function of a window", function.documentation().cloned())
+        ("window function", function.documentation().cloned())
     };
     let heading = output::sheet().paint.text(Role::Heading, name);
     Some(format!("{heading} ({kind})\n{}", doc.map_or_else(|| "not documented\n".to_owned(), text)))

@@ -29,7 +29,7 @@ pub(super) fn run(args: &Folded) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let batches = {
-        let _progress = Progress::start("asking for call paths");
+        let _progress = Progress::start("querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
     let mut text = String::new();

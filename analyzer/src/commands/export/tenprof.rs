@@ -46,12 +46,12 @@ pub(super) fn run(args: &Tenprof) -> Outcome {
     let progress = Progress::start("asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
-        progress.say(format!("asking for {name}"));
+        progress.say(format!("querying {name}"));
         folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
     }
-    progress.say("asking for forest.txt".to_owned());
+    progress.say("querying forest.txt".to_owned());
     folder.text("forest.txt", &nested(&bases(&runtime.block_on(rows(&session, &trees))?)?))?;
-    progress.say("asking for blame.dot".to_owned());
+    progress.say("querying blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
     let all = forest::Choice { top: usize::MAX, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&all).unwrap_or_default()))?;

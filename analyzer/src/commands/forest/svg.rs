@@ -255,7 +255,7 @@ fn legend(svg: &mut String, picture: &Picture, top: f64) {
 fn symbols(svg: &mut String, y: f64) {
     let (mut x, base) = (MARGIN + 8.0, y + 4.0);
     for (class, word) in
-        [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "way to the costliest")]
+        [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "path to the costliest")]
     {
         svg.extend([format!(
             "<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>"

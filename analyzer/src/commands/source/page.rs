@@ -100,7 +100,7 @@ impl Page<'_> {
     /// Everything below the title.
     fn body(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         if let Some(reason) = &self.listing.kernel.not_read_because {
-            html.markup("<p class=\"warning\">Its code could not be read: ").text(reason).markup("</p>\n");
+            html.markup("<p class=\"warning\">Its code could not be decoded: ").text(reason).markup("</p>\n");
         }
         self.reasons(html);
         self.hottest(html, groups, top);
@@ -177,7 +177,7 @@ impl Page<'_> {
 
     /// Producers of the hottest locations: a tree for each of their instructions.
     fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
-        self.heading(html, "What they wait for");
+        self.heading(html, "Producers");
         for instruction in groups.iter().take(top).flat_map(|group| &group.instructions) {
             let nodes = chain(self.listing, instruction.place());
             if nodes.is_empty() {

@@ -42,7 +42,7 @@ impl<'a> Page<'a> {
         self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
         self.line(Role::Dim, &words::facts(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
-            self.line(Role::Warning, &format!("! its code could not be read: {reason}"))?;
+            self.line(Role::Warning, &format!("! its code could not be decoded: {reason}"))?;
         }
         Ok(())
     }

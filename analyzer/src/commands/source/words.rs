@@ -13,7 +13,7 @@ pub(super) fn facts(kernel: &Kernel) -> String {
         facts.push(counted(instructions, "instruction", "instructions"));
     }
     if let Some(unknown) = kernel.unknown_instructions.filter(|unknown| *unknown > 0) {
-        facts.push(format!("{} of them not known", grouped(unknown.into())));
+        facts.push(format!("{} of them unknown", grouped(unknown.into())));
     }
     if let Some(sm) = kernel.sm {
         facts.push(format!("sm_{sm}"));
@@ -50,7 +50,7 @@ pub(super) fn call_path(instruction: &Instruction) -> Option<String> {
 
 /// Disassembly of an instruction, or its pc if the code was not decoded.
 pub(super) fn text(instruction: &Instruction) -> &str {
-    instruction.text.as_deref().unwrap_or("(code not read)")
+    instruction.text.as_deref().unwrap_or("(code not decoded)")
 }
 
 /// Samples as a count and a part of the kernel's.
@@ -112,7 +112,7 @@ fn thing(touch: &Touch) -> String {
         None => words += ", by its tensor map",
     }
     if let Some(born_at) = &touch.born_at {
-        words.extend([format!(", made at {born_at}")]);
+        words.extend([format!(", allocated at {born_at}")]);
     }
     words
 }

@@ -68,7 +68,7 @@ pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, Capture
     })?;
     regions.rebase().ok_or_else(|| CaptureError::Corrupt {
         thing: "addresses".to_owned(),
-        cause: "they span more memory than there is, so they cannot be moved".to_owned(),
+        cause: "they span more memory than possible and cannot be moved".to_owned(),
         path: reader.path().to_owned(),
     })
 }

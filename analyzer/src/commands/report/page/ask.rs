@@ -27,7 +27,7 @@ impl<'a> Asker<'a> {
 
     /// Shows the current query as progress.
     pub(super) fn say(&self, what: &str) {
-        self.progress.say(format!("asking for {what}"));
+        self.progress.say(format!("querying {what}"));
     }
 
     /// The result of a query of a folder in `sql/`.

@@ -53,7 +53,7 @@ pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
         title: "Code of the hottest kernels".to_owned(),
         doc: vec![
             LEGEND,
-            "Instructions and lines that are far from any hot one are counted, not shown; `stallmap source` shows all.",
+            "Instructions and lines far from hot ones are counted, but not shown. `stallmap source` shows all.",
         ],
         ..Block::default()
     };

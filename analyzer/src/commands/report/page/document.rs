@@ -39,7 +39,7 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut page = html.finish();
     page += &main;
     let mut html = Html::default();
-    html.markup("<footer class=\"dim\"><p>Made by <code>stallmap report ").text(&subject.capture);
+    html.markup("<footer class=\"dim\"><p>Written by <code>stallmap report ").text(&subject.capture);
     html.markup(" --html</code>. Every number comes from the query next to it. <code>stallmap sql ");
     html.text(&subject.capture).markup("</code> runs it.</p></footer>\n</main>\n");
     html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");

@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 /// Tensors shown for their cost, in addition to their sources.
 const TENSORS: usize = 16;
 /// Titles of the queries.
-const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "What is in no tree"];
+const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "Cost outside the trees"];
 
 /// The section. None without tensors.
 pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
@@ -22,7 +22,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
         id: "forest",
         title: "Tensor forest".to_owned(),
         doc: vec![
-            "How tensors came from tensors: a root is solid, a view of another dashed, each as large as what warps",
+            "Tensors with their views and sources: a root is solid, a view dashed, sized by the samples of warps that",
             "waited for it. The path to the costliest is red. Tensors with equal op, line and shape are one (×).",
             "Each leads to its row in the table below.",
         ],

@@ -21,7 +21,7 @@ pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
     }
     let mut block = Block::of("paths", answer);
     block.doc = vec![
-        "What each path of calls cost: frames of the user's Python code, modules, operators, kernels.",
+        "Cost of call paths: frames of the user's Python code, modules, operators, kernels.",
         "Below each name are its callees, as wide as their share. The stripe is the share of memory stalls.",
         "Every number is a sum over the rows of the query. Small paths are aggregated next to their siblings.",
     ];

@@ -133,7 +133,7 @@ fn kernel(html: &mut Html, rows: &[Row], anchors: &Anchors) {
         html.markup(" id=\"").text(&kernel_anchor(function)).markup("\"");
     }
     html.markup("><h3 class=\"code\">").text(name).markup("</h3><div class=\"dim\">");
-    html.text(&format!("{} samples, {} of them waits for memory", measured(samples), percent(memory)));
+    html.text(&format!("{} samples, {} of them memory stalls", measured(samples), percent(memory)));
     if let Some(code) = first.function_id.map(code_anchor).filter(|code| anchors.contains(code)) {
         html.markup(" · <a href=\"#").text(&code).markup("\">code</a>");
     }
