@@ -1,7 +1,7 @@
 //! Machine code of a capture: which instructions its functions consist of, and which of them waits for which.
 //!
 //! ```text
-//! function, module ── read ── cubins ── sections ──┬── stored in the cache? ──┬── findings ── table ── SQL
+//! function, module ── read ── cubins ── sections ──┬── held in the cache? ──┬── findings ── table ── SQL
 //!                                                  └── analyze (sass) ──────┘
 //! ```
 //!

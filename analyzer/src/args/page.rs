@@ -12,8 +12,8 @@ use crate::exit;
 const HEAD: &str = "\
 # Commands
 
-Made from the declarations in `src/args`; `UPDATE=1 cargo test -p stallmap --bin stallmap -- page` writes it.
-`stallmap COMMAND --help` says the same.
+Generated from the declarations in `src/args`. `UPDATE=1 cargo test -p stallmap --bin stallmap -- page` writes it.
+`stallmap COMMAND --help` prints the same.
 ";
 
 #[test]

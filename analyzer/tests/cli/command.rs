@@ -101,7 +101,7 @@ impl Ran {
         settings.bind(|| insta::assert_snapshot!(name, self.snapshot()));
     }
 
-    /// A run that did what it should.
+    /// A successful run.
     #[track_caller]
     pub(crate) fn expect_ok(&self) -> &Self {
         assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);

@@ -1,4 +1,4 @@
-//! `stallmap diff`: what it prints, that it adds up, that noise is not ranked, and when it fails.
+//! `stallmap diff`: output, conservation, ranking of significant rows only, and gates.
 
 use std::fs;
 use std::path::Path;

@@ -14,7 +14,7 @@ const FOREIGN: [&str; 2] = ["duckdb", "aws"];
 /// External requirements of an example: servers, Graphviz.
 const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
 
-/// Names that examples use, and what the capture that they run on has of the kind.
+/// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 3] =
     [("--tensor wte.weight", "--tensor aten::t"), ("softmax ", "vectorized_gather "), ("100-199", "0-1")];
 
@@ -56,7 +56,7 @@ fn failure(example: &str) -> Option<String> {
     (!ran.status.success()).then(|| format!("`{example}` exits with {}: {message}", ran.status))
 }
 
-/// Puts there what examples name: captures, a folder of one, a library, a query, a project.
+/// Creates the files that examples name: captures, a folder of one, a library, a query, a project.
 fn furnish(place: &Place, example: &str) {
     let bundled = |name: &str| Path::new(ROOT).join(format!("testdata/{name}.stallmap"));
     let words: Vec<&str> = example.split([' ', '=']).filter(|word| !word.is_empty()).collect();

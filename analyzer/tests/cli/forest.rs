@@ -1,4 +1,4 @@
-//! `stallmap forest` and `stallmap export`: what they print and write, and that it adds up.
+//! `stallmap forest` and `stallmap export`: output and conservation.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn folded_stacks_sum_to_the_samples() {
     assert!(folded.stdout.lines().all(|line| line.split(';').count() > 2));
 }
 
-/// Names of elements that are open at the end, or what closes another than the last.
+/// Names of unclosed elements, or of the first mismatched end tag.
 fn unclosed(markup: &str) -> Vec<&str> {
     let mut open = Vec::new();
     for tag in markup.split('<').skip(1).filter_map(|rest| rest.split('>').next()) {

@@ -1,4 +1,4 @@
-//! The cache of what is found in machine code: filled ahead, found again, and never needed.
+//! The cache of code analyses: filled in advance, hit later, and always optional.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The README shows what commands print: `UPDATE=1 cargo test -p stallmap --test cli -- readme` writes it.
+//! The README shows the output of commands: `UPDATE=1 cargo test -p stallmap --test cli -- readme` writes it.
 
 use std::fmt::Write as _;
 use std::fs;

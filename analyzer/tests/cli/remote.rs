@@ -18,7 +18,7 @@ fn served(name: &str, manner: Manner) -> Server {
     Server::start(fs::read(bundled(name)).unwrap(), manner)
 }
 
-/// Runs `stallmap` with what an S3 client reads from its environment.
+/// Runs `stallmap` with the environment of an S3 client.
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let place = Place::new();
     let mut command = command(&place.path(""));

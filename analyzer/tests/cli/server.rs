@@ -1,4 +1,4 @@
-//! A web server for one file, as good or as bad as a test needs it, that counts what it sends.
+//! A web server for one file, with configurable faults, that counts its responses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Captures that are passed on: parts, identities, and nothing of what was redacted.
+//! Sharing of captures: parts, identities, and redaction.
 
 use std::fs;
 

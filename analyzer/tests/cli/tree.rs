@@ -1,4 +1,4 @@
-//! `stallmap tree` and `stallmap top`: what they print, and that it adds up.
+//! `stallmap tree` and `stallmap top`: output and conservation.
 
 use std::fs;
 use std::path::Path;
@@ -239,7 +239,7 @@ fn a_capture_does_not_differ_from_itself() {
     }
 }
 
-/// The ratio and its interval by name, of what is there once under its name.
+/// The ratio and its interval by name, for unique names.
 fn intervals(
     rows: Vec<serde_json::Map<String, serde_json::Value>>,
     name: &str,

@@ -3,14 +3,14 @@
 //! One function, `blame.cu`, launched twice under both instruments (a third time under the sampler only). Its
 //! instructions:
 //!
-//! | pc | what | launch 0 | launch 1 |
+//! | pc | instruction | launch 0 | launch 1 |
 //! |---|---|---|---|
 //! | 0x50 | load, device memory | a: 10 sectors, b: 6, in 4 requests | b: 1 request |
 //! | 0xe0 | store, shared memory, which waits for it | not recorded | not recorded |
 //! | 0x100 | load, shared memory | 1 request | 1 request |
 //! | 0x110 | addition, which waits for that | | |
 //! | 0x120 | store, device memory | b: 1 request | not recorded |
-//! | 0x140 | where a warp is found that has exited, until its stores are done | | |
+//! | 0x140 | location of an exited warp until its stores are done | | |
 //!
 //! It has no ops and no Python: a program in C.
 

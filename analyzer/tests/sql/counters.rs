@@ -2,7 +2,7 @@
 //!
 //! Five launches of two kernels. Two runs counted, an old one and a new one, and one run replayed without an instrument.
 //!
-//! | launch | kernel | op | what there is |
+//! | launch | kernel | op | data |
 //! |---|---|---|---|
 //! | 0 | gemm | aten::mm, first call | all except thread operations, twice. A third time it left other memory |
 //! | 1 | axpy | aten::mm, first call | all. The old run counted it too |

@@ -2,11 +2,11 @@
 //!
 //! Rank 0 launches, in the order of its ordinals:
 //!
-//! | ordinal | what | reads at A | period | samples |
+//! | ordinal | event | reads at A | period | samples |
 //! |---|---|---|---|---|
 //! | 0 | a launch | `first` | the run's, 64 cycles | 640 |
 //! | 1, 2 | a capture of two kernels that are not launches: `first` is freed, `one` and then `two` reuse its address | | | |
-//! | 3, 4 | graph 0, its first launch: nodes 0 and 1; `later` lies at A in Python's view | `one`, `two` | 64 | 30 and 10, split |
+//! | 3, 4 | graph 0, its first launch: nodes 0 and 1; `later` is at A for Python | `one`, `two` | 64 | 30 and 10, split |
 //! | 5, 6 | graph 0, its second launch | `one`, `two` | 64 | 30 and 10, split |
 //! | 7 | a launch, which takes twice as long as that at 0 | `later` | its own, 256 cycles | 320, 80 of them lost |
 //! | 8 | a launch that is not selected, with samples that are none of its own | | | 7 |

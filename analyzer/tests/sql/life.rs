@@ -21,7 +21,7 @@ use crate::{answer, blame};
 const LAUNCHES: u64 = 20;
 const STORAGES: u64 = 16;
 
-/// One storage and what happens to it.
+/// One storage with its uses.
 #[derive(Clone, Debug, Default)]
 struct Object {
     device: i32,
@@ -60,7 +60,7 @@ fn program(dice: &mut Dice) -> Program {
             free,
             ..Object::default()
         };
-        // Some take the address of one that was freed just before.
+        // Some reuse the address of one that was freed just before.
         let freed = objects.iter().find(|other| other.free == Some(alloc) && other.alloc < alloc).cloned();
         if let Some(freed) =
             freed.filter(|freed| objects.iter().all(|o| !o.is_reuse || o.address != freed.address))

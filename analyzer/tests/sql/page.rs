@@ -1,6 +1,6 @@
 //! Pages generated from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
 //!
-//! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. What they show as an example is run.
+//! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. Their examples are run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use stallmap::session::Session;
 
 use crate::{answer, open, sql_folder};
 
-/// Compares a page with what it should be, or writes it.
+/// Compares a page with its generated text, or writes it.
 #[track_caller]
 fn check(name: &str, page: &str) {
     let path = sql_folder().join(name);
@@ -37,7 +37,7 @@ fn cell(text: &str) -> String {
 const VIEWS: &str = "\
 # Views
 
-Made from the files in this folder; `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
+Generated from the files in this folder. `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
 `stallmap info NAME.stallmap VIEW`, or `.doc VIEW` in the shell, shows the same with the view's SQL.
 ";
 
@@ -108,7 +108,7 @@ const FUNCTIONS: &str = "\
 # Functions
 
 Functions that SQL lacks, in addition to those of [DataFusion](https://datafusion.apache.org/user-guide/sql/).
-Made from their declarations in `analyzer/src/functions`; `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
+Generated from their declarations in `analyzer/src/functions`. `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
 In the shell, `.doc FUNCTION` shows the same, also for DataFusion's functions.
 ";
 
@@ -152,9 +152,9 @@ async fn examples_of_functions_run() {
 const COOKBOOK: &str = "\
 # Cookbook
 
-Questions that people ask, the SQL that answers them, and the answers on the captures in `testdata`.
-Each is a file in `cookbook/`; `.examples` in the shell lists them, `.examples 3` runs the third on your own capture.
-`UPDATE=1 cargo test -p stallmap --test sql -- page` writes the answers below.
+Common questions, their SQL queries, and the results on the captures in `testdata`.
+Each is a file in `cookbook/`. `.examples` in the shell lists them, `.examples 3` runs the third on your capture.
+`UPDATE=1 cargo test -p stallmap --test sql -- page` writes the results below.
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

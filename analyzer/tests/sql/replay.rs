@@ -1,6 +1,6 @@
 //! A capture with replays: the launches of `blame`, bundled, and measured by runs of different period and repeats.
 //!
-//! | run | what | period | launch 0 | launch 1 | launch 2 | launch 3 |
+//! | run | content | period | launch 0 | launch 1 | launch 2 | launch 3 |
 //! |---|---|---|---|---|---|---|
 //! | 1 | the program's accesses | | bundled | bundled | bundled | refused |
 //! | 2 | samples of the program, in one of the two captures | 128 | once | once | | |

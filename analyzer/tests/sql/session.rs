@@ -61,7 +61,7 @@ async fn captures_of_two_releases_are_asked_together() {
     assert_eq!(answer(&session, ranks).await.unwrap(), ["new | 0", "new | 1", "old | NULL"]);
 }
 
-/// DataFusion 55.2 loses rows here where joins hand their keys on as filters while they run.
+/// DataFusion 55.2 loses rows here if joins pass their keys on as dynamic filters.
 #[tokio::test]
 async fn filters_behind_outer_joins_lose_no_rows() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/training_parts.stallmap");
@@ -271,7 +271,7 @@ async fn contents_of_pages_are_read_by_those_who_ask_for_them() {
     let path = tiny_folder(folder.path());
     let file = path.join("tables/bundle_content.parquet");
     let mut bytes = fs::read(&file).unwrap();
-    // Everything before the footer and what it leads to.
+    // Everything before the footer and its data.
     bytes[4..200].fill(0xa5);
     fs::write(&file, bytes).unwrap();
     let session = Session::open(&[(None, path)]).unwrap();

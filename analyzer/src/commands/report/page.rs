@@ -35,7 +35,7 @@ use crate::output::shorten::printable;
 const DEFAULT_TOP: u32 = 100;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
-/// Tensors whose accesses are drawn.
+/// Maximum of tensors with a heat map.
 const HEAT_MAPS: u64 = 6;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
