@@ -68,7 +68,8 @@ impl Known {
             "no samples".to_owned()
         };
         let (known, launches) = (number::measured(self.sampled_launches), number::measured(self.launches));
-        format!("Coverage of {capture}: {known} of {launches} launches sampled, {samples}")
+        let noun = if launches == "1" { "launch" } else { "launches" };
+        format!("Coverage of {capture}: {known} of {launches} {noun} sampled, {samples}")
     }
 
     /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.

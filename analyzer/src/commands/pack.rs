@@ -23,9 +23,9 @@ pub(super) fn pack(args: &Pack) -> Outcome {
     for loss in lost {
         let what = loss.detail.unwrap_or_default();
         output::note(format_args!(
-            "left out {} {what} of run {}",
-            grouped(loss.lost_count.into()),
-            loss.run_id.0
+            "left out of run {}: {what} ({})",
+            loss.run_id.0,
+            grouped(loss.lost_count.into())
         ));
     }
     output::note(format_args!("wrote {}", args.file.display()));

@@ -12,7 +12,7 @@ use super::{cache, capture_failure, explain};
 use crate::args::Prepare;
 use crate::exit::{Failure, OK, Outcome, USAGE};
 use crate::output;
-use crate::output::number::grouped;
+use crate::output::number::{counted, grouped};
 use crate::output::progress::Progress;
 
 /// Prepares each capture, even if another one cannot be opened.
@@ -53,15 +53,15 @@ fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
 /// Summary of a prepared capture.
 fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
     let sections = || analyzed.sections.iter();
-    let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
+    let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);
     let mut text = format!(
-        "{}: {} functions, {} instructions ({} unknown), {} sections analyzed, {} found in the cache, {:.2} s\n",
+        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {:.2} s\n",
         capture.display(),
-        count(sections().map(|section| section.functions.len()).sum()),
-        count(sections().map(code::SectionCode::instruction_count).sum()),
-        count(sections().map(|section| section.findings.unknown.len()).sum()),
-        count(analyzed.cached.computed),
-        count(analyzed.cached.found),
+        count(sections().map(|section| section.functions.len()).sum(), "function", "functions"),
+        count(sections().map(code::SectionCode::instruction_count).sum(), "instruction", "instructions"),
+        grouped(sections().map(|section| section.findings.unknown.len() as i128).sum()),
+        count(analyzed.cached.computed, "section", "sections"),
+        grouped(analyzed.cached.found as i128),
         lasted.as_secs_f64(),
     );
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -70,7 +70,8 @@ fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
     }
     for (reason, functions) in reasons {
         // Writing to a string cannot fail.
-        writeln!(text, "  ! {} functions not read: {reason}", count(functions)).unwrap_or_default();
+        writeln!(text, "  ! {} not decoded: {reason}", count(functions, "function", "functions"))
+            .unwrap_or_default();
     }
     text
 }

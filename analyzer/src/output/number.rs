@@ -16,6 +16,11 @@ pub(crate) fn grouped(number: i128) -> String {
     text
 }
 
+/// A number with its noun: 1 launch, 2 launches.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count.into()), if count == 1 { one } else { several })
+}
+
 /// A measured number with about three significant digits. Integers stay integers.
 pub(crate) fn measured(number: f64) -> String {
     let size = number.abs();

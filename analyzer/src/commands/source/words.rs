@@ -1,6 +1,7 @@
 //! Pieces of sentences that the terminal and the page share.
 
 use super::listing::{Instruction, Kernel, Listing, Touch};
+pub(super) use crate::output::number::counted;
 use crate::output::number::{grouped, measured, percent};
 
 /// Summary of the kernel, in one line.
@@ -20,11 +21,6 @@ pub(super) fn facts(kernel: &Kernel) -> String {
     }
     facts.push(format!("function {:#018x}", kernel.function_id));
     facts.join(", ")
-}
-
-/// A number with its noun.
-pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{} {}", grouped(count.into()), if count == 1 { one } else { several })
 }
 
 /// Displayed form of a pc.
