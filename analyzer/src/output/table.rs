@@ -273,11 +273,7 @@ impl Column {
         let shorten = match field.name().as_str() {
             _ if is_number => Shorten::Never,
             "detail" | "reason" => Shorten::End,
-            name if name.ends_with("born")
-                || name.ends_with("_at")
-                || name.ends_with("line")
-                || name.ends_with("file") =>
-            {
+            name if name.ends_with("_at") || name.ends_with("line") || name.ends_with("file") => {
                 Shorten::Start
             }
             _ => Shorten::Middle,

@@ -149,7 +149,7 @@ function heat(holder, { layers, tensors }) {
     const holes = part.holes[0];
     words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples attributed to them` : "no accesses between its elements (holes)");
     if (part.rate !== null && part.rate < 1) words.push(`blocks estimated from ${percent(part.rate)} of them`);
-    if (tensor.born) words.push(`allocated at ${plain(tensor.born)}`);
+    if (tensor.site) words.push(`allocated at ${plain(tensor.site)}`);
     facts.textContent = words.join(" · ");
     above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[0]} →` }));
     side.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));

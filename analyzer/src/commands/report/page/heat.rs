@@ -160,7 +160,7 @@ fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
         json!({
             "name": tensor.name.as_deref().unwrap_or("(unnamed)"),
             "type": tensor.r#type,
-            "born": tensor.born_at,
+            "site": tensor.born_at,
             "rows": rows,
             "columns": columns,
             "rowDimension": first.and_then(|cell| cell.row_dimension),

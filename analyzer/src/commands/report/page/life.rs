@@ -108,7 +108,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
 /// Legend of a lifetime.
 const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
-<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"unfreed\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from first to last use</li></ul>\n";
 
 /// A bar from allocation to free for each object, and in it one from its first use to its last.
@@ -138,7 +138,7 @@ fn life(html: &mut Html, object: &Object, alloc: u64) {
         .markup("\"><title>")
         .text(&note);
     html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
-    html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" })
+    html.markup(if object.free_ordinal.is_none() { "unfreed" } else { "freed" })
         .markup("\" x=\"")
         .percent(begin);
     html.markup("\" width=\"").percent((end - begin).max(LEAST_WIDTH)).markup("\" height=\"12\"/>");
