@@ -10,8 +10,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A hash of the sources of the crate that analyzes code: what one version of them kept, another does not read. So
-/// nobody has to count versions. FNV-1a, of 64 bits.
+/// Hashes the sources of the crate that analyzes code. Results cached by one version are not read by another, without
+/// manual version numbers. FNV-1a, 64 bits.
 fn analysis_version(folder: &Path) -> io::Result<u64> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,9 +1,9 @@
 -- Which tensors does the GPU wait for most?
--- memory_percent is the part of all samples of memory stalls, low to high where 95 of 100 repetitions of the count
--- would lie. Rows without a tensor are stalls that no tensor bears: all rows together are the samples taken.
+-- memory_percent is the share of all samples of memory stalls, low to high its 95 % confidence interval. Rows without a
+-- tensor are unattributed stalls. All rows add up to the samples.
 -- Capture: inference_views
 SELECT
-  tensor_id, charge, coalesce(name, 'result of ' || op) AS tensor, shape, stalled_line,
+  tensor_id, charge, coalesce(name, op || '()') AS tensor, shape, stalled_line,
   round(samples, 1) AS samples, round(samples_low) AS low, round(samples_high) AS high,
   round(100.0 * memory_share, 1) AS memory_percent
 FROM tensor_stall_cost

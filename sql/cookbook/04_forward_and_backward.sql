@@ -1,6 +1,6 @@
--- What does an op cost forward, and what its gradient?
--- Launches of backward are led back to the forward op, at its line, whose gradient they compute; a gradient far
--- dearer than twice its op is worth a look. Ops of the optimizer have neither.
+-- Which ops cost most in forward, and which in backward?
+-- Launches in backward are attributed to the line of the forward op whose gradient they compute. A gradient that costs
+-- far more than twice its op is worth a look. Optimizer ops have neither.
 -- Capture: transformer_step
 SELECT
   op, line, round(forward_samples, 1) AS forward_samples, round(backward_samples, 1) AS backward_samples,

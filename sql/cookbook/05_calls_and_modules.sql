@@ -1,6 +1,6 @@
--- Which calls and modules lead to the most cost, with all that runs below them?
--- percent counts every launch that comes through a name once, so that the column adds up to more than 100. A launch
--- of backward is below the line that called backward(), and below the module whose gradient it computes.
+-- Which calls and modules cost most, including everything below them?
+-- percent counts every launch below a name once, so the column adds up to more than 100. A launch in backward is below
+-- the line that called backward(), and below the module whose gradient it computes.
 -- Capture: transformer_step
 SELECT
   level, name, path_count AS paths, launch_count AS launches, round(samples, 1) AS samples,

@@ -1,6 +1,6 @@
--- Why do the warps of my costliest kernels stand still?
--- One row is a stall reason that holds 5 % or more of a kernel's samples; is_memory: it is charged to tensors.
--- `selected` is no stall: the warp was just issuing.
+-- Why do the warps of my costliest kernels stall?
+-- One row is a stall reason with 5 % or more of a kernel's samples. is_memory: stalls are attributed to tensors.
+-- `selected` is not a stall: the warp issued an instruction.
 -- Capture: inference_views
 SELECT
   n.short_kernel AS kernel, s.stall_reason AS reason, s.is_memory, round(s.samples, 1) AS reason_samples,

@@ -1,5 +1,5 @@
--- Which instruction waits, and for which one?
--- Both are named by their places in the machine code; confidence says how sure it is that one waited for the other.
+-- Which instruction waits, and for which producer?
+-- Both are given by pc in the machine code. confidence rates the evidence that one waited for the other.
 -- Capture: blame_truth
 WITH charged AS (
   SELECT function_id, stall_reason, pc, producer_function_id, producer_pc, confidence, sum(samples) AS charged

@@ -1,7 +1,7 @@
--- Is a view that is not contiguous the culprit, and what would .contiguous() save?
--- sectors are the 32-byte pieces that its accesses move, ideal the fewest that could hold their bytes. saves_at_most
--- is the part of its samples beyond the ideal; the copy that makes it contiguous costs again. tree_percent is what
--- the tensor at the root of the chain costs with all its views.
+-- Which non-contiguous views are costly, and how much would .contiguous() save?
+-- sectors are the 32-byte sectors that its accesses move, ideal the fewest that hold their bytes. saves_at_most is the
+-- share of its samples beyond the ideal. The copy that makes it contiguous has a cost of its own. tree_percent is the
+-- cost of the tensor at the root of the chain with all its views.
 -- Capture: inference_views
 SELECT
   v.chain, v.type, v.born_at, round(v.samples, 1) AS samples, round(v.base_samples, 1) AS base_samples,

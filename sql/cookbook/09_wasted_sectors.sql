@@ -1,6 +1,6 @@
 -- Which accesses move more bytes than they use?
--- One row is an instruction over all launches. A request is one access of a warp; ideal is the fewest sectors of 32
--- bytes that hold what it asks for, efficiency the bytes used by the bytes moved: 1 where nothing is wasted.
+-- One row is an instruction over all launches. A request is one access of a warp. ideal is the fewest 32-byte sectors
+-- that hold the requested bytes. efficiency is bytes used divided by bytes moved: 1 if nothing is wasted.
 -- Capture: known_truth
 SELECT
   n.short_kernel AS kernel, '0x' || lpad(to_hex(p.pc), 4, '0') AS place, p.kind, p.class,

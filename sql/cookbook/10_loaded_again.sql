@@ -1,7 +1,7 @@
--- Which loads fetch what was fetched already?
--- A load is redundant in a scope where the same thread, warp, block or grid has loaded the bytes before, with no
--- store to them since. What a thread loads again could stay in a register, what a block does in shared memory; each
--- scope holds those before it. Of the launches here, `again_*` do it on purpose.
+-- Which loads fetch data that was already loaded?
+-- A load is redundant in a scope if the same thread, warp, block or grid has loaded the bytes before, with no store to
+-- them since. Redundant loads of a thread could stay in a register, those of a block in shared memory. Each scope
+-- includes the narrower ones. Of the launches here, `again_*` do it on purpose.
 -- Capture: access_truth
 SELECT
   n.short_kernel AS kernel, sum(CASE WHEN r.scope = 'grid' THEN r.loads ELSE 0 END) AS loads,

@@ -1,7 +1,7 @@
--- How much could caches hold, and do blocks need the same memory?
--- reuse_percent of the touches meet a sector that the launch has touched before; a cache as large as L1 or L2 that
--- keeps the most recently used would hold l1_percent and l2_percent. sharing is how many blocks need a sector that
--- is read, on average: 1 where no two do.
+-- Which kernels would caches help, and do blocks share memory?
+-- reuse_percent of the touches hit a sector that the launch has touched before. An LRU cache of the size of L1 or L2
+-- would hold l1_percent and l2_percent. sharing is the average number of blocks that read a sector: 1 if none is
+-- shared.
 -- Capture: inference_views
 SELECT
   n.short_kernel AS kernel, r.touches, round(100.0 * r.reuse_share, 1) AS reuse_percent,

@@ -1,6 +1,6 @@
--- Where do banks of shared memory conflict?
--- The 32 banks serve one word each at a time: wavefronts are the times that they are asked, passes the least that
--- the same requests take. degree 1 is free of conflicts, 32 the worst; a padded row or a swizzle cures it.
+-- Which accesses cause bank conflicts in shared memory?
+-- The 32 banks serve one word each at a time. wavefronts are the rounds that the requests take, passes the minimum.
+-- degree 1 is free of conflicts, 32 the worst. A padded row or a swizzle avoids conflicts.
 -- Capture: access_truth
 SELECT
   n.short_kernel AS kernel, '0x' || lpad(to_hex(b.pc), 4, '0') AS place, b.kind, b.access_bytes AS bytes_per_lane,

@@ -1,6 +1,6 @@
--- Where in a tensor do accesses go, and where does it cost?
--- The tensor is drawn as at most 64 by 64 cells; here its rows make four bands. Even bands say that no part of it is
--- hot: no cache and no other order of rows would help. Put another tensor_id there, from the first question.
+-- Which parts of a tensor are accessed, and which cost most?
+-- The heat map of a tensor has up to 64 by 64 bins. Here its rows make four bands. Even bands mean that no part is hot:
+-- neither a cache nor another order of rows would help. Insert another tensor_id from the first question.
 -- Capture: inference_views
 SELECT
   kind, c.row * 4 / c.row_count AS band,

@@ -1,7 +1,7 @@
--- Do my launches fill the GPU, and what keeps more warps from a multiprocessor?
--- occupancy_percent is what registers, shared memory and block size allow, limiter what is short first;
--- achieved_percent is what hardware counters saw. Where that is far lower, grids have too few blocks: idle_percent
--- of the multiprocessors got none.
+-- Do my launches fill the GPU, and which resource limits occupancy?
+-- occupancy_percent is the theoretical occupancy from registers, shared memory and block size, limiter the scarcest
+-- resource. achieved_percent is measured by hardware counters. If it is far lower, grids have too few blocks:
+-- idle_percent of the multiprocessors got none.
 -- Capture: training_parts
 SELECT
   n.short_kernel AS kernel, max(o.block_count) AS blocks, o.block_threads AS threads, o.register_count AS registers,

@@ -1,6 +1,6 @@
--- Which kernels are bound by latency, and not by bandwidth or arithmetic?
--- Those that spend most of their samples on memory, and yet are far from what DRAM can move: percent_of_roof is the
--- time at the roof by the time taken. Needs hardware counters (`stallmap-record replay`).
+-- Which kernels are bound by latency, not by bandwidth or arithmetic?
+-- These kernels spend most samples on memory, yet stay far below the DRAM bandwidth. percent_of_roof is the time at the
+-- roof divided by the measured time. Needs hardware counters (`stallmap-record replay`).
 -- Capture: training_parts
 SELECT
   n.short_kernel AS kernel, r.launch_count, round(r.duration_ns / r.launch_count) AS ns_per_launch, r.bound,

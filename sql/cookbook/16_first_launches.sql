@@ -1,7 +1,7 @@
 -- Do launches of one kernel cost the same, and is the first one slower?
--- first is the samples of the first launch of a shape, later the median of the others; the verdict is `same` where
--- chance makes as much. spread_percent is how much all launches of the kernel vary, chance_percent what chance alone
--- makes.
+-- first is the samples of the first launch of a shape, later the median of the rest. The verdict is `same` if the
+-- difference is not significant. spread_percent is the variation over all launches of the kernel, chance_percent the
+-- variation that Poisson counts alone give.
 -- Capture: transformer_step
 SELECT
   n.short_kernel AS kernel, f.shape, f.launch_count AS launches, round(f.first_samples, 1) AS first,

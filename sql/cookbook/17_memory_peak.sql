@@ -1,7 +1,6 @@
--- What was live when most memory was in use?
--- Lives are ordinals of launches: without last_use nothing was seen to use it, without free it was never freed.
--- peak_bytes are in use at the peak; least_bytes would do if everything were allocated at its first use and freed
--- after its last.
+-- Which memory is allocated at the peak?
+-- Lifetimes are ordinals of launches. No last_use: no use was recorded. No free: it was never freed. peak_bytes are in
+-- use at the peak. least_bytes would suffice if everything were allocated at its first use and freed after its last.
 -- Capture: transformer_step
 SELECT
   o.object, o.type, o.born_at, count(*) AS storages, sum(o.size_bytes) AS bytes,

@@ -1,6 +1,6 @@
--- Which memory is held longer than it is needed?
--- One storage can have several patterns; byte_launches (bytes times launches that a pattern lasts) says what it
--- keeps from others, worst its costliest case.
+-- Which memory is held longer than needed?
+-- One storage can have several patterns. byte_launches (bytes times launches of the pattern) ranks them, worst is its
+-- costliest case.
 -- Capture: transformer_step
 SELECT
   pattern, count(DISTINCT storage_id) AS storages, sum(size_bytes) AS bytes, sum(byte_launches) AS byte_launches,

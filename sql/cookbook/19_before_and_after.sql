@@ -1,8 +1,8 @@
--- Did my change help, or is the difference noise?
--- Captures opened as before=... and after=...; `every` has the rows of both. Lines lose their numbers, because an
--- edit moves them. Counts vary by chance, and launches by 5 % or so of themselves beside it: `~` marks a ratio whose
--- interval of 95 %, from low to high, holds 1. `stallmap diff` does the same for all parts, and measures that
--- variation.
+-- Did my change help, or is the difference not significant?
+-- Captures are opened as before=... and after=.... The schema `every` has the rows of both. Lines lose their numbers,
+-- because an edit moves them. Counts vary by the Poisson law, and launches by another 5 % or so. `~` marks a ratio
+-- whose 95 % confidence interval, low to high, contains 1. `stallmap diff` does the same for all parts, and measures
+-- that variation.
 -- Capture: before=inference_views after=inference_views_contiguous
 WITH launch_part AS (
   SELECT l.capture, regexp_replace(l.line, ':[0-9]+', '') AS place, s.samples

@@ -23,7 +23,7 @@ use stallmap_console::output::number::bytes;
 use stallmap_lists::{diff, forest, top, tree};
 use stallmap_report::{report, source};
 
-/// Runs a command, on a thread with a large stack; the outcome is its exit code.
+/// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
     let context = Context::of_environment(cli.library.as_deref());
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
@@ -39,7 +39,7 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
     outcome
 }
 
-/// Says what reading a capture on a server took.
+/// Logs the traffic of reading a remote capture.
 fn say_traffic(traffic: &Traffic) {
     let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
     let requests =

@@ -1,7 +1,7 @@
 //! `stallmap`: which tensor, line and kernel was the GPU waiting for.
 //!
-//! Parses the command line, runs the command, says what went wrong. Answers come from the library `stallmap`;
-//! everything that a command prints goes through `stallmap_console::output`.
+//! Parses the command line, runs the command, reports errors. Results come from the library `stallmap`. All output of a
+//! command goes through [`output`].
 
 mod commands;
 mod shell;

@@ -1,4 +1,4 @@
-//! The SQL shell: statements and dot-commands, from a person or from a text.
+//! The SQL shell: statements and dot-commands, typed or from a text.
 
 mod complete;
 mod dot;
@@ -28,7 +28,7 @@ use stallmap_console::output::pager::Pager;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::rows::Style;
 
-/// A query that takes less says nothing of its progress.
+/// A shorter query shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An open session with the settings of its output.
@@ -38,16 +38,16 @@ pub(crate) struct Shell {
     names: Names,
     style: Style,
     target: Target,
-    /// Whether each statement is followed by its rows and time.
+    /// True if each statement is followed by its rows and time.
     has_timing: bool,
-    /// Whether a person is there: Ctrl-C ends a statement and not the shell.
+    /// True if interactive: Ctrl-C ends a statement and not the shell.
     is_interactive: bool,
     pager: Pager,
-    /// Files that `.read` is reading, within each other.
+    /// Nested files of `.read`.
     depth: usize,
 }
 
-/// What comes after a line.
+/// The shell's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The next line.
@@ -75,7 +75,7 @@ impl Shell {
         for statement in split_statements(text) {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
-                // A view may have been made or dropped.
+                // A view may have been created or dropped.
                 self.names = Names::of(&self.session).map_err(|error| explain(error, None))?;
             }
             if self.has_timing {
@@ -85,7 +85,7 @@ impl Shell {
         Ok(Next::Line)
     }
 
-    /// Runs the lines of a text; the first failure ends it.
+    /// Runs the lines of a text. The first failure ends it.
     fn run_lines(&mut self, text: &str) -> Outcome<Next> {
         let mut pending = String::new();
         for line in text.split_inclusive('\n') {
@@ -110,10 +110,10 @@ impl Shell {
         self.runtime.block_on(run_statement(&self.session, sql, self.style, &self.target, &voice))
     }
 
-    /// Runs a statement that Ctrl-C ends.
+    /// Runs a statement, interruptible by Ctrl-C.
     ///
-    /// The signal is waited for on a runtime of its own: a query that keeps every thread busy would not let the
-    /// threads that run it hear of it.
+    /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
+    /// runtime.
     fn run_until_interrupted(&mut self, sql: &str, progress: &Progress) -> Outcome<Statement> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
         let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
@@ -132,12 +132,12 @@ impl Shell {
         abort.abort();
         // After the ^C that the terminal echoed.
         output::note("");
-        // What does not stop at once ends by itself, on threads that nobody waits for.
+        // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
         Err(Failure::message(QUERY, "cancelled"))
     }
 
-    /// Where rows go while a person is there.
+    /// Destination of rows in interactive mode.
     fn paged_target(&self) -> Target {
         match &self.target {
             Target::Stdout if self.pager.is_on => Target::Pager(self.pager.clone()),
@@ -146,11 +146,11 @@ impl Shell {
     }
 }
 
-/// Waits for a Ctrl-C that is for us: while a pager runs, it is for the pager.
+/// Waits for a Ctrl-C that is not for the pager.
 async fn interrupted(pager: &Pager) {
     loop {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Nobody will tell us: then a statement runs to its end.
+            // Without a signal, a statement runs to its end.
             return std::future::pending().await;
         }
         if !pager.has_terminal() {
@@ -159,18 +159,18 @@ async fn interrupted(pager: &Pager) {
     }
 }
 
-/// What waits for Ctrl-C.
+/// The runtime that waits for Ctrl-C.
 fn signals() -> Outcome<Runtime> {
     let signals = Builder::new_current_thread().enable_all().build();
     signals.map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
 }
 
-/// Runs the dot-commands and statements of a text; the first failure ends it.
+/// Runs the dot-commands and statements of a text. The first failure ends it.
 pub(crate) fn batch(mut shell: Shell, text: &str) -> Outcome<()> {
     shell.run_lines(text).map(|_| ())
 }
 
-/// Reads lines from a person until they leave; failures are said and the shell goes on.
+/// Reads lines from the user until the end. Failures are printed and the shell continues.
 pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
     let wrong = |error| Failure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
     let mut editor = editor::editor(shell.names.clone()).map_err(wrong)?;
@@ -204,7 +204,7 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
         match shell.run(&text) {
             Ok(Next::Line) => {}
             Ok(Next::Quit) => return Ok(()),
-            // A pager that was left before its end.
+            // The user left the pager early.
             Err(failure) if failure.is_broken_pipe() && output::is_terminal() => {}
             Err(failure) if failure.is_broken_pipe() => return Err(failure),
             Err(failure) => output::message(&failure),
@@ -215,12 +215,12 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
     }
 }
 
-/// From now on Ctrl-C is a signal that is waited for, and no longer ends the program: not while a pager runs either.
+/// From now on Ctrl-C is a signal to wait for, and does not end the program, even while a pager runs.
 fn hear_signals() -> Outcome<()> {
     let signals = signals()?;
     signals.block_on(async {
         let waiting = tokio::signal::ctrl_c();
-        // Asked once, it is heard from then on; nobody waits for this one.
+        // Polling once registers the handler. This future itself is dropped.
         drop(tokio::time::timeout(Duration::ZERO, waiting).await);
     });
     Ok(())
@@ -231,7 +231,7 @@ fn greet(shell: &Shell) {
     let captures: Vec<String> =
         captures.map(|capture| format!("{} = {}", capture.name, capture.reader.path().display())).collect();
     output::note(format_args!(
-        "{}\n{} tables, {} views; .help says what you can do, .examples shows questions, .quit leaves",
+        "{}\n{} tables, {} views. .help lists commands, .examples shows questions, .quit exits",
         captures.join("\n"),
         shell.names.tables.len(),
         shell.names.views.len()

@@ -1,7 +1,7 @@
 //! Findings on disk, by the content of the section that they are of: shared by captures, and never needed.
 //!
-//! A folder that cannot be written, or a file that is damaged or foreign, costs time and nothing else. The folder can
-//! be deleted at any time.
+//! An unwritable folder, or a damaged or unrecognized file, costs time and nothing else. The folder can be deleted at
+//! any time.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::file;
 use super::findings::Findings;
 
-/// Most bytes that a file is read of.
+/// Maximum size of a cache file.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// What the variable holds that switches the cache off.
+/// Value of the variable that disables the cache.
 const OFF: &str = "off";
 
-/// Where findings are kept.
+/// Cache of code analyses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
     folder: Option<PathBuf>,
@@ -26,14 +26,14 @@ impl Cache {
     /// No cache: everything is computed.
     pub const NONE: Self = Self { folder: None };
 
-    /// A cache in a folder, which is made when there is something to keep.
+    /// A cache in a folder, created on the first write.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: Some(folder.into()) }
     }
 
-    /// The cache that the environment says: `STALLMAP_CACHE`, a folder, or `off`; else the user's folder for caches.
+    /// The cache from the environment: `STALLMAP_CACHE`, a folder, or `off`. Otherwise the user's cache folder.
     pub fn of_environment(variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
-        // What is relative would be another folder wherever the program is called.
+        // A relative path would depend on the working directory.
         let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
         let folder = match variable("STALLMAP_CACHE").filter(|path| !path.as_os_str().is_empty()) {
             Some(path) if path == Path::new(OFF) => None,
@@ -45,12 +45,12 @@ impl Cache {
         Self { folder }
     }
 
-    /// The folder; `None` where nothing is kept.
+    /// The folder. `None` if caching is disabled.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// The findings kept for a section.
+    /// The cached analysis of a section.
     pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
         let file = File::open(self.path(key)?).ok()?;
         let mut bytes = Vec::new();
@@ -58,7 +58,7 @@ impl Cache {
         file::decode(key, &bytes)
     }
 
-    /// Keeps the findings of a section: the whole file appears at once, or not at all.
+    /// Caches the analysis of a section, atomically.
     pub(super) fn put(&self, key: &blake3::Hash, findings: &Findings) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let Some(path) = self.path(key) else { return Ok(()) };
@@ -70,7 +70,7 @@ impl Cache {
             .and_then(|mut file| file.write_all(&file::encode(key, findings)))
             .and_then(|()| fs::rename(&unfinished, &path));
         if written.is_err() {
-            // It may not be there; what matters is the first error.
+            // The file may not exist. Only the first error matters.
             drop(fs::remove_file(&unfinished));
         }
         written
@@ -114,7 +114,7 @@ mod tests {
         cache.put(&key, &findings).unwrap();
         assert_eq!(cache.get(&key), Some(findings));
         let path = cache.path(&key).unwrap();
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing unfinished is left");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file remains");
         fs::write(&path, "foreign").unwrap();
         assert_eq!(cache.get(&key), None);
         assert_eq!(cache.get(&blake3::hash(b"b")), None);

@@ -31,7 +31,7 @@ pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
         Link::Barrier => format!("{here} waits for {}, which {there} sets", barriers(&waiter, &setter)),
         Link::Group => format!("{here} waits for a group of asynchronous copies, of which {there} is one"),
         Link::Mbarrier => {
-            format!("{here} waits for an mbarrier, at which {there} arrives as far as the code tells")
+            format!("{here} waits for an mbarrier that {there} signals, not proved by the code")
         }
         Link::Store => format!("{here} waits until {there} is done"),
     }
@@ -53,7 +53,7 @@ pub(super) fn name(instruction: &Instruction) -> String {
     }
 }
 
-/// An instruction with its place, and with its function where the two are in different ones.
+/// An instruction with its location, and with its function if the two are in different ones.
 fn named(section: &SectionCode, producer: &Producer, instruction: &Instruction, is_waiter: bool) -> String {
     let offset = if is_waiter { producer.waiter } else { producer.producer };
     let of = |offset: u32| section.function_at(offset);
@@ -78,7 +78,7 @@ fn barriers(waiter: &Instruction, setter: &Instruction) -> String {
     let mut text = String::new();
     for barrier in common {
         let separator = if text.is_empty() { "barrier " } else { " and " };
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         write!(text, "{separator}{barrier}").unwrap_or_default();
     }
     if text.is_empty() { "a barrier".to_owned() } else { text }

@@ -1,23 +1,22 @@
-//! How findings are written into a file of the cache, and read back: numbers, little endian, behind a hash of them.
+//! Format of cached analyses: numbers, little endian, after their hash.
 //!
-//! What is read is checked as if it came from elsewhere: a file that is cut, foreign, of another version or of another
-//! section is none.
+//! Input is untrusted: a file that is truncated, unrecognized, of another version or of another section is ignored.
 
 use stallmap_sass::analysis::{Block, Confidence, Link, Producer, TensorMapUse, Wait};
 use stallmap_sass::instruction::{Class, Space};
 
 use super::findings::{Findings, MemoryInstruction};
 
-/// The first bytes of a file; the last of them is the version of this layout.
+/// The first bytes of a file. The last of them is the version of this layout.
 const MAGIC: [u8; 16] = *b"stallmap code 1\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
-/// What stands for a distance that there is not: no path of a section is that long.
+/// Placeholder for a missing distance: no path of a section is that long.
 const NO_DISTANCE: u32 = u32::MAX;
 /// Bytes before the findings.
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
-/// The bytes of a file for a section's findings.
+/// The bytes of a file for a section's analysis.
 pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
     let mut body = Writer::default();
     body.list(&findings.unknown, |body, offset| body.number(*offset));
@@ -48,7 +47,7 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
     bytes
 }
 
-/// The findings in a file's bytes, where it is whole and of this section.
+/// The analysis in a file's bytes, if it is complete and of this section.
 pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
     let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
     let mut expected = MAGIC.to_vec();
@@ -102,7 +101,7 @@ impl Writer {
     }
 
     fn list<T>(&mut self, items: &[T], write: impl Fn(&mut Self, &T)) {
-        // Offsets in a section are 32 bits, so that no list of them is longer.
+        // Offsets in a section have 32 bits, which bounds the length of a list.
         self.number(u32::try_from(items.len()).unwrap_or(u32::MAX));
         for item in items {
             write(self, item);
@@ -127,7 +126,7 @@ impl Reader<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// A list grows as its items are there: a wrong count reserves nothing.
+    /// A list grows with its items: a wrong count reserves nothing.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         let mut items = Vec::new();
@@ -138,7 +137,7 @@ impl Reader<'_> {
     }
 }
 
-/// A word that a file holds as a number.
+/// An enum value stored as a number.
 trait Coded: Sized {
     fn code(self) -> u8;
     fn of(code: u8) -> Option<Self>;

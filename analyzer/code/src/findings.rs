@@ -1,19 +1,19 @@
-//! What analysis finds in a section of code, but for the instructions: decoding gives those again at once.
+//! Analysis of a section of code, without the instructions: decoding them again is fast.
 
 use stallmap_sass::analysis::{Analysis, Block, Producer, TensorMapUse};
 use stallmap_sass::instruction::{Class, Space};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 
-/// What was found. Everything is by byte offset in the section, in its order.
+/// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Instructions whose operation is not known.
+    /// Instructions with an unknown operation.
     pub unknown: Vec<u32>,
     /// Instructions that access memory.
     pub memory: Vec<MemoryInstruction>,
     /// Blocks.
     pub blocks: Vec<Block>,
-    /// Who waits for whom.
+    /// Producers.
     pub producers: Vec<Producer>,
     /// Tensor-map copies with their parameters.
     pub tensor_maps: Vec<TensorMapUse>,
@@ -22,7 +22,7 @@ pub struct Findings {
 /// An instruction that accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInstruction {
-    /// Where it is.
+    /// Its location.
     pub offset: u32,
     /// Which unit executes it.
     pub class: Class,
@@ -31,7 +31,7 @@ pub struct MemoryInstruction {
 }
 
 impl Findings {
-    /// What is to be kept of an analysis.
+    /// The cacheable part of an analysis.
     pub fn of(analysis: Analysis) -> Self {
         let instructions = || (0..).step_by(INSTRUCTION_BYTES as usize).zip(&analysis.instructions);
         let unknown = instructions().filter(|(_, instruction)| instruction.mnemonic.is_none());
@@ -45,7 +45,7 @@ impl Findings {
         Self { unknown, memory, blocks, producers, tensor_maps }
     }
 
-    /// How the instruction at an offset accesses memory; `None` where it does not.
+    /// Memory access of the instruction at an offset. `None` without one.
     pub fn memory_at(&self, offset: u32) -> Option<MemoryInstruction> {
         let place = self.memory.binary_search_by_key(&offset, |memory| memory.offset).ok()?;
         self.memory.get(place).copied()

@@ -1,12 +1,12 @@
 //! Machine code of a capture: which instructions its functions consist of, and which of them waits for which.
 //!
 //! ```text
-//! function, module ── read ── cubins ── sections ──┬── kept in the cache? ──┬── findings ── table ── SQL
+//! function, module ── read ── cubins ── sections ──┬── held in the cache? ──┬── findings ── table ── SQL
 //!                                                  └── analyze (sass) ──────┘
 //! ```
 //!
-//! Everything is read and analyzed when it is first asked for, once per content of a section, on all cores. Captures
-//! come from elsewhere: what cannot be read is a function without rows and with a reason.
+//! Everything is read and analyzed on first use, once per section content, on all cores. Captures are untrusted:
+//! unreadable code is a function without rows but with a reason.
 
 mod cache;
 pub mod derived;
@@ -33,7 +33,7 @@ use self::read::Found;
 pub use self::section::{Lines, Placed, SectionCode};
 use stallmap_tables::error::TableError;
 
-/// The machine code of one capture, analyzed when it is first asked for.
+/// The machine code of one capture, analyzed on first use.
 #[derive(Debug)]
 pub struct Code {
     reader: CaptureReader,
@@ -41,25 +41,25 @@ pub struct Code {
     analyzed: OnceCell<Arc<Analyzed>>,
 }
 
-/// What analysis gave.
+/// Result of the analysis.
 #[derive(Debug, Default)]
 pub struct Analyzed {
     /// The sections that hold the capture's functions.
     pub sections: Vec<SectionCode>,
     /// Functions whose code could not be read, with the reason.
     pub missing: Vec<(FunctionId, String)>,
-    /// What the cache did.
+    /// Statistics of the cache.
     pub cached: Cached,
 }
 
-/// What the cache did: each section content counts once.
+/// Statistics of the cache: each section content counts once.
 #[derive(Debug, Default)]
 pub struct Cached {
     /// Contents whose findings were there.
     pub found: usize,
     /// Contents that were analyzed.
     pub computed: usize,
-    /// Why the findings of some could not be kept.
+    /// Reason why some results could not be cached.
     pub failure: Option<io::Error>,
 }
 
@@ -69,21 +69,21 @@ impl Code {
         Self { reader, cache, analyzed: OnceCell::new() }
     }
 
-    /// What analysis gives, computed when first asked for.
+    /// The analysis, computed on first use.
     pub async fn analyzed(&self) -> Result<Arc<Analyzed>, TableError> {
         let analyze = async || Ok(Arc::new(analyze(&self.reader, &self.cache)?));
         self.analyzed.get_or_try_init(analyze).await.map(Arc::clone)
     }
 }
 
-/// Reads and analyzes the code of a capture, as far as the cache does not have it.
+/// Reads and analyzes the code of a capture that is not in the cache.
 pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableError> {
     let read::Sections { found, mut missing } = read::read(reader)?;
     let keyed: Vec<_> = found
         .into_par_iter()
         .map(|found| (section::key(&found.code, &found.section, found.sm), found))
         .collect();
-    // One of the sections with a content stands for all.
+    // One section represents all with the same content.
     let distinct: BTreeMap<[u8; 32], &Found> =
         keyed.iter().map(|(key, found)| (*key.as_bytes(), found)).collect();
     let findings: BTreeMap<[u8; 32], Outcome> =
@@ -121,10 +121,10 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableE
     Ok(Analyzed { sections, missing, cached })
 }
 
-/// How the findings of a section were come by.
+/// Origin of the analysis of a section.
 enum Outcome {
     Found(Arc<Findings>),
-    /// With what keeping them gave.
+    /// Computed, with the result of caching it.
     Computed(Arc<Findings>, io::Result<()>),
     Failed,
 }
@@ -137,6 +137,6 @@ fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
         read::contained(|| stallmap_sass::analysis::analyze(&found.code, &found.section, found.sm));
     let Some(analysis) = analysis else { return Outcome::Failed };
     let findings = Findings::of(analysis);
-    let kept = cache.put(key, &findings);
-    Outcome::Computed(Arc::new(findings), kept)
+    let stored = cache.put(key, &findings);
+    Outcome::Computed(Arc::new(findings), stored)
 }

@@ -1,7 +1,6 @@
-//! The functions of a capture, and the sections of its cubins that hold them.
+//! The functions of a capture, and their sections in its cubins.
 //!
-//! A cubin that is missing or damaged takes its own functions with it, and nothing else: they are returned with the
-//! reason.
+//! A missing or damaged cubin affects only its own functions: they are returned with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ use stallmap_schema::tables::code::{Function, Module};
 
 use super::section::{Lines, Placed};
 
-/// Most bytes of code that a capture's sections may have together.
+/// Maximum bytes of code of a capture's sections.
 const MAX_CODE_BYTES: u64 = 2 << 30;
 
 /// A section whose code is to be analyzed.
@@ -34,7 +33,7 @@ pub(super) struct Found {
     pub(super) lines: Lines,
 }
 
-/// What a capture holds of code.
+/// Code sections of a capture.
 #[derive(Default)]
 pub(super) struct Sections {
     pub(super) found: Vec<Found>,
@@ -42,7 +41,7 @@ pub(super) struct Sections {
     pub(super) missing: Vec<(FunctionId, String)>,
 }
 
-/// Reads the cubins that hold the functions of a capture.
+/// Reads the cubins of a capture's functions.
 pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     let modules = rows::<Module>(reader)?;
     let modules: BTreeMap<ModuleId, Module> = modules.into_iter().map(|row| (row.module_id, row)).collect();
@@ -66,7 +65,7 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     Ok(sections)
 }
 
-/// The rows of a table; none where the capture lacks it.
+/// The rows of a table. None if the capture lacks it.
 fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
     match reader.read_rows() {
         Err(CaptureError::MissingTable { .. }) => Ok(Vec::new()),
@@ -139,14 +138,14 @@ fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, Strin
     let packed = reader.entry(file).map_err(|error| cause(&error))?;
     let listed = reader.manifest().entries().find(|(name, ..)| name == file);
     if listed.is_none_or(|(.., hash)| blake3::hash(&packed).to_hex().as_str() != hash) {
-        return Err("its cubin has another hash than the manifest says".to_owned());
+        return Err("its cubin has another hash than the manifest".to_owned());
     }
     let bytes = reader.cubin(&module.content_hash).map_err(|error| cause(&error))?;
     let cubin = Cubin::read(&bytes).map_err(|error| format!("its cubin cannot be read: {error}"))?;
     if !cubin.sm.is_known() {
         return Err(format!("its architecture, sm_{}, is not known", cubin.sm.0));
     }
-    // Lines are welcome and not needed: what is damaged in them is null.
+    // Lines are optional: damaged ones are null.
     let lines = LineTable::read(&bytes, &cubin).unwrap_or_default();
     Ok(Opened { bytes, cubin, lines: Arc::new(lines) })
 }
@@ -160,7 +159,7 @@ fn cause(error: &CaptureError) -> String {
     }
 }
 
-/// The functions of a section. Of several at one place the wanted one counts; a name that was met is not met again.
+/// The functions of a section. If several share a location, the requested one counts. A repeated name is skipped.
 fn place(
     section: &Section,
     module_id: ModuleId,
@@ -181,7 +180,7 @@ fn place(
     placed
 }
 
-/// Runs a reader of foreign bytes: its panic becomes a reason.
+/// Runs a reader of untrusted bytes: its panic becomes a reason.
 pub(super) fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }

@@ -1,4 +1,4 @@
-//! Rows of the tables of machine code, made from sections when they are asked for.
+//! Rows of the machine code tables, generated from sections on demand.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -17,24 +17,24 @@ use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};
 use super::{Analyzed, explain};
 
-/// What is asked of a table.
+/// A request to a table.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     /// The columns, by position in the table.
     pub(super) columns: Vec<usize>,
     /// Their schema.
     pub(super) schema: SchemaRef,
-    /// The functions, where not all.
+    /// The functions, or all.
     pub(super) functions: Option<Vec<FunctionId>>,
 }
 
 impl Asked {
-    /// Whether a column is asked for: making those that are not is left out where it costs much.
+    /// True if a column is requested: unrequested ones are skipped if they are expensive.
     fn wants(&self, column: &str) -> bool {
         self.schema.field_with_name(column).is_ok()
     }
 
-    /// Whether rows of a section are asked for.
+    /// True if rows of a section are requested.
     pub(super) fn wants_section(&self, section: &SectionCode) -> bool {
         section.functions.iter().any(|function| self.wants_function(function.function_id))
     }
@@ -254,7 +254,7 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
     })
 }
 
-/// What is waited for: a test of an mbarrier reads shared memory, but the wait is for who arrives there.
+/// Memory space of the wait: a test of an mbarrier reads shared memory, but waits for those who signal it.
 fn space(memory: MemoryInstruction) -> &'static str {
     if memory.class == Class::Sync { "mbarrier" } else { memory.space.name() }
 }

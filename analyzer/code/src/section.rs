@@ -1,4 +1,4 @@
-//! A section of code in a capture: its bytes, whose functions it holds, what was found in it.
+//! A section of code in a capture: its bytes, its functions, its analysis.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use stallmap_schema::id::{FunctionId, ModuleId, Pc};
 
 use super::findings::Findings;
 
-/// The analysis as it is now: files of the cache that another version wrote are not read.
+/// Version of the analysis: cache files of other versions are ignored.
 const ANALYSIS_VERSION: &str = env!("STALLMAP_ANALYSIS_VERSION");
 
 /// One section.
@@ -20,15 +20,15 @@ pub struct SectionCode {
     pub module_id: ModuleId,
     /// Its name there.
     pub name: String,
-    /// The architecture that it is for.
+    /// Its architecture.
     pub sm: Sm,
     /// Its instructions.
     pub code: Vec<u8>,
     /// Its functions, by offset.
     pub functions: Vec<Placed>,
-    /// What was found in it.
+    /// Its analysis.
     pub findings: Arc<Findings>,
-    /// The lines that its instructions come from.
+    /// The source lines of its instructions.
     pub lines: Lines,
 }
 
@@ -58,16 +58,16 @@ pub struct Placed {
     pub function_id: FunctionId,
     /// Mangled name.
     pub name: String,
-    /// Where it begins in the section, bytes.
+    /// Offset in the section, bytes.
     pub offset: u32,
     /// Bytes of its own code.
     pub bytes: u32,
-    /// Whether it is a kernel.
+    /// True for a kernel.
     pub is_kernel: bool,
 }
 
 impl SectionCode {
-    /// The function and the place in it of an offset in the section.
+    /// The function at an offset of the section, and the pc in it.
     pub fn place(&self, offset: u32) -> Option<(FunctionId, Pc)> {
         let function = self.function_at(offset)?;
         Some((function.function_id, Pc(offset - function.offset)))
@@ -84,7 +84,7 @@ impl SectionCode {
         self.functions.iter().find(|function| function.is_kernel)
     }
 
-    /// How many instructions it consists of.
+    /// Number of instructions.
     pub fn instruction_count(&self) -> usize {
         self.code.len() / INSTRUCTION_BYTES as usize
     }
@@ -96,17 +96,17 @@ impl SectionCode {
         (function.offset..end).step_by(INSTRUCTION_BYTES as usize)
     }
 
-    /// The instruction at an offset; `None` where no whole one is.
+    /// The instruction at an offset. `None` if incomplete.
     pub fn instruction(&self, offset: u32) -> Option<Instruction> {
         let bytes = self.code.get(offset as usize..)?.first_chunk()?;
         Some(stallmap_sass::decode(Word::from_bytes(*bytes), self.sm))
     }
 }
 
-/// What the findings of a section depend on.
+/// Inputs of a section's analysis.
 pub(super) fn key(code: &[u8], section: &Section, sm: Sm) -> blake3::Hash {
-    // Everything that is known of the section but where it is, whatever may be added to it. Should its words change
-    // with the compiler, findings are computed once more.
+    // All properties of the section except its location, including future ones. If their debug text changes with the
+    // compiler, sections are analyzed once more.
     let facts = Section { name: String::new(), bytes: 0..0, ..section.clone() };
     let facts = format!("{ANALYSIS_VERSION} {sm:?} {facts:?}");
     let mut hasher = blake3::Hasher::new();

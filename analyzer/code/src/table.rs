@@ -139,7 +139,7 @@ impl TableProvider for CodeTable {
     }
 }
 
-/// The functions that a filter leaves; `None` where it is about something else.
+/// The functions that a filter selects. `None` if the filter concerns something else.
 fn functions_of(filter: &Expr) -> Option<Vec<FunctionId>> {
     let is_function = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "function_id");
     match filter {
@@ -163,7 +163,7 @@ fn function(literal: &Expr) -> Option<FunctionId> {
     }
 }
 
-/// The rows of `instruction`, made section by section while they are read.
+/// The rows of `instruction`, generated section by section.
 #[derive(Debug)]
 struct Instructions {
     analyzed: Arc<Analyzed>,

@@ -1,4 +1,4 @@
-//! Why an answer is empty: what of the tables that it reads a capture does not have, and how to record that.
+//! Explanation of empty results: the data that a capture lacks for a query, and how to record it.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use stallmap::tables::captured::Presence;
 
 use crate::output;
 
-/// What a recording may lack.
+/// Part of a recording that may be missing.
 struct Part {
-    /// The tables that it fills; those that are derived from them follow.
+    /// Tables that it fills. Derived tables follow.
     tables: &'static [&'static str],
-    /// What is not there without them.
+    /// Name of the missing data.
     what: &'static str,
-    /// How it gets there.
+    /// Instructions to record it.
     advice: &'static str,
 }
 
-/// The parts of a recording, those first without which there is least.
+/// The parts of a recording, most important first.
 const PARTS: &[Part] = &[
     Part {
         tables: &["launch", "launch_run"],
         what: "no launches of kernels",
-        advice: "record a program that launches some; `stallmap-record doctor` says what can be recorded",
+        advice: "record a program that launches kernels; `stallmap-record doctor` lists what can be recorded",
     },
-    // Only what is about graphs has no rows without them.
+    // Only tables about graphs have no rows without them.
     Part {
         tables: &["graph_launch"],
         what: "no launches of CUDA graphs",
@@ -35,7 +35,7 @@ const PARTS: &[Part] = &[
     Part {
         tables: &["pc_sample"],
         what: "no samples of stalls",
-        advice: "record without `--only accesses`; `stallmap-record doctor` says whether stalls can be sampled",
+        advice: "record without `--only accesses`; `stallmap-record doctor` checks whether stalls can be sampled",
     },
     Part {
         tables: &[
@@ -57,7 +57,7 @@ const PARTS: &[Part] = &[
     Part {
         tables: &["module", "function", "function_code", "instruction", "producer", "stall_producer"],
         what: "no machine code",
-        advice: "record again: cubins are kept in every recording",
+        advice: "record again: every recording contains cubins",
     },
     Part {
         tables: &["op", "op_tensor", "tensor", "storage"],
@@ -81,7 +81,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         tables: &["memcpy", "memset"],
-        what: "no copies or fills of memory",
+        what: "no memcpys or memsets",
         advice: "the program made none, or was recorded with `--only samples`",
     },
     Part {
@@ -96,14 +96,14 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// Says on standard error why a statement without rows has none, where the capture is the reason.
+/// Logs the reason for an empty result to standard error, if the capture causes it.
 pub async fn note(session: &Session, sql: &str) {
     if let Some(why) = why(session, sql).await {
         output::note(format_args!("note: no rows: {why}"));
     }
 }
 
-/// The most important thing that a statement reads and its capture lacks.
+/// The most important table that a statement reads and its capture lacks.
 pub async fn why(session: &Session, sql: &str) -> Option<String> {
     let read = read(&session.plan(sql).await.ok()?);
     let tables = session.tables();
@@ -117,7 +117,7 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         let of_part = read.iter().find(|(_, name)| part.tables.contains(&name.as_str()));
         let Some((capture, name)) = of_part else { continue };
         let capture = if capture.is_empty() { first } else { capture.as_str() };
-        // What is derived is empty where the table that it is made of is.
+        // A derived table is empty if its source table is.
         let source = part.tables.iter().find(|table| **table == name).filter(|_| is_captured(name));
         let source = source.or(part.tables.first())?;
         if !lacks(capture, source) {
@@ -128,9 +128,7 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         });
         let of = if session.captures().len() > 1 { format!("`{capture}`") } else { "the capture".to_owned() };
         return Some(if is_missing {
-            format!(
-                "{of} lacks the table `{source}`, which its recorder knew; `stallmap check` says what is wrong"
-            )
+            format!("{of} lacks the table `{source}`, which its recorder knew; `stallmap check` lists errors")
         } else {
             format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
         });

@@ -1,4 +1,4 @@
-//! Sections with their rows: asked for, and written as JSON and as CSV for programs.
+//! Sections with their rows: queried, and written as JSON and as CSV for programs.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,20 +23,20 @@ pub struct Answer {
     pub section: Query,
     /// Its query, as a user can run it.
     pub sql: String,
-    /// Its rows; at least one batch, so that its columns are known.
+    /// Its rows: one batch or more, for the column types.
     pub rows: Vec<RecordBatch>,
-    /// Why it has no rows, where the capture is the reason.
+    /// Reason for missing rows, if the capture causes it.
     pub absence: Option<String>,
 }
 
 impl Answer {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.rows.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
-/// Asks for sections.
+/// Queries sections.
 pub async fn answers(
     session: &Session,
     wanted: &[Query],
@@ -45,7 +45,7 @@ pub async fn answers(
     let progress = Progress::start("asking");
     let mut answers = Vec::new();
     for &section in wanted {
-        progress.say(format!("asking for {}", section.name));
+        progress.say(format!("querying {}", section.name));
         let sql = section.sql(parameters);
         let rows = rows(session, &sql).await?;
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
@@ -55,14 +55,14 @@ pub async fn answers(
     Ok(answers)
 }
 
-/// The line that stands for rows where there are none.
+/// The line printed instead of rows if there are none.
 pub fn nothing(section: Query, absence: Option<&str>) -> String {
     let text = section.nothing().trim_end_matches(')');
     let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
     format!("{text}{why})\n")
 }
 
-/// The rows of a query; at least one batch, so that its columns are known.
+/// The rows of a query: one batch or more, for the column types.
 pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;
@@ -74,7 +74,7 @@ pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     Ok(rows)
 }
 
-/// Writes one JSON object; numbers are as the queries gave them.
+/// Writes one JSON object, with numbers as the queries return them.
 pub fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
@@ -100,7 +100,7 @@ pub fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
     Ok(writer.into_inner())
 }
 
-/// Writes CSV: a section alone is plain CSV; several are set apart by comment lines.
+/// Writes CSV: one section is plain CSV, several are separated by comment lines.
 pub fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
     for (index, answer) in answers.iter().enumerate() {
         if answers.len() > 1 {

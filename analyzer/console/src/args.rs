@@ -1,4 +1,4 @@
-//! What can be typed: commands and options. The comments are the help; nothing happens here.
+//! Commands and options of the command line. The comments are the help texts. No logic.
 
 pub mod diff;
 pub mod export;
@@ -21,23 +21,23 @@ use crate::exit;
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
-/// Answers from a capture that `stallmap-record -o NAME.stallmap -- PROGRAM` made, on any machine, without a GPU.
+/// Analyze captures written by `stallmap-record -o NAME.stallmap -- PROGRAM`, on any machine, without a GPU.
 #[derive(Debug, Parser)]
 #[command(name = "stallmap", version, after_help = examples(&[
-    ("stallmap report train.stallmap", "what the GPU waited for, coverage first"),
-    ("stallmap top tensors train.stallmap", "the tensors that were waited for most"),
+    ("stallmap report train.stallmap", "stalls by tensor, kernel and line, coverage first"),
+    ("stallmap top tensors train.stallmap", "the tensors that the GPU waited for most"),
     ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
-    ("stallmap forest train.stallmap --svg forest.svg", "how tensors came from tensors, drawn"),
-    ("stallmap diff before.stallmap after.stallmap", "what changed by more than chance"),
-    ("stallmap source train.stallmap", "the hottest kernel's code, and what each stall waits for"),
+    ("stallmap forest train.stallmap --svg forest.svg", "tensors with their views and copies, drawn"),
+    ("stallmap diff before.stallmap after.stallmap", "significant changes"),
+    ("stallmap source train.stallmap", "the hottest kernel's code, and the producer of each stall"),
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
-    ("stallmap check train.stallmap", "whether the capture is whole and its numbers add up"),
+    ("stallmap check train.stallmap", "completeness and consistency of the capture"),
 ]))]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// A folder of your own views and queries (*.sql), used beside ours; or set STALLMAP_LIBRARY
+    /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub library: Option<PathBuf>,
 }
@@ -45,80 +45,85 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
+    /// Show what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
     Report(Report),
-    /// List the costliest tensors, ops, lines or kernels
+    /// List the costliest tensors, ops, lines, kernels or findings
     Top(top::Top),
-    /// Show what call paths cost: Python frames, ops, kernels; as a tree from either end, flat, or against another capture
+    /// Show the cost of call paths: Python frames, ops, kernels. As a tree from either end, flat, or compared with
+    /// another capture
     Tree(tree::Tree),
-    /// Show how tensors came from tensors, views, copies and writes, and what each cost: text, Graphviz or a picture
+    /// Show tensors with their views, copies, writes and costs: as text, Graphviz or SVG
     Forest(forest::Forest),
-    /// Compare captures: what changed by more than chance, in tensors, lines, ops, kernels; gates for tests
+    /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
     Diff(diff::Diff),
-    /// Show a kernel's code: stalls by reason, what they wait for, the tensors touched, by line and instruction
+    /// Show a kernel's code by line and instruction, with stall reasons, producers and tensors
     Source(Source),
-    /// Write the files of another tool from a capture
+    /// Convert a capture to the files of another tool
     Export(export::Export),
-    /// Query one capture, or several under names, in SQL: a shell, or one statement
+    /// Query one capture, or several by name, in SQL: interactively, or with statements
     Sql(Sql),
-    /// Show what a capture holds: runs, devices, tables and views; or document one table or view
+    /// Show the content of a capture: runs, devices, tables and views. Or document one table or view
     Info(Info),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
     Check(Check),
-    /// Analyze the machine code of captures ahead, so that other commands need not
+    /// Analyze the machine code of captures in advance, for faster later commands
     ///
-    /// What is found in a function's code is kept in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
-    /// ~/.cache/stallmap, by content: captures that hold the same function share it. Every command uses and fills that
-    /// folder, and does without it where it cannot; STALLMAP_CACHE=off switches it off. It can be deleted at any time.
+    /// The analysis of each function is cached in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
+    /// ~/.cache/stallmap, by content: captures with the same function share it. Every command uses and fills the cache,
+    /// and runs without it if the folder is not writable. STALLMAP_CACHE=off disables it. It can be deleted at any
+    /// time.
     Prepare(Prepare),
-    /// Make a capture file of a folder, or of a part of a capture
+    /// Write a capture file from a folder, or from a part of a capture
     Pack(share::Pack),
-    /// Make a folder of a capture file, whose tables any Parquet reader can read
+    /// Write a folder from a capture file, with tables for any Parquet reader
     Unpack(share::Unpack),
-    /// Write a capture without people, machines, folders, arguments and data, and more on demand
+    /// Write a capture without names of users, machines and folders, without arguments and data, and more with --also
     ///
-    /// Paths lose their folders and keep the file's name; paths inside of public packages stay. Hosts and users become
-    /// words. Arguments of programs and texts of errors go. Addresses move, in their order, with all distances within a
-    /// region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, what debuggers read, and
-    /// the folders in their line tables. Names of code and of the model, base names of files and times stay unless
-    /// --also says otherwise. Whatever stays readable can be searched for guesses: hashes in a capture are made of what
-    /// stands in it. Afterwards everything is searched for what was replaced; where something remains, nothing is kept.
+    /// Paths lose their folders and keep the file's name. Paths inside of public packages stay. Hosts and users become
+    /// placeholders. Arguments of programs and error texts are removed. Addresses move, but keep their order and all
+    /// distances within a region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, debug
+    /// information, and the folders in their line tables. Names of code and of the model, base names of files and times
+    /// stay unless --also removes them. Readable names allow guesses to be tested: hashes in a capture are computed
+    /// from its content. Afterwards the output is searched for all replaced values. If one remains, the output is
+    /// deleted.
     Redact(share::Redact),
-    /// Say what captures hold as one number, and whether they hold the same
+    /// Print the content of captures as one number, and compare it
     Id(share::Id),
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions(Completions),
 }
 
 /// `stallmap report`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "every section, for people"),
-    ("stallmap report train.stallmap --section tensors --top 50", "one section, further down"),
-    ("stallmap report train.stallmap --section tensors --sql", "the query behind it, to run or to change"),
-    ("stallmap report train.stallmap --format json > report.json", "for programs: nothing is shortened"),
-    ("stallmap report train.stallmap --html report.html", "a page with pictures, which opens offline"),
+    ("stallmap report train.stallmap", "every section as text"),
+    ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
+    ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
+    ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
+    ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
 pub struct Report {
-    /// The capture: a .stallmap file, a folder that `unpack` made, or an https:// or s3:// URL of a file
+    /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
-    /// Rows of each section; the others are summed up in one row. Without a word 10, in a page 100
+    /// Rows per section, the rest as one row [default: 10, with --html 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
-    /// Only this section, several times for several
+    /// Only this section (repeatable)
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,
     /// Print the sections' queries instead of running them
     #[arg(long)]
     pub sql: bool,
-    /// Write everything as a page into this file, with call paths, code, stalls and memory drawn; it opens offline
+    /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
+    /// network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "section"])]
     pub html: Option<PathBuf>,
-    /// For a page: where source files are, if not where the compiler found them; it holds the text of hot lines
+    /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
+    /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]
     pub root: Option<PathBuf>,
 }
@@ -126,35 +131,35 @@ pub struct Report {
 /// `stallmap source`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and what they wait for"),
+    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and their producers"),
     ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
-    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in its order"),
-    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "a page with the source beside it"),
-    ("stallmap source train.stallmap --sql", "the queries behind it, to run or to change"),
+    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in program order"),
+    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
+    ("stallmap source train.stallmap --sql", "its queries, to run or to change"),
 ]))]
 pub struct Source {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// A kernel: its name, a part of it, a regular expression, or its function_id; without it the hottest
+    /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
     #[arg(short, long, value_name = "KERNEL")]
     pub kernel: Option<String>,
-    /// Places to show; the others are summed up
+    /// Locations to show, the rest as one row
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
-    /// What makes a place hot
+    /// Ranking of locations
     #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
     pub sort: SourceSort,
-    /// Show every instruction in its order instead
+    /// Show every instruction in program order
     #[arg(long)]
     pub all: bool,
-    /// Where source files are, if not where the compiler found them
+    /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// Write a page into this file: it opens offline, and holds the text of the source files
+    /// Write an HTML page to this file, including the text of the source files. The page needs no network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
     pub html: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
     /// Print the queries instead of running them
@@ -165,22 +170,22 @@ pub struct Source {
 /// `stallmap sql`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap sql train.stallmap", "a shell: .help says what it can do"),
+    ("stallmap sql train.stallmap", "a shell: .help lists its commands"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
     ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
-    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "into a file"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
 pub struct Sql {
-    /// Captures; each with a name before it where there are several
+    /// Captures, each as NAME=CAPTURE if there are several
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,
     /// Run these statements and exit
     #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub command: Vec<String>,
-    /// Run the statements of this file and exit; - is the standard input
+    /// Run the statements of this file and exit. - is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     pub file: Option<PathBuf>,
     /// Run a saved query of the library (see --library) and exit
@@ -189,13 +194,13 @@ pub struct Sql {
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
     pub set: Vec<Setting>,
-    /// How to print rows; where a file is written, its ending decides
+    /// Output format of rows. With an output file, its extension decides
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
-    /// Write the rows of the one statement into this file
+    /// Write the rows of the only statement to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Rows of a table to show, 0 for all; others are counted. On a terminal 100, otherwise all
+    /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
 }
@@ -204,13 +209,13 @@ pub struct Sql {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap info train.stallmap", "runs, devices, tables with rows and bytes, views"),
-    ("stallmap info train.stallmap tensor_stall_cost", "one view: what a row is, each column, its SQL"),
+    ("stallmap info train.stallmap tensor_stall_cost", "one view: description, columns, SQL"),
 ]))]
 pub struct Info {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// A table or a view
+    /// Table or view
     #[arg(value_name = "TABLE|VIEW")]
     pub name: Option<String>,
 }
@@ -218,11 +223,11 @@ pub struct Info {
 /// `stallmap check`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap check *.stallmap", "exit code 0: nothing is wrong with any; 1: what is wrong is listed"),
-    ("stallmap check --library my/", "the same of a folder of your own views and queries"),
+    ("stallmap check *.stallmap", "exit code 0 without violations, else 1 with a list"),
+    ("stallmap check --library my/", "the same for a folder of custom views and queries"),
 ]))]
 pub struct Check {
-    /// The captures; none where only a library is checked
+    /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
     pub captures: Vec<Location>,
 }
@@ -230,11 +235,11 @@ pub struct Check {
 /// `stallmap prepare`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap prepare *.stallmap", "what was analyzed, and in what time"),
-    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a folder that others share"),
+    ("stallmap prepare *.stallmap", "analyze all captures, with times"),
+    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
 ]))]
 pub struct Prepare {
-    /// The captures
+    /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
     pub captures: Vec<Location>,
 }
@@ -245,32 +250,32 @@ pub struct Prepare {
     ("stallmap completions bash > ~/.local/share/bash-completion/completions/stallmap", "for bash"),
 ]))]
 pub struct Completions {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }
 
-/// How a report is printed.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// Tables for people, as wide as the terminal
+    /// Tables for reading, as wide as the terminal
     Text,
     /// One object: sections with their queries and full rows
     Json,
-    /// Full rows; several sections follow each other after `# section` lines
+    /// All rows as CSV. Several sections are separated by `# section` lines
     Csv,
 }
 
-/// What makes a place in the code hot.
+/// Ranking of locations in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SourceSort {
-    /// Samples of warps that stood there
+    /// Samples of warps that waited there
     Samples,
-    /// Samples of warps, there or elsewhere, that waited for what it loads or stores
+    /// Samples of warps, there or elsewhere, that waited for its loads or stores
     Charged,
 }
 
-/// How rows are printed.
+/// Output format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
     /// Aligned columns
@@ -279,13 +284,13 @@ pub enum RowFormat {
     Csv,
     /// One array of objects
     Json,
-    /// One object a line
+    /// One object per line
     Jsonl,
-    /// Parquet, into a file
+    /// Parquet, to a file
     Parquet,
 }
 
-/// A capture and the name that SQL knows it by.
+/// A capture and its name in SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCapture {
     /// The name before `=`.
@@ -302,7 +307,7 @@ impl FromStr for NamedCapture {
             !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
         };
         match text.split_once('=') {
-            // A path may hold `=` too: what is before it is a name only where it looks like one.
+            // A path may contain `=` too: the text before it is a name only if it looks like one.
             Some((name, path)) if is_name(name) && !path.is_empty() => {
                 Ok(Self { name: Some(name.to_ascii_lowercase()), path: path.into() })
             }
@@ -336,7 +341,7 @@ impl FromStr for Setting {
 }
 
 impl RowFormat {
-    /// The name that the user types.
+    /// The name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

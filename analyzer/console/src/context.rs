@@ -12,7 +12,7 @@ use crate::exit::{Failure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
 
-/// Bytes of a thread's stack: reserved, and taken only as far as they are used.
+/// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
 
 /// The user's library and the cache of analyzed code.

@@ -1,11 +1,11 @@
-//! The place in a statement that an error is about: its line, with a caret below.
+//! Location of an error in a statement: its line, with a caret below.
 
 use stallmap::lexer::{self, Kind};
 
-/// Columns of a line that are shown at most.
+/// Maximum columns of a line.
 const WIDTH: usize = 100;
 
-/// The line of a place (line and column from 1), and a caret below it; as many carets as the word there is long.
+/// The line of a location (line and column from 1), and carets below it, as many as the word is long.
 pub fn at(sql: &str, line: usize, column: usize) -> Option<String> {
     let text = sql.lines().nth(line.checked_sub(1)?)?;
     let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(column.checked_sub(1)?)?;
@@ -13,7 +13,7 @@ pub fn at(sql: &str, line: usize, column: usize) -> Option<String> {
     Some(draw(text, start, word.map_or(1, |word| word.text.chars().count())))
 }
 
-/// The first place where a name stands; `is_call` where only one before a parenthesis is meant.
+/// The first occurrence of a name. With `is_call`, only before a parenthesis.
 pub fn of_name(sql: &str, name: &str, is_call: bool) -> Option<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let unquoted = |text: &str| text.trim_matches('"').to_owned();
@@ -39,7 +39,7 @@ fn place(sql: &str, start: usize, length: usize) -> Option<String> {
     Some(draw(line, start - begin, length))
 }
 
-/// A line with carets below `length` characters from a byte on; of a long line, the part around them.
+/// A line with carets below `length` characters from a byte offset. Long lines are cut around them.
 fn draw(line: &str, start: usize, length: usize) -> String {
     let plain =
         |text: &str| text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();

@@ -3,21 +3,21 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Everything asked for was done.
+/// The command succeeded.
 pub const OK: u8 = 0;
 /// `check` found violations.
 pub const VIOLATIONS: u8 = 1;
-/// `id` found that captures do not hold the same.
+/// `id` found different captures.
 pub const DIFFERENT: u8 = 1;
 /// The command line, or a name given on it, is wrong.
 pub const USAGE: u8 = 2;
-/// A capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version.
+/// A capture cannot be opened: missing, truncated, unrecognized, damaged, or of a newer version.
 pub const CAPTURE: u8 = 3;
 /// A query is wrong or failed while running.
 pub const QUERY: u8 = 4;
 /// A file that is not a capture cannot be read, or output cannot be written.
 pub const IO: u8 = 5;
-/// A condition of `diff` holds that makes it fail.
+/// A failing condition of `diff` holds.
 pub const GATE: u8 = 6;
 /// The captures cannot be compared.
 pub const NOT_COMPARABLE: u8 = 7;
@@ -25,26 +25,26 @@ pub const NOT_COMPARABLE: u8 = 7;
 /// The exit codes as every `--help` shows them.
 pub const HELP: &str = "\
 Exit codes:
-  0  everything asked for was done
-  1  check found violations; id: the captures do not hold the same
+  0  success
+  1  check found violations, or id found different captures
   2  the command line, or a name given on it, is wrong
-  3  a capture cannot be opened: missing, truncated, foreign, damaged, or of a newer version
+  3  a capture cannot be opened: missing, truncated, unrecognized, damaged, or of a newer version
   4  a query is wrong or failed while running
   5  a file cannot be read, or output cannot be written
   6  a condition of diff --fail-if or --fail-if-rows holds
   7  the captures cannot be compared by this metric";
 
-/// Why a command ended, with its exit code and what to do about it.
+/// Reason why a command ended, with its exit code and a recommended action.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
     error: anyhow::Error,
-    /// The place that it is about, in lines of their own.
+    /// The location of the error, on separate lines.
     excerpt: Option<String>,
     hint: Option<String>,
 }
 
-/// What a command returns: an exit code, or why it could not go on.
+/// Result of a command: an exit code, or the failure.
 pub type Outcome<T = u8> = Result<T, Failure>;
 
 impl Failure {
@@ -53,7 +53,7 @@ impl Failure {
         Self { code, error: error.into(), excerpt: None, hint: None }
     }
 
-    /// A failure whose cause is a sentence of ours.
+    /// A failure with a message of stallmap's.
     pub fn message(code: u8, message: impl fmt::Display) -> Self {
         Self::new(code, anyhow::anyhow!("{message}"))
     }
@@ -63,14 +63,14 @@ impl Failure {
         Self::new(IO, error.into().context(context.to_string()))
     }
 
-    /// The same with a hint; an absent one leaves the failure as it is.
+    /// The same with a hint, if any.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into().or(self.hint);
         self
     }
 
-    /// The same with the place that it is about, below it.
+    /// The same with an excerpt of the statement below it.
     #[must_use]
     pub fn excerpt(mut self, excerpt: Option<String>) -> Self {
         self.excerpt = excerpt;
@@ -82,7 +82,7 @@ impl Failure {
         chain(&self.error)
     }
 
-    /// Whether the reader of our output went away, which is not a failure.
+    /// True if the reader of standard output closed it, which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
             cause
@@ -110,7 +110,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The causes in one line, without those that repeat the end of what was said before them.
+/// The causes in one line, without those that repeat the end of the text before them.
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -11,10 +11,10 @@ use super::excerpt;
 use super::names::{Names, nearest};
 use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
 
-/// Columns that a hint lists at most.
+/// Maximum columns that a hint lists.
 const MOST_COLUMNS: usize = 12;
 
-/// Why a capture could not be opened or a statement not be answered; the session knows the names that exist.
+/// Reason why a capture could not be opened or a statement failed. The session provides the names that exist.
 pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
     let names = session.and_then(|session| Names::of(session).ok()).unwrap_or_default();
     match error {
@@ -31,7 +31,7 @@ pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
     }
 }
 
-/// The same for a statement that a person wrote: with the place that is wrong in it.
+/// The same for a statement that the user typed, with the location of the error in it.
 pub fn explain_in(error: AnalyzeError, session: &Session, sql: &str) -> Failure {
     match error {
         AnalyzeError::Query(error) => explain_query(&error, &Names::of(session).unwrap_or_default(), sql),
@@ -69,7 +69,7 @@ fn code(error: &AnalyzeError) -> u8 {
     }
 }
 
-/// An empty statement is one that nobody wrote.
+/// An empty statement cannot come from the user.
 fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
@@ -87,7 +87,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
     }
 }
 
-/// What the planner says in words of its own.
+/// Rewords the planner's errors.
 fn planning(message: &str, names: &Names, sql: &str) -> Failure {
     if let Some(table) = missing_table(message) {
         return no_table(table, names, sql);
@@ -108,7 +108,7 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
         let column = column.rsplit('.').next().unwrap_or(column);
         let failure =
             Failure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
-        let hint = format!("add it to GROUP BY, or ask for min({column}), first_value({column}) or the like");
+        let hint = format!("add it to GROUP BY, or use min({column}), first_value({column}) or similar");
         return failure.excerpt(excerpt::of_name(sql, column, false)).hint(hint);
     }
     if let Some(alias) = message.strip_prefix("Invalid qualifier ") {
@@ -118,7 +118,7 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
     Failure::message(QUERY, message)
 }
 
-/// What stands between two texts in a message.
+/// Text between two markers in a message.
 fn between<'a>(message: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let rest = &message[message.find(before)? + before.len()..];
     Some(&rest[..rest.find(after)?])
@@ -180,7 +180,7 @@ fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
         let hint = (!tables.is_empty()).then(|| format!("tables here: {}", tables.join(", ")));
         return failure.excerpt(excerpt::of_name(sql, table, false)).hint(hint);
     }
-    // What is computed has a name that nobody would type.
+    // Computed columns have names that the user would not type.
     let is_typed = |column: &&Column| column.name.chars().all(stallmap::lexer::is_word);
     let names: Vec<&str> = valid
         .iter()
@@ -201,7 +201,7 @@ fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
     Failure::message(QUERY, format!("no column `{}`{of}", field.name)).excerpt(place).hint(hint)
 }
 
-/// A syntax error at the place that the parser names, which is the end where it names none.
+/// A syntax error at the location from the parser, or at the end without one.
 fn syntax(message: &str, sql: &str) -> Failure {
     let message = one_line(strip(message, &["sql parser error: ", "ParserError(\"", "SQL error: "]));
     let (text, place) = message.split_once(" at Line: ").unwrap_or((message.as_str(), ""));
@@ -222,7 +222,7 @@ fn syntax(message: &str, sql: &str) -> Failure {
     failure.excerpt(place).hint(misspelt(&text))
 }
 
-/// The keyword that was meant where none was found.
+/// The keyword that was probably meant.
 fn misspelt(message: &str) -> Option<String> {
     const BEGINNINGS: [&str; 9] =
         ["SELECT", "WITH", "EXPLAIN", "DESCRIBE", "SHOW", "CREATE", "DROP", "VALUES", "FROM"];

@@ -1,4 +1,4 @@
-//! What a list of costs is made of, said before it: launches sampled, samples delivered, whether anything was lost.
+//! Basis of a list of costs, printed before it: launches sampled, samples collected, losses.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use crate::row::Row as _;
 use crate::rows;
 use stallmap::library::queries;
 
-/// What is known of a capture's costs.
+/// Completeness of a capture's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     launches: f64,
     sampled_launches: f64,
-    delivered_samples: f64,
+    collected_samples: f64,
     lost_samples: f64,
     /// The GPUs' names.
     pub gpus: String,
@@ -40,7 +40,7 @@ rows! {
     }
 }
 
-/// Asks what is known.
+/// Queries the completeness.
 pub async fn known(session: &Session) -> Outcome<Known> {
     let query = queries::top::KNOWN;
     let found = Found::read(query.name, &answer::rows(session, &query.sql(&[])).await?)?.into_iter().next();
@@ -62,24 +62,25 @@ impl Known {
         }
     }
 
-    /// One line on how much of what ran the costs know.
+    /// One line about the completeness of the costs.
     fn line(&self, capture: &str) -> String {
-        let taken = self.delivered_samples + self.lost_samples;
+        let taken = self.collected_samples + self.lost_samples;
         let samples = if taken > 0.0 {
-            let delivered = number::percent(self.delivered_samples / taken);
-            format!("{delivered} of {} samples delivered", number::measured(taken))
+            let collected = number::percent(self.collected_samples / taken);
+            format!("{collected} of {} samples collected", number::measured(taken))
         } else {
             "no samples".to_owned()
         };
         let (known, launches) = (number::measured(self.sampled_launches), number::measured(self.launches));
-        format!("Coverage of {capture}: {known} of {launches} launches sampled, {samples}")
+        let noun = if launches == "1" { "launch" } else { "launches" };
+        format!("Coverage of {capture}: {known} of {launches} {noun} sampled, {samples}")
     }
 
-    /// Says it before a list for people, on standard output; for programs only what is lost, beside the data.
+    /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.
     pub fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
         let capture = printable(&capture.display().to_string());
         let warning = format!(
-            "the capture does not hold everything; `stallmap report {capture} --section losses` says what is lost"
+            "the capture is incomplete; `stallmap report {capture} --section losses` lists the losses"
         );
         if format.for_programs().is_some() {
             if self.is_lossy {

@@ -6,7 +6,7 @@ use super::names::nearest;
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output::table::Table;
 
-/// Names the folder where no option does.
+/// Names the folder if no option does.
 pub const VARIABLE: &str = "STALLMAP_LIBRARY";
 
 /// A saved query with values for its parameters.
@@ -29,7 +29,7 @@ pub fn saved_query(session: &Session, name: &str, values: &[(String, String)]) -
     })
 }
 
-/// The saved queries with what they answer and what can be set.
+/// The saved queries with titles and parameters.
 pub fn saved_queries(session: &Session) -> Table {
     let rows = session.queries().iter().map(|query| {
         let parameters = query.parameters.iter().map(|parameter| match &parameter.default {

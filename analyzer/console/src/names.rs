@@ -1,4 +1,4 @@
-//! Every name that SQL knows in a session: for completion and for "did you mean".
+//! Every SQL name of a session: for completion and for "did you mean".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ pub struct Names {
     pub captures: Vec<String>,
     /// Columns by table.
     pub tables: BTreeMap<String, Vec<String>>,
-    /// Columns by view: of the library, of the user's own, made in the session.
+    /// Columns by view: built-in, the user's, or created in the session.
     pub views: BTreeMap<String, Vec<String>>,
     /// Functions.
     pub functions: BTreeSet<String>,
     /// Saved queries.
     pub queries: Vec<String>,
-    /// How functions are called, by name.
+    /// Signatures of functions, by name.
     pub signatures: BTreeMap<String, String>,
 }
 
@@ -61,7 +61,7 @@ impl Names {
         self.tables.keys().chain(self.views.keys()).map(String::as_str)
     }
 
-    /// How a function is called, where it is documented.
+    /// Signature of a function, if documented.
     pub fn signature(&self, function: &str) -> Option<&str> {
         self.signatures.get(function).map(String::as_str)
     }
@@ -72,7 +72,7 @@ impl Names {
     }
 }
 
-/// Tables and views that statements made in this session, with their columns.
+/// Tables and views created in this session, with their columns.
 fn made(session: &Session) -> Vec<(String, Vec<String>)> {
     let context = session.context();
     let mut catalogs = context.catalog_names().into_iter().filter_map(|name| context.catalog(&name));
@@ -84,7 +84,7 @@ fn made(session: &Session) -> Vec<(String, Vec<String>)> {
     let is_view =
         |name: &String| session.library().is_ok_and(|views| views.iter().any(|view| view.name == *name));
     let names = schema.table_names().into_iter().filter(|name| !known.contains(name) && !is_view(name));
-    // What lies in memory never makes one wait.
+    // In-memory tables never block.
     let columns = |name: &str| {
         block_on(schema.table(name))
             .ok()
@@ -111,7 +111,7 @@ fn signatures(session: &Session) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The candidate that was most likely meant, if any was.
+/// The candidate that was probably meant, if any.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let far = (name.chars().count() / 3).clamp(1, 4);
@@ -122,7 +122,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two names; a plural and a missing beginning or end count little.
+/// Edit distance of two names. A plural and a missing prefix or suffix count little.
 fn distance(name: &str, candidate: &str) -> usize {
     let candidate = candidate.to_lowercase();
     let edits = strsim::damerau_levenshtein(name, &candidate);

@@ -28,7 +28,7 @@ pub fn stdout() -> BufWriter<Stdout> {
     BufWriter::new(io::stdout())
 }
 
-/// Whether a person reads standard output.
+/// True if standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
@@ -40,7 +40,7 @@ pub fn page() -> Canvas {
     Canvas { width: Some(width), paint: Paint::for_stream(&io::stdout()) }
 }
 
-/// The canvas of query results: they are data, and whole wherever no terminal limits them.
+/// The canvas of query results: they are data, and complete unless a terminal limits them.
 pub fn sheet() -> Canvas {
     Canvas { width: terminal_width(), paint: Paint::for_stream(&io::stdout()) }
 }
@@ -63,7 +63,7 @@ pub fn written<T>(result: io::Result<T>) -> Outcome<T> {
     result.map_err(|error| Failure::io(error, "write to standard output"))
 }
 
-/// Says why a command ended; a reader that went away hears nothing.
+/// Prints the reason for a failure. A closed pipe is silent.
 pub fn message(failure: &Failure) {
     if !failure.is_broken_pipe() {
         let paint = Paint::for_stream(&io::stderr());
@@ -74,6 +74,6 @@ pub fn message(failure: &Failure) {
 
 /// Writes one message to stderr.
 pub fn note(text: impl Display) {
-    // Nobody is left to hear that stderr cannot be written.
+    // A failure to write to stderr cannot be reported.
     drop(writeln!(io::stderr(), "{text}"));
 }

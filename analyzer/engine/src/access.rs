@@ -25,9 +25,9 @@ pub const COLUMNS: [&str; 9] = [
 pub(super) struct Accesses<'a> {
     pub(super) kernel_id: &'a [u64],
     space: Words<'a>,
-    /// Of each of the space's words, whether it is device memory.
+    /// Per enum value of the space, true for device memory.
     is_global: Vec<bool>,
-    /// Of each of the space's words, whether it is shared memory.
+    /// Per enum value of the space, true for shared memory.
     is_shared: Vec<bool>,
     access_bytes: &'a [u8],
     lane_mask: &'a [u32],
@@ -40,7 +40,7 @@ pub(super) struct Accesses<'a> {
 }
 
 impl<'a> Accesses<'a> {
-    /// The columns of a batch; an error names the one that is not as declared.
+    /// The columns of a batch. An error names a column that is not as declared.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
         let space = Words::new(batch, "space")?;
         let is_global =
@@ -64,13 +64,13 @@ impl<'a> Accesses<'a> {
         })
     }
 
-    /// Whether a row is an access to device memory.
+    /// True for an access to device memory.
     #[inline]
     pub(super) fn is_global(&self, row: usize) -> bool {
         self.is_global.get(self.space.code(row)).copied().unwrap_or(false)
     }
 
-    /// Whether a row is an access to shared memory.
+    /// True for an access to shared memory.
     #[inline]
     pub(super) fn is_shared(&self, row: usize) -> bool {
         self.is_shared.get(self.space.code(row)).copied().unwrap_or(false)
@@ -86,7 +86,7 @@ impl<'a> Accesses<'a> {
             let bound = |place: usize| usize::try_from(bounds[place]).unwrap_or(0);
             Lanes::Irregular(&self.distances[bound(row)..bound(row + 1)], self.offset_shift[row])
         } else {
-            // Neither says where the lanes are: all that is known is the lowest address.
+            // Neither has lane addresses: only the lowest address is known.
             Lanes::Regular(0)
         };
         Request {
@@ -99,7 +99,7 @@ impl<'a> Accesses<'a> {
     }
 }
 
-/// The columns by which rows of one instruction are told apart.
+/// The columns that identify the instruction of a row.
 pub(super) struct Instructions<'a> {
     pub(super) function_id: &'a [u64],
     pub(super) pc: &'a [u32],
@@ -119,7 +119,7 @@ impl<'a> Instructions<'a> {
     }
 }
 
-/// The columns that say who made a request, and when.
+/// The columns that identify the origin and order of a request.
 pub(super) struct Places<'a> {
     pub(super) block: &'a [u64],
     pub(super) warp: &'a [u16],
@@ -137,7 +137,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A dictionary-encoded column of words.
+/// A dictionary-encoded column of enum values.
 pub(super) struct Words<'a> {
     codes: &'a [u8],
     pub(super) words: Vec<&'a str>,
@@ -154,7 +154,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The position of a row's word in `words`.
+    /// The position of a row's value in `words`.
     #[inline]
     pub(super) fn code(&self, row: usize) -> usize {
         self.codes[row].into()

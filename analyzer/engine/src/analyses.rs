@@ -1,4 +1,4 @@
-//! The tables that analyses compute, in a schema: which there are, and what a query asks of them.
+//! The tables that analyses compute, in a schema: the list of them, and the requests of a query.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Kind {
         Self::LoadRedundancy,
     ];
 
-    /// The table that it gives.
+    /// Its table.
     pub fn table(self) -> TableDef {
         match self {
             Self::LaunchCells => LaunchCellPart::TABLE,
@@ -82,12 +82,12 @@ impl Kind {
         plain(&self.table().schema())
     }
 
-    /// Whether each launch is computed by itself.
+    /// True if each launch is computed by itself.
     pub(super) fn is_by_launch(self) -> bool {
         self != Self::Touches
     }
 
-    /// Whether it asks what addresses belong to.
+    /// True if it resolves addresses to targets.
     fn resolves(self) -> bool {
         matches!(self, Self::LaunchCells | Self::PcCells | Self::Touches)
     }
@@ -106,17 +106,17 @@ impl Kind {
     }
 }
 
-/// What a query asks for, as far as an analysis can do less for it.
+/// Filters of a query that reduce the work of an analysis.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// The views whose tensors are asked for, as positions in the index; `None` where all are.
+    /// The views of requested tensors, as positions in the index. `None` for all.
     views: Option<BTreeSet<u32>>,
-    /// Where their elements lie.
+    /// Range of their elements.
     low: u64,
     high: u64,
-    /// The launches of their storages' lives.
+    /// The launches during the lifetimes of their storages.
     kernels: Option<(u64, u64)>,
-    /// What is copied between launches, where the analysis wants to know.
+    /// Memcpys between launches, if the analysis needs them.
     pub(super) copies: Copies,
 }
 
@@ -138,22 +138,22 @@ impl Asked {
         Self { views: Some(views), low, high, kernels, copies: Copies::default() }
     }
 
-    /// Whether everything is asked for.
+    /// True if everything is requested.
     pub(super) fn wants_all(&self) -> bool {
         self.views.is_none()
     }
 
-    /// Whether a view is asked for.
+    /// True if a view is requested.
     pub(super) fn wants(&self, view: u32) -> bool {
         self.views.as_ref().is_none_or(|views| views.contains(&view))
     }
 
-    /// Whether accesses to some bytes can matter.
+    /// True if accesses to some bytes can matter.
     pub(super) fn wants_bytes(&self, address: u64, span_bytes: u64) -> bool {
         self.views.is_none() || (address < self.high && self.low < address.saturating_add(span_bytes.max(1)))
     }
 
-    /// The same as a condition on the columns of `memory_access`, as far as that can skip rows.
+    /// The same as a condition on the columns of `memory_access`, for skipping rows.
     fn predicate(&self, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         if self.views.is_none() {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Asked {
     }
 }
 
-/// The first and the last kernel_id of launches during the lives of some storages.
+/// The first and the last kernel_id of launches during the lifetimes of some storages.
 fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> {
     let lives: Vec<(usize, &Life)> = index
         .runs
@@ -190,7 +190,7 @@ fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> 
     })
 }
 
-/// The tensor_ids for which a filter can hold, where it says so.
+/// The tensor_ids that a filter allows, if it restricts them.
 fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
     let is_tensor = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "tensor_id");
     match filter {
@@ -198,7 +198,7 @@ fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
             let literal = if is_tensor(left) { right } else { Some(left).filter(|_| is_tensor(right))? };
             Some([number(literal)?].into())
         }
-        // How the planner writes a list of few.
+        // The planner rewrites a short list to this form.
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             Some(&tensors(left)? | &tensors(right)?)
         }

@@ -1,4 +1,4 @@
-//! Tables that a whole launch, or a whole capture, has to be looked at for: how they are computed.
+//! Tables that depend on a complete launch, or on a complete capture, and their computation.
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
@@ -6,7 +6,7 @@ use stallmap_schema::table::Row;
 
 use stallmap_tables::plain;
 
-/// Columns of `memory_access` that every analysis is given, in the order of the table.
+/// Columns of `memory_access` for every analysis, in table order.
 pub(super) const COLUMNS: [&str; 15] = [
     "kernel_id",
     "function_id",
@@ -30,18 +30,19 @@ pub(super) trait Analysis: Send {
     /// Adds accesses of one launch, which all have its kernel_id.
     fn add(&mut self, accesses: &RecordBatch) -> Result<()>;
 
-    /// Ends the launch that accesses were added of.
+    /// Ends the current launch.
     fn end_launch(&mut self);
 
-    /// Does a part of what is left to do, small enough for a query to be cancelled in between; whether more is left.
+    /// Does a part of the remaining work, small enough for a query to be cancelled in between. Returns true if more
+    /// remains.
     fn work(&mut self) -> bool {
         false
     }
 
-    /// Ends: no accesses will follow.
+    /// Ends the input.
     fn end(&mut self) {}
 
-    /// The rows that are ready, where there are at least so many.
+    /// The finished rows, if there are at least so many.
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>>;
 }
 
@@ -72,11 +73,11 @@ impl<R: Row> Ready<R> {
     }
 }
 
-/// A uniform sample of things by their hash, whose rate falls when there are too many: those that are kept stay the same
-/// ones at every rate.
+/// A uniform sample of items by their hash, whose rate falls with their number. A sample at a lower rate is a subset of
+/// one at a higher rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sampler {
-    /// Hashes up to this one are kept.
+    /// Hashes up to this one are sampled.
     highest: u64,
 }
 
@@ -87,7 +88,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Whether a thing is in the sample.
+    /// True if an item is in the sample.
     #[inline]
     pub(super) fn keeps(self, thing: u64) -> bool {
         self.highest == u64::MAX || (self.highest > 0 && mix(thing) <= self.highest)
@@ -98,13 +99,13 @@ impl Sampler {
         self.highest /= 2;
     }
 
-    /// The part of all things that is kept.
+    /// The sampled part of all items.
     pub(super) fn rate(self) -> f64 {
         // Powers of two are exact.
         0.5_f64.powi(i32::try_from(self.highest.leading_zeros()).unwrap_or(0))
     }
 
-    /// What a count in the sample stands for.
+    /// Scales a count of the sample.
     pub(super) fn scale(self, count: u64) -> u64 {
         count.saturating_mul(1_u64.checked_shl(self.highest.leading_zeros()).unwrap_or(u64::MAX))
     }
@@ -129,10 +130,10 @@ mod tests {
         for rate in [0.5, 0.25, 0.125] {
             let before = sampler;
             sampler.halve();
-            let kept: Vec<u64> = (0..80_000).filter(|&thing| sampler.keeps(thing)).collect();
-            assert!(kept.iter().all(|&thing| before.keeps(thing)));
+            let in_sample: Vec<u64> = (0..80_000).filter(|&thing| sampler.keeps(thing)).collect();
+            assert!(in_sample.iter().all(|&thing| before.keeps(thing)));
             assert!((sampler.rate() - rate).abs() < 1e-12);
-            let part = kept.len() as f64 / 80_000.0;
+            let part = in_sample.len() as f64 / 80_000.0;
             assert!((part / rate - 1.0).abs() < 0.03, "{part}");
         }
         (0..80).for_each(|_| sampler.halve());

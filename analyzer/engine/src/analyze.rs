@@ -33,7 +33,7 @@ use super::analysis::{Analysis, COLUMNS};
 use super::index::{TensorIndex, wrong};
 use super::resolve::Resolver;
 
-/// By how many of the first columns accesses have to be sorted: launch, function, pc.
+/// Number of leading columns that accesses must be sorted by: launch, function, pc.
 const ORDERED: usize = 3;
 
 /// An analysis over a scan.
@@ -43,14 +43,14 @@ pub(super) struct AnalyzeExec {
     index: Arc<TensorIndex>,
     kind: Kind,
     asked: Arc<Asked>,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl AnalyzeExec {
-    /// The operator over an input of one partition that has the columns that analyses are given.
+    /// The operator over an input of one partition with the columns of analyses.
     pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
         index: Arc<TensorIndex>,
@@ -93,8 +93,8 @@ impl ExecutionPlan for AnalyzeExec {
         vec![false]
     }
 
-    // One launch's accesses have to stay together, and those of an instruction in it. Where the planner divides the
-    // scan all the same, it merges the parts again; where the file says of no order, it sorts.
+    // One launch's accesses have to stay together, and those of an instruction in it. If the planner divides the scan
+    // anyway, it merges the parts again. If the file has no order, it sorts.
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![Distribution::SinglePartition]
     }
@@ -171,7 +171,8 @@ impl ExecutionPlan for AnalyzeExec {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        // A whole launch, or none of it: other columns have another meaning below, or need the rest of the launch.
+        // Only filters on the complete launch can be pushed down: other columns have another meaning below, or need the
+        // rest of the launch.
         let schema = self.schema();
         let allowed = if self.kind.is_by_launch() { schema.index_of("kernel_id").ok() } else { None };
         let allowed = allowed.into_iter().collect();
@@ -184,7 +185,7 @@ impl ExecutionPlan for AnalyzeExec {
 struct Running {
     input: SendableRecordBatchStream,
     analysis: Box<dyn Analysis>,
-    /// What came and was not added yet: accesses of one launch each, or the input's end.
+    /// Pending input: accesses of one launch each, or the input's end.
     pieces: VecDeque<Option<(u64, RecordBatch)>>,
     /// The launch that is open.
     kernel_id: Option<u64>,
@@ -193,7 +194,7 @@ struct Running {
 }
 
 impl Running {
-    /// The next rows; `None` after the last.
+    /// The next rows. `None` after the last.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             while self.analysis.work() {
@@ -216,7 +217,7 @@ impl Running {
                         self.analysis.add(&piece)?;
                     }
                 }
-                // The end is met twice: work may be left after the first time.
+                // The end is seen twice: work may remain after the first time.
                 Some(None) if self.kernel_id.take().is_some() => {
                     self.analysis.end_launch();
                     self.pieces.push_front(None);

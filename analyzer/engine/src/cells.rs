@@ -1,4 +1,4 @@
-//! Heat maps of tensors: what was accessed of each cell of their pictures.
+//! Heat maps of tensors: accesses to each bin.
 
 use std::sync::Arc;
 
@@ -16,31 +16,31 @@ use super::grid::Grid;
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
 
-/// What a row of the answer is.
+/// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
-    /// A cell in a launch: `launch_cell_part`.
+    /// A bin in a launch: `launch_cell_part`.
     Launch,
-    /// A cell for an instruction of a launch: `pc_cell_part`.
+    /// A bin for an instruction of a launch: `pc_cell_part`.
     Instruction,
 }
 
-/// One launch, and instruction where those are told apart.
+/// One launch, and instruction if these are distinguished.
 type Key = (u64, u64, u32);
-/// Row and column; `None` for bytes that are no element of the tensor.
+/// Row and column. `None` for bytes outside the tensor's elements.
 type Place = Option<(u32, u32)>;
 
-/// Adds up accesses by cell.
+/// Aggregates accesses by bin.
 pub(super) struct Cells {
     resolver: Resolver,
     asked: Arc<Asked>,
     grain: Grain,
     grids: HashMap<u32, Grid>,
     key: Option<Key>,
-    /// By view and kind, in the order in which they were met.
+    /// By view and kind, in order of appearance.
     layers: Vec<Layer>,
     layer_places: HashMap<(u32, Word), usize>,
-    /// Of each layer's cells.
+    /// Distinct blocks and warps of each layer's bins.
     crowds: Distinct<(usize, Place)>,
     shares: Vec<Share>,
     touched: Vec<(Place, u64)>,
@@ -98,7 +98,7 @@ impl Cells {
                     self.touched.push((grid.cell(view, address), address / SECTOR_BYTES));
                 }
             } else if view.low <= address && address < view.high {
-                // Its neighbours in the warp access the tensor; this one falls between its elements.
+                // Its neighbours in the warp access the tensor. This lane falls between its elements.
                 self.touched.push((None, address / SECTOR_BYTES));
             }
         }
@@ -111,7 +111,7 @@ impl Cells {
         self.count(layer, (block, warp));
     }
 
-    /// Adds what one request touched to the cells of a layer.
+    /// Adds the accesses of one request to the bins of a layer.
     fn count(&mut self, layer: usize, (block, warp): (u64, u16)) {
         let Some(Layer { cells, .. }) = self.layers.get_mut(layer) else { return };
         for touches in self.touched.chunk_by(|(one, _), (other, _)| one == other) {

@@ -1,4 +1,4 @@
-//! Copies and fills between launches, as far as they read and write device memory.
+//! Memcpys and memsets between launches that read or write device memory.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{UInt32Type, UInt64Type};
@@ -7,7 +7,7 @@ use datafusion::error::Result;
 
 use super::index::{TensorIndex, column};
 
-/// One end of a copy, or a fill.
+/// One end of a memcpy, or a memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     /// Ordinal of the first launch after it.
@@ -17,13 +17,13 @@ pub(super) struct Copy {
     pub(super) is_write: bool,
 }
 
-/// The copies and fills of a capture, by run.
+/// The memcpys and memsets of a capture, by run.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     by_run: HashMap<usize, Vec<Copy>>,
 }
 
-/// What copies are read from: tables, and their columns.
+/// Source tables of memcpys, with their columns.
 pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "run_id"];
 pub(super) const MEMCPY: [&str; 5] = ["run_id", "source", "destination", "size_bytes", "ordinal"];
 pub(super) const MEMSET: [&str; 4] = ["run_id", "address", "size_bytes", "ordinal"];
@@ -69,7 +69,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Those of a run before a launch that were not given before.
+    /// Copies of a run before a launch that were not returned before.
     pub(super) fn before(&self, run: usize, ordinal: u64, done: &mut HashMap<usize, usize>) -> &[Copy] {
         let copies = self.by_run.get(&run).map(Vec::as_slice).unwrap_or_default();
         let done = done.entry(run).or_default();

@@ -1,4 +1,4 @@
-//! How many different blocks and warps of a launch touch a thing.
+//! Number of distinct blocks and warps of a launch that touch an item.
 
 use std::hash::Hash;
 
@@ -6,17 +6,17 @@ use datafusion::common::{HashMap, HashSet};
 
 use super::analysis::Sampler;
 
-/// Pairs of a thing and a block, or a warp, that are kept; beyond, those of a sample of the blocks are.
+/// Maximum of pairs of an item and a block, or a warp. Beyond it, blocks are sampled.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Things with the blocks and warps that touched them.
+/// Items with the blocks and warps that touched them.
 #[derive(Debug)]
 pub(super) struct Distinct<T> {
     pairs: HashSet<(T, u64, Option<u16>)>,
     sampler: Sampler,
 }
 
-/// How many touched a thing.
+/// Distinct blocks and warps of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crowd {
     pub(super) blocks: u64,
@@ -44,7 +44,7 @@ impl<T: Copy + Eq + Hash> Distinct<T> {
         }
     }
 
-    /// How many touched each thing, and the part of the blocks that this is scaled from. Begins anew.
+    /// Distinct blocks and warps of each item, and the sampled part of the blocks. Resets the counter.
     pub(super) fn count(&mut self) -> (HashMap<T, Crowd>, f64) {
         let mut crowds: HashMap<T, Crowd> = HashMap::new();
         let sampler = std::mem::take(&mut self.sampler);

@@ -1,4 +1,4 @@
-//! The operator in a plan: streams `memory_access` from its input, in its order, and gives targets or shapes.
+//! The operator in a plan: streams `memory_access` from its input, in its order, and returns targets or shapes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use super::runs::Runs;
 use super::shapes::Shapes;
 use stallmap_tables::plain;
 
-/// What a row of the answer is.
+/// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// A request and a target: `access_tensor`.
@@ -56,7 +56,7 @@ impl Grain {
         plain(&self.table().schema())
     }
 
-    /// The table that it gives.
+    /// Its table.
     pub fn table(self) -> TableDef {
         match self {
             Self::Request => AccessTensor::TABLE,
@@ -66,20 +66,20 @@ impl Grain {
     }
 }
 
-/// Address × life -> tensor, or request -> shape, over a scan of `memory_access`.
+/// Address × lifetime -> tensor, or request -> shape, over a scan of `memory_access`.
 #[derive(Debug)]
 pub struct TensorExec {
     input: Arc<dyn ExecutionPlan>,
     index: Arc<TensorIndex>,
     grain: Grain,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TensorExec {
-    /// The operator over an input that has the columns that the grain needs.
+    /// The operator over an input with the columns that the grain needs.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         index: Arc<TensorIndex>,
@@ -121,12 +121,12 @@ impl ExecutionPlan for TensorExec {
         vec![&self.input]
     }
 
-    // It does, as the properties say; but a rule that hears it here would push a sort below, where other columns are.
+    // It does, as the properties state. But the rule that calls this would push a sort below, onto other columns.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false]
     }
 
-    // The scan below is divided by row groups already; dealing its batches out would part neighbours.
+    // The scan below is divided by row groups already. Redistributing its batches would separate neighbours.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -195,7 +195,8 @@ impl ExecutionPlan for TensorExec {
         if let Some(Precision::Exact(rows) | Precision::Inexact(rows)) =
             inputs.first().map(|input| input.num_rows)
         {
-            // An instruction of a launch makes tens of requests: a guess that puts the smaller table first in joins.
+            // An instruction of a launch makes tens of requests: an estimate that puts the smaller table first in
+            // joins.
             let rows = if self.grain == Grain::Instruction { rows / 16 } else { rows };
             statistics.num_rows = Precision::Inexact(rows);
         }
@@ -216,7 +217,7 @@ impl ExecutionPlan for TensorExec {
     }
 }
 
-/// The columns that are those of the input.
+/// The columns passed through from the input.
 const PASSED: [&str; 9] =
     ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space", "access_bytes"];
 

@@ -1,34 +1,34 @@
-//! A tensor as a picture: which cell each of its elements lies in, by its strides.
+//! A tensor's heat map: the bin of each of its elements, by its strides.
 
 use super::view::{Dimension, View};
 
-/// Cells in a row and in a column of a picture, at most.
+/// Maximum bins in a row and in a column of a heat map.
 const MOST_CELLS: u64 = 64;
 /// Dimensions that elements are located in: more than any framework has.
 const MOST_DIMENSIONS: usize = 64;
 
-/// How a tensor's elements are laid out as cells.
+/// Layout of a tensor's elements in bins.
 ///
-/// The two largest dimensions are rows and columns, the one that stands first in the tensor's sizes as rows; others are
-/// summed. Where only one dimension moves, its elements are written line after line into a square.
+/// The two largest dimensions are rows and columns, the first in the tensor's sizes as rows. Others are summed. If only
+/// one dimension varies, its elements are wrapped line by line into a square.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grid {
     rows: Axis,
     columns: Axis,
-    /// Where elements of a single dimension are folded: elements in a line.
+    /// Elements per line of a wrapped single dimension.
     fold: Option<u64>,
 }
 
-/// One direction of a picture.
+/// One direction of a heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Axis {
-    /// The tensor's dimension, where it is one.
+    /// The tensor's dimension, if there is only one.
     pub(super) dimension: Option<u32>,
     /// Elements along it.
     pub(super) extent: u64,
-    /// Cells along it.
+    /// Bins along it.
     pub(super) count: u32,
-    /// Its place among the view's dimensions that move.
+    /// Its index among the view's dimensions that vary.
     place: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Axis {
         Self { dimension, extent: extent.max(1), count, place }
     }
 
-    /// The cell that holds an index.
+    /// The bin that holds an index.
     fn cell(&self, index: u64) -> u32 {
         let cell = u128::from(index) * u128::from(self.count) / u128::from(self.extent.max(1));
         u32::try_from(cell).unwrap_or(u32::MAX).min(self.count - 1)
@@ -79,7 +79,7 @@ impl Grid {
         &self.columns
     }
 
-    /// The row and column of the element of the view that covers the byte at an address; `None` where none does.
+    /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
     pub(super) fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
         let mut indices = [0; MOST_DIMENSIONS];
         if !view.locate(address, &mut indices) {

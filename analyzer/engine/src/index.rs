@@ -1,4 +1,4 @@
-//! What the resolver looks things up in: built once from a capture's tables.
+//! Lookup index of the resolver, built once from a capture's tables.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use datafusion::error::{DataFusionError, Result};
 use super::life::{Life, Lives};
 use super::view::View;
 
-/// The tables that the index is made of, whole, with at least the columns that [`SOURCES`] names.
+/// Source tables of the index, complete, with the columns that [`SOURCES`] names or more.
 #[derive(Debug)]
 pub struct Sources {
     /// Launches.
@@ -43,33 +43,33 @@ pub const SOURCES: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// A launch, as far as the resolver needs it.
+/// A launch, for the resolver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
     /// Position in [`TensorIndex::runs`].
     pub(super) run: usize,
     pub(super) ordinal: u64,
     pub(super) op: Option<u32>,
-    /// The time at which what its addresses mean lives: of a node of a graph that of its capture, because in the
-    /// framework's view memory of the graph is free when the capture ends.
+    /// The time at which the targets of its addresses are allocated. For a node of a graph that of its capture, because
+    /// for the framework the memory of the graph is free when the capture ends.
     pub(super) alive_at: u64,
-    /// Views that were made until then are there: when the launch call began, or, for a node of a graph, when the op
-    /// that captured it ended; the largest number where it is not known.
+    /// Views created until then exist: the start of the launch call, or, for a node of a graph, the end of the op that
+    /// captured it. The largest number if unknown.
     pub(super) views_until_ns: i64,
 }
 
 impl Launch {
-    /// Whether it is a node of a graph.
+    /// True for a node of a graph.
     pub(super) fn is_captured(&self) -> bool {
         self.alive_at != self.ordinal
     }
 }
 
-/// What lived in one run: positions in [`Lives`] are those in the id columns.
+/// Lifetimes of one run: positions in [`Lives`] are those in the id columns.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) storages: Lives,
-    /// Of each storage of the run, the position in [`TensorIndex::storage_ids`].
+    /// Per storage of the run, the position in [`TensorIndex::storage_ids`].
     pub(super) storage_rows: Vec<u32>,
     pub(super) allocations: Lives,
     pub(super) allocation_rows: Vec<u32>,
@@ -81,24 +81,24 @@ pub(super) struct IndexedView {
     pub(super) view: View,
     pub(super) tensor_id: u64,
     pub(super) storage: u32,
-    /// When the op that made it began; the smallest number where it is not known.
+    /// Start of the op that created it. The smallest number if unknown.
     pub(super) born_ns: i64,
 }
 
-/// Launches, ops, lives and views of a capture.
+/// Launches, ops, lifetimes and views of a capture.
 #[derive(Debug, Default)]
 pub struct TensorIndex {
     pub(super) launches: HashMap<u64, Launch>,
     pub(super) runs: Vec<Run>,
     pub(super) storage_ids: Vec<u64>,
     pub(super) allocation_ids: Vec<u64>,
-    /// By storage, the preferred one first where ops do not decide.
+    /// By storage, the preferred one first if ops do not decide.
     pub(super) views: Vec<IndexedView>,
-    /// Where the views of each storage begin, and the end.
+    /// Start of the views of each storage, and the end.
     pub(super) storage_views: Vec<u32>,
     /// The op around each op.
     pub(super) op_parents: Vec<Option<u32>>,
-    /// Where the views of each op begin in `op_views`, and the end.
+    /// Start of the views of each op in `op_views`, and the end.
     pub(super) op_view_starts: Vec<u32>,
     pub(super) op_views: Vec<u32>,
 }
@@ -177,7 +177,7 @@ impl TensorIndex {
         Ok(())
     }
 
-    /// Adds the views; returns where each tensor is.
+    /// Adds the views. Returns the position of each tensor.
     fn add_views(&mut self, sources: &Sources, ops: &HashMap<u64, u32>) -> Result<HashMap<u64, u32>> {
         let op_begins = column::<Int64Type>(&sources.op, "begin_ns")?;
         let storages: HashMap<u64, u32> = self.storage_ids.iter().copied().zip(0..).collect();
@@ -225,7 +225,7 @@ impl TensorIndex {
     }
 }
 
-/// Where the items of each owner begin in a list sorted by owner, and the end.
+/// Start of the items of each owner in a list sorted by owner, and the end.
 fn starts(owners: usize, sorted: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0; owners + 1];
     for owner in sorted {
@@ -237,9 +237,9 @@ fn starts(owners: usize, sorted: impl Iterator<Item = u32>) -> Vec<u32> {
     starts
 }
 
-/// The lives of a table by run, each with its row.
+/// The lifetimes of a table by run, each with its row.
 fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Life>, Vec<u32>)>> {
-    let (lows, sizes, born) =
+    let (lows, sizes, begin_ordinal) =
         (ids(table, "address")?, ids(table, "size_bytes")?, ids(table, "alloc_ordinal")?);
     let dead = column::<UInt64Type>(table, "free_ordinal")?;
     let run_ids = column::<UInt32Type>(table, "run_id")?;
@@ -248,7 +248,7 @@ fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Lif
         let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
         let dead = if dead.is_valid(row) { dead.value(row) } else { u64::MAX };
         let high = lows[row].saturating_add(sizes[row]);
-        lives[run].0.push(Life { low: lows[row], high, born: born[row], dead });
+        lives[run].0.push(Life { low: lows[row], high, begin_ordinal: begin_ordinal[row], dead });
         lives[run].1.push(position);
     }
     Ok(lives)
@@ -258,7 +258,7 @@ fn ids(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
     Ok(column::<UInt64Type>(batch, name)?.values().to_vec())
 }
 
-/// A column of numbers; an error where it is missing or of another type.
+/// A column of numbers. An error if it is missing or of another type.
 pub(super) fn column<'a, T: ArrowPrimitiveType>(
     batch: &'a RecordBatch,
     name: &str,
@@ -272,7 +272,7 @@ fn numbers(batch: &RecordBatch, name: &str, row: usize) -> Result<PrimitiveArray
     values.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| wrong(name))
 }
 
-/// The error for a column that is not what the schema declares.
+/// The error for a column that differs from the schema.
 pub(super) fn wrong(name: &str) -> DataFusionError {
     DataFusionError::Execution(format!("column `{name}` is missing or of another type than declared"))
 }

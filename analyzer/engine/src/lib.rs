@@ -1,4 +1,4 @@
-//! Address × life -> tensor: the interval join that a query planner cannot make.
+//! Address × lifetime -> tensor: the interval join that a query planner cannot build.
 //!
 //! ```text
 //! storages, allocations --> life (who lives at a launch, by address) --+
@@ -6,17 +6,17 @@
 //! memory accesses --------> request (lanes, sectors, bytes) -----------+
 //! ```
 //!
-//! The rule: candidates are the storages whose range holds the address and whose life holds the launch; of several,
-//! the smallest, then the newest. Among the views of that storage that an op had made before the launch: those that
-//! take part in the running op first, then those in the ops around it, nearest first, then all others; among equals
-//! the one that covers the fewest bytes, then the newest; always by strides, not by bounding range. An address in a
-//! storage but in no view is the storage's; in no storage, the device allocation's, as `outside any tensor`; else it
-//! is an `unknown address`. A lane belongs where the first byte that it accesses lies.
+//! Rule: candidates are the storages whose range contains the address and whose lifetime contains the launch. Of
+//! several, the smallest wins, then the newest. Among the views of that storage that an op had created before the
+//! launch, those of the running op come first, then those of the enclosing ops, nearest first, then all others. Among
+//! equals, the view that covers the fewest bytes wins, then the newest. Views match by strides, not by bounding range.
+//! An address in a storage but in no view belongs to the storage. In no storage, it belongs to the device allocation,
+//! as `outside any tensor`. Otherwise it is an `unknown address`. A lane belongs to the target of its first byte.
 //!
-//! A node of a graph has the addresses of its capture: candidates are the storages whose life holds the ordinal that the
-//! capture took, although memory of the graph is free, in Python's view, when the capture ends.
+//! A node of a graph has the addresses of its capture: candidates are the storages whose lifetime contains the
+//! capture's ordinal, although for Python the memory of the graph is free when the capture ends.
 //!
-//! Beside that, the shapes of requests: what they touch and how, whoever owns it.
+//! In addition, the shapes of requests: the addresses that they touch, and their pattern, regardless of the owner.
 
 pub mod access;
 pub mod analyses;

@@ -1,8 +1,8 @@
-//! Address ranges with lives, and those that live at one time.
+//! Address ranges with lifetimes, and those allocated at one time.
 //!
 //! Times are launch ordinals, half-open like the addresses. A capture of a node of a graph takes an ordinal too.
 
-/// An address range that lives for a time.
+/// An address range with a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// First address.
@@ -10,30 +10,30 @@ pub struct Life {
     /// Past the last address.
     pub high: u64,
     /// Ordinal of the first launch that can use it.
-    pub born: u64,
-    /// Ordinal of the first launch that cannot; the largest number where it never dies.
+    pub begin_ordinal: u64,
+    /// Ordinal of the first launch after its free. The largest number if it is never freed.
     pub dead: u64,
 }
 
 impl Life {
-    /// Whether it lives at a time.
+    /// True if it is allocated at a time.
     pub fn lives_at(&self, time: u64) -> bool {
-        self.born <= time && time < self.dead
+        self.begin_ordinal <= time && time < self.dead
     }
 }
 
-/// A piece of the address space that belongs to one life.
+/// A piece of the address space that belongs to one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// First address.
     pub low: u64,
     /// Past the last address.
     pub high: u64,
-    /// The life's position in [`Lives`].
+    /// The range's position in [`Lives`].
     pub life: u32,
 }
 
-/// A piece of the address space in which nothing lives.
+/// A piece of the address space without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// First address.
@@ -42,49 +42,49 @@ pub struct Gap {
     pub high: u64,
 }
 
-/// Address ranges with lives, in the order in which they were given.
+/// Address ranges with lifetimes, in the given order.
 #[derive(Debug, Default)]
 pub struct Lives {
     all: Vec<Life>,
-    by_birth: Vec<u32>,
+    by_begin: Vec<u32>,
     by_death: Vec<u32>,
 }
 
 impl Lives {
-    /// Ranges with lives. Those without bytes or without time are never met.
+    /// Ranges with lifetimes. Those without bytes or time never match.
     pub fn new(lives: Vec<Life>) -> Self {
-        let mut by_birth: Vec<u32> = (0..u32::try_from(lives.len()).unwrap_or(u32::MAX)).collect();
-        by_birth.retain(|&life| {
+        let mut by_begin: Vec<u32> = (0..u32::try_from(lives.len()).unwrap_or(u32::MAX)).collect();
+        by_begin.retain(|&life| {
             let life = &lives[life as usize];
-            life.low < life.high && life.born < life.dead
+            life.low < life.high && life.begin_ordinal < life.dead
         });
-        let mut by_death = by_birth.clone();
-        by_birth.sort_by_key(|&life| lives[life as usize].born);
+        let mut by_death = by_begin.clone();
+        by_begin.sort_by_key(|&life| lives[life as usize].begin_ordinal);
         by_death.sort_by_key(|&life| lives[life as usize].dead);
-        Self { all: lives, by_birth, by_death }
+        Self { all: lives, by_begin, by_death }
     }
 
-    /// The range and life at a position.
+    /// The range at a position.
     pub fn get(&self, life: u32) -> &Life {
         &self.all[life as usize]
     }
 }
 
-/// What lives at one time; moving a little, forward or back, costs only what changes.
+/// Ranges allocated at one time. A small move in time, forward or back, costs only the changes.
 #[derive(Debug, Default)]
 pub struct LiveSet {
     /// The time, unless none was looked at yet.
     time: Option<u64>,
-    /// Of `by_birth` and `by_death`, how many are done with.
-    births: usize,
+    /// Processed entries of `by_begin` and `by_death`.
+    begun_lives: usize,
     deaths: usize,
     /// By address.
     live: Vec<Piece>,
-    /// The same without overlaps, where there are any.
+    /// The same without overlaps, if there are any.
     flat: Option<Vec<Piece>>,
 }
 
-/// Where more than one of so many lives begins or ends on the way, it is cheaper to look at all of them.
+/// If more than one of this many lifetimes begins or ends on the way, a full scan is cheaper.
 const WALKED_SHARE: usize = 16;
 
 impl LiveSet {
@@ -93,20 +93,20 @@ impl LiveSet {
         if self.time == Some(time) {
             return;
         }
-        let births = lives.by_birth.partition_point(|&life| lives.get(life).born <= time);
+        let begun_lives = lives.by_begin.partition_point(|&life| lives.get(life).begin_ordinal <= time);
         let deaths = lives.by_death.partition_point(|&life| lives.get(life).dead <= time);
-        let events = births.abs_diff(self.births) + deaths.abs_diff(self.deaths);
-        if self.time.is_some() && events <= WALKED_SHARE + births / WALKED_SHARE {
-            self.walk(lives, (births, deaths), time);
+        let events = begun_lives.abs_diff(self.begun_lives) + deaths.abs_diff(self.deaths);
+        if self.time.is_some() && events <= WALKED_SHARE + begun_lives / WALKED_SHARE {
+            self.walk(lives, (begun_lives, deaths), time);
         } else {
-            self.rebuild(lives, births, time);
+            self.rebuild(lives, begun_lives, time);
         }
-        (self.births, self.deaths, self.time) = (births, deaths, Some(time));
+        (self.begun_lives, self.deaths, self.time) = (begun_lives, deaths, Some(time));
         let overlap = self.live.windows(2).any(|pair| pair[1].low < pair[0].high);
         self.flat = overlap.then(|| flatten(lives, &self.live));
     }
 
-    /// The piece that holds an address; where none does, the gap between its neighbours.
+    /// The piece that holds an address, or the gap between its neighbours.
     #[inline]
     pub fn find(&self, address: u64) -> Result<Piece, Gap> {
         let pieces = self.flat.as_deref().unwrap_or(&self.live);
@@ -121,19 +121,19 @@ impl LiveSet {
         }
     }
 
-    fn rebuild(&mut self, lives: &Lives, births: usize, time: u64) {
+    fn rebuild(&mut self, lives: &Lives, begun_lives: usize, time: u64) {
         self.live.clear();
-        let born = lives.by_birth[..births].iter();
+        let begun = lives.by_begin[..begun_lives].iter();
         self.live
-            .extend(born.filter(|&&life| lives.get(life).lives_at(time)).map(|&life| piece(lives, life)));
+            .extend(begun.filter(|&&life| lives.get(life).lives_at(time)).map(|&life| piece(lives, life)));
         self.live.sort_unstable_by_key(key);
     }
 
-    /// Looks again at each life that begins or ends between two times, whichever is the later one.
-    fn walk(&mut self, lives: &Lives, (births, deaths): (usize, usize), time: u64) {
-        let born = births.min(self.births)..births.max(self.births);
+    /// Checks each lifetime that begins or ends between two times, in either order.
+    fn walk(&mut self, lives: &Lives, (begun_lives, deaths): (usize, usize), time: u64) {
+        let begun = begun_lives.min(self.begun_lives)..begun_lives.max(self.begun_lives);
         let dead = deaths.min(self.deaths)..deaths.max(self.deaths);
-        for &life in lives.by_birth[born].iter().chain(&lives.by_death[dead]) {
+        for &life in lives.by_begin[begun].iter().chain(&lives.by_death[dead]) {
             let piece = piece(lives, life);
             match (self.live.binary_search_by_key(&key(&piece), key), lives.get(life).lives_at(time)) {
                 (Err(place), true) => self.live.insert(place, piece),
@@ -153,14 +153,14 @@ fn key(piece: &Piece) -> (u64, u32) {
     (piece.low, piece.life)
 }
 
-/// Pieces without overlaps: where several lives hold an address, the smallest has it, then the newest.
+/// Pieces without overlaps: of overlapping ranges, the smallest wins, then the newest.
 fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
     let mut bounds: Vec<u64> = live.iter().flat_map(|piece| [piece.low, piece.high]).collect();
     bounds.sort_unstable();
     bounds.dedup();
     let rank = |piece: &Piece| {
-        let Life { low, high, born, .. } = *lives.get(piece.life);
-        (high - low, std::cmp::Reverse((born, piece.life)))
+        let Life { low, high, begin_ordinal, .. } = *lives.get(piece.life);
+        (high - low, std::cmp::Reverse((begin_ordinal, piece.life)))
     };
     let (mut flat, mut open, mut next) = (Vec::<Piece>::new(), Vec::<Piece>::new(), 0);
     for bound in bounds.windows(2) {
@@ -185,8 +185,8 @@ mod tests {
 
     use super::*;
 
-    fn life(low: u64, high: u64, born: u64, dead: u64) -> Life {
-        Life { low, high, born, dead }
+    fn life(low: u64, high: u64, begin_ordinal: u64, dead: u64) -> Life {
+        Life { low, high, begin_ordinal, dead }
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         ) {
             let lives: Vec<Life> = lives
                 .into_iter()
-                .map(|(low, size, born, dead)| Life { low, high: low + size, born, dead })
+                .map(|(low, size, begin_ordinal, dead)| Life { low, high: low + size, begin_ordinal, dead })
                 .collect();
             let known = Lives::new(lives.clone());
             let mut live = LiveSet::default();

@@ -1,4 +1,4 @@
-//! What launches did to each piece of memory, over a whole capture: read, written, in which order.
+//! Accesses of launches to each piece of memory, over a complete capture: reads and writes in order.
 
 use datafusion::common::HashMap;
 
@@ -8,17 +8,17 @@ use super::index::TensorIndex;
 use super::resolve::Target;
 use super::view::View;
 
-/// Pieces of memory that are kept of one launch, and chunks of 64 pieces of a capture; beyond, a sample of the chunks is.
+/// Maximum of pieces of memory per launch, and of chunks of 64 pieces per capture. Beyond it, chunks are sampled.
 const MOST_PIECES: usize = 1 << 22;
 const MOST_CHUNKS: usize = 1 << 22;
-/// Bytes of a piece where elements do not say it, at most.
+/// Maximum bytes of a piece, unless elements are smaller.
 const PIECE_BYTES: u64 = 4;
 /// Pieces of a chunk.
 const CHUNK: u64 = 64;
-/// Pieces that one access covers, at most: no instruction accesses more bytes.
+/// Maximum of pieces per access: no instruction accesses more bytes.
 const MOST_BYTES: u64 = 64;
 
-/// A range of memory with a life.
+/// A range of memory with a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Object {
     /// A storage.
@@ -28,7 +28,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// Where a target lies.
+    /// Range of a target.
     pub(super) fn of(index: &TensorIndex, target: Target) -> Option<Self> {
         match target {
             Target::Tensor(view) => index.views.get(view as usize).map(|view| Self::Storage(view.storage)),
@@ -39,7 +39,7 @@ impl Object {
     }
 }
 
-/// What an access does.
+/// Kind of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// It reads.
@@ -50,7 +50,7 @@ pub(super) enum Use {
     Both,
 }
 
-/// When one launch read and wrote a piece: the first and last requests; the last counted from 1, 0 for never.
+/// First and last requests of one launch that read and wrote a piece. The last are counted from 1, 0 for never.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     first_read: u64,
@@ -66,17 +66,17 @@ const NEVER: Times = Times { first_read: u64::MAX, last_read: 0, first_write: u6
 struct Chunk {
     read: u64,
     written: u64,
-    /// Whether a launch read it before any wrote it.
+    /// Set if a launch read it before any wrote it.
     read_first: u64,
-    /// Whether a copy or a fill had written it before a launch touched it.
+    /// Set if a memcpy or memset had written it before a launch touched it.
     filled: u64,
-    /// Whether no launch has read it since one wrote it.
+    /// Set if no launch has read it since one wrote it.
     unread: u64,
     /// The same of launches and copies.
     unused: u64,
 }
 
-/// Bytes of a target by what happened to them.
+/// Bytes of a target by their accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) touched: u64,
@@ -91,16 +91,16 @@ pub(super) struct Found {
 /// Memory as launches left it.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Bytes of a piece of each storage: those of its smallest elements.
+    /// Bytes of a piece of each storage: the size of its smallest elements.
     piece_bytes: Vec<u64>,
     times: HashMap<(Object, u64), Times>,
     chunks: HashMap<(Object, u64), Chunk>,
-    /// Of each object, what copies and fills wrote.
+    /// Per object, ranges written by memcpys and memsets.
     filled: HashMap<Object, Vec<(u64, u64)>>,
     /// The chunks in order, after the end.
     sorted: Vec<((Object, u64), Chunk)>,
     sampler: Sampler,
-    /// Of each run, the copies that are done with.
+    /// Per run, the processed memcpys.
     pub(super) copied: HashMap<usize, usize>,
 }
 
@@ -131,7 +131,7 @@ impl Memory {
         self.sampler.rate()
     }
 
-    /// What a count stands for.
+    /// Scales a count of the sample.
     pub(super) fn scale(&self, count: u64) -> u64 {
         self.sampler.scale(count)
     }
@@ -166,7 +166,7 @@ impl Memory {
         self.chunks.retain(|(_, chunk), _| sampler.keeps(*chunk));
     }
 
-    /// Ends the launch at hand.
+    /// Ends the current launch.
     pub(super) fn end_launch(&mut self) {
         let times = std::mem::take(&mut self.times);
         times.into_iter().for_each(|((object, piece), times)| self.settle(object, piece, times));
@@ -230,13 +230,13 @@ impl Memory {
         }
     }
 
-    /// Ends: what was done is asked for from now on.
+    /// Ends the input. Only results are requested from now on.
     pub(super) fn end(&mut self) {
         self.sorted = self.chunks.drain().collect();
         self.sorted.sort_unstable_by_key(|&(key, _)| key);
     }
 
-    /// What happened to the bytes of an object, or of a view of it.
+    /// Accesses to the bytes of an object, or of a view of it.
     pub(super) fn found(&self, object: Object, view: Option<&View>) -> Found {
         let size = self.piece_bytes(object);
         let (low, high) = view.map_or((0, u64::MAX), |view| (view.low, view.high));

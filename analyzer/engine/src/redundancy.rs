@@ -1,8 +1,8 @@
-//! Redundant loads: of what was loaded already, by the same thread, warp, block or grid, and not stored to since.
+//! Redundant loads: repeated by the same thread, warp, block or grid without a store in between.
 //!
-//! A load is redundant in a scope where every byte of it was loaded in that scope by an earlier request of the launch,
-//! and no request of the launch has stored to the byte since; atomics are stores. Lanes of one request load at once, so
-//! none of them makes another redundant.
+//! A load is redundant in a scope if an earlier request of the launch loaded every byte of it in that scope, and no
+//! request of the launch has stored to the byte since. Atomics are stores. Lanes of one request load at the same time,
+//! so none of them makes another redundant.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -17,15 +17,15 @@ use super::analysis::{Analysis, Ready, Sampler};
 use super::derived::LoadRedundancy;
 use super::request::SECTOR_BYTES;
 
-/// Lane accesses that are kept of a launch; beyond, those of a sample of the sectors are.
+/// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
 const MOST_ACCESSES: usize = 1 << 23;
-/// Accesses, each once for every sector that it touches, that are kept.
+/// Maximum of accesses, counted once per sector that they touch.
 const MOST_TOUCHES: usize = 1 << 25;
-/// Those that are worked on before others may run.
+/// Accesses processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
-/// First loads that are remembered of pieces that are done with, before they are forgotten.
+/// Maximum number of finished entries before the map is cleared.
 const MOST_DONE: usize = 1 << 12;
-/// The pieces of a sector, where each is a byte.
+/// The pieces of a sector if each is a byte.
 const MOST_PIECES: usize = 32;
 const _: () = assert!(MOST_PIECES as u64 == SECTOR_BYTES);
 /// Thread, warp, block, grid.
@@ -60,7 +60,7 @@ struct Instruction {
     load_bytes: u64,
 }
 
-/// Of the loads in the sample, how many there are, and how many are redundant in each scope.
+/// Loads in the sample: their number, and the number of redundant ones in each scope.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     loads: u64,
@@ -86,13 +86,13 @@ struct Pass {
     /// By sector, then in the order of requests.
     touches: Vec<Touch>,
     next: usize,
-    /// Of each lane, one bit a scope where a piece of what it accesses was not loaded before.
+    /// Per lane, one bit per scope in which a piece of its access was not loaded before.
     fresh: Vec<u8>,
     sector: Sector,
     loaded: Loaded,
 }
 
-/// Lanes of one request that follow each other and touch one sector.
+/// Consecutive lanes of one request that touch one sector.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
     sector: u64,
@@ -108,23 +108,22 @@ struct Sector {
     /// The largest piece of it that every lane covers wholly or not at all.
     piece_bytes: u64,
     pieces: [Piece; MOST_PIECES],
-    /// The lives of pieces that have begun.
+    /// Number of lifetimes of pieces that have begun.
     begun: u64,
 }
 
 /// A piece of the sector.
 #[derive(Clone, Copy, Default)]
 struct Piece {
-    /// The life that it leads since the last store to it: no two lives have one number.
+    /// Its lifetime since the last store to it. Numbers are unique.
     life: u64,
-    /// The first load of its life.
+    /// The first load of its lifetime.
     first: Option<Load>,
-    /// Whether others have followed that are not the same thread's: most pieces are loaded by one thread, and need not be
-    /// looked up.
+    /// True if loads of other threads followed. Most pieces are loaded by one thread, and need no lookup.
     is_shared: bool,
 }
 
-/// Who loads, and in which request.
+/// Thread and request of a load.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     sequence: u64,
@@ -133,7 +132,7 @@ struct Load {
     lane: u8,
 }
 
-/// The first request that loaded a piece, by the piece's life, the block, and who that was in each scope.
+/// The first request that loaded a piece, by the piece's lifetime, the block, and the thread or warp in each scope.
 type Loaded = HashMap<(u64, u64, u32), u64>;
 
 impl Redundancy {
@@ -141,7 +140,7 @@ impl Redundancy {
         Self::with_room(MOST_ACCESSES)
     }
 
-    /// With less room for what is kept.
+    /// With smaller limits, for tests.
     pub(super) fn with_room(most_accesses: usize) -> Self {
         Self {
             most_accesses,
@@ -155,7 +154,7 @@ impl Redundancy {
         }
     }
 
-    /// The instruction that rows are of; those of one stand together.
+    /// The instruction of rows. Rows of one instruction are adjacent.
     fn instruction(&mut self, function_id: u64, pc: u32) -> &mut Instruction {
         let is_open =
             self.instructions.last().is_some_and(|one| (one.function_id, one.pc) == (function_id, pc));
@@ -170,15 +169,15 @@ impl Redundancy {
     fn halve(&mut self) {
         self.sampler.halve();
         let sampler = self.sampler;
-        let mut kept = Vec::with_capacity(self.lanes.len() / 2);
+        let mut in_sample = Vec::with_capacity(self.lanes.len() / 2);
         for request in &mut self.requests {
             let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
-            request.begin = position(kept.len());
-            kept.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
-            request.end = position(kept.len());
+            request.begin = position(in_sample.len());
+            in_sample.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
+            request.end = position(in_sample.len());
         }
         self.requests.retain(|request| !request.lanes().is_empty());
-        self.lanes = kept;
+        self.lanes = in_sample;
     }
 
     fn start(&mut self) -> Pass {
@@ -244,7 +243,7 @@ impl Redundancy {
     }
 }
 
-/// The position of a lane: no more are kept than have one.
+/// The position of a lane. The limit on lanes makes it fit.
 fn position(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -275,14 +274,14 @@ impl Touch {
         self.begin as usize..self.end as usize
     }
 
-    /// Whether another is of the same sector and request, and follows.
+    /// True if another is of the same sector and request, and follows.
     fn precedes(self, next: Self) -> bool {
         (self.sector, self.request, self.end) == (next.sector, next.request, next.begin)
     }
 }
 
 impl Pass {
-    /// Walks on for a while; whether something is left.
+    /// Continues for a while. Returns true if work remains.
     fn walk(&mut self, requests: &[Request], lanes: &[Lane]) -> bool {
         for _ in 0..TOUCHES_AT_A_TIME {
             let Some(&touch) = self.touches.get(self.next) else { return false };
@@ -315,7 +314,7 @@ impl Pass {
 }
 
 impl Sector {
-    /// Goes on to a sector, of which these bytes are covered.
+    /// Moves to a sector with these covered bytes.
     fn enter(&mut self, number: u64, bounds: impl Iterator<Item = Range<u64>>) {
         self.number = number;
         let bits = bounds.fold(SECTOR_BYTES, |bits, bytes| bits | bytes.start | bytes.end);
@@ -324,13 +323,13 @@ impl Sector {
         (0..count).for_each(|piece| self.begin(piece));
     }
 
-    /// What was loaded of a piece is of no use any more.
+    /// Starts a new lifetime of a piece: earlier loads of it are void.
     fn begin(&mut self, piece: usize) {
         self.begun += 1;
         self.pieces[piece] = Piece { life: self.begun, first: None, is_shared: false };
     }
 
-    /// Meets the next lane; of a load, one bit for each scope that had not loaded a piece of it before.
+    /// Processes the next lane. For a load, returns one bit per scope that had not loaded a piece of it before.
     fn access(&mut self, request: &Request, lane: Lane, loaded: &mut Loaded) -> u8 {
         let &Request { sequence, block, warp, .. } = request;
         let load = Load { sequence, block, warp, lane: lane.lane };
@@ -347,14 +346,14 @@ impl Sector {
 
     /// The pieces that bytes of it cover.
     fn covered(&self, bytes: Range<u64>) -> Range<usize> {
-        // No more than a sector has bytes.
+        // A sector bounds the number of bytes.
         let piece = |byte: u64| usize::try_from(byte / self.piece_bytes).unwrap_or(0);
         piece(bytes.start)..piece(bytes.end)
     }
 }
 
 impl Piece {
-    /// Loads it; one bit for each scope that had not loaded it before in this life.
+    /// Loads it. Returns one bit per scope that had not loaded it before in this lifetime.
     fn load(&mut self, load: Load, loaded: &mut Loaded) -> u8 {
         let Some(first) = self.first else {
             self.first = Some(load);
@@ -377,14 +376,15 @@ impl Load {
         (self.block, self.warp, self.lane)
     }
 
-    /// Notes it for its thread, warp and block; one bit for each that had not loaded the piece in an earlier request.
+    /// Enters it for its thread, warp and block. Returns one bit per scope that had not loaded the piece in an earlier
+    /// request.
     fn enter(self, life: u64, loaded: &mut Loaded) -> u8 {
         let warp = 1 + u32::from(self.warp);
         let thread = warp << 5 | u32::from(self.lane) | 1 << 31;
         let mut fresh = 0;
         for (scope, who) in [thread, warp, 0].into_iter().enumerate() {
             if *loaded.entry((life, self.block, who)).or_insert(self.sequence) < self.sequence {
-                // Those around it have loaded it too.
+                // The wider scopes have loaded it too.
                 break;
             }
             fresh |= 1 << scope;
@@ -402,7 +402,7 @@ impl Analysis for Redundancy {
             let is_store = match kinds.get(instructions.kind.code(row)).copied().flatten() {
                 Some(AccessKind::Read) => false,
                 Some(AccessKind::Write | AccessKind::Atomic) => true,
-                // A prefetch gives nobody a value.
+                // A prefetch returns no value.
                 Some(AccessKind::Prefetch) | None => continue,
             };
             self.kernel_id = accesses.kernel_id[row];
@@ -418,9 +418,10 @@ impl Analysis for Redundancy {
             }
             let sampler = self.sampler;
             let begin = position(self.lanes.len());
-            let kept = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
+            let in_sample = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
             self.lanes.extend(
-                kept.map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
+                in_sample
+                    .map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
             );
             self.requests.push(Request {
                 sequence: places.sequence[row],

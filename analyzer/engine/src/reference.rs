@@ -1,4 +1,4 @@
-//! The rule of [`super`], written as a nested loop over all storages and views: what the engine must agree with.
+//! The rule of [`super`] as a nested loop over all storages and views: the reference for the engine.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ const LAUNCHES: u64 = 8;
 
 /// Address, bytes, first launch, launch after the last.
 type Block = (u64, u64, u64, Option<u64>);
-/// Storage, offset, sizes, strides (elements of 4 bytes), the op that made it.
+/// Storage, offset, sizes, strides (elements of 4 bytes), the op that created it.
 type View = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
 
-/// A small program: everything lies in 1,024 bytes, so that addresses are reused and views overlap.
+/// A small program: everything lies in 1,024 bytes, which forces reuse of addresses and overlapping views.
 #[derive(Clone, Debug)]
 struct Program {
     storages: Vec<Block>,
@@ -34,11 +34,11 @@ struct Program {
     allocations: Vec<Block>,
     /// Op of each launch.
     ops: Vec<Option<u64>>,
-    /// Of each launch that is a node of a graph, the ordinal of its capture.
+    /// Per launch that is a node of a graph, the ordinal of its capture.
     captured: Vec<Option<u64>>,
 }
 
-/// Ops 0 to 3 follow each other; op 4 + n is inside op n. Op n begins at 10 n, launch n at 5 n.
+/// Ops 0 to 3 run in sequence. Op 4 + n is inside op n. Op n begins at 10 n, launch n at 5 n.
 const OPS: u64 = 8;
 
 fn parent(op: u64) -> Option<u64> {
@@ -49,7 +49,7 @@ fn op_begins(op: u64) -> i64 {
     10 * i64::try_from(op % 4).unwrap()
 }
 
-/// Nothing is known of the end of every fourth op.
+/// The end of every fourth op is unknown.
 fn op_ends(op: u64) -> Option<i64> {
     (op % 4 < 3).then(|| op_begins(op) + 6)
 }
@@ -71,7 +71,7 @@ fn program() -> impl Strategy<Value = Program> {
     (vec(life(), 0..6), vec(tensor, 0..12), vec(part, 0..12), vec(life(), 0..3), vec(op, 8)).prop_map(
         |(storages, tensors, parts, allocations, ops)| {
             let (ops, captured) = ops.into_iter().unzip();
-            let blocks = |(low, size, born, dead)| (low * 16, size * 16, born, dead);
+            let blocks = |(low, size, begin_ordinal, dead)| (low * 16, size * 16, begin_ordinal, dead);
             Program {
                 storages: storages.into_iter().map(blocks).collect(),
                 tensors,
@@ -199,15 +199,19 @@ impl Program {
         Tensor::batch(self.tensors.iter().enumerate().map(tensor)).unwrap()
     }
 
-    /// What an address belongs to at a launch: (storage, tensor, allocation).
+    /// Target of an address at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
         let time = self.captured[usize::try_from(ordinal).unwrap()].unwrap_or(ordinal);
-        let lives = |&(low, size, born, dead): &Block| {
-            low <= address && address < low + size && born <= time && dead.is_none_or(|dead| time < dead)
+        let lives = |&(low, size, begin_ordinal, dead): &Block| {
+            low <= address
+                && address < low + size
+                && begin_ordinal <= time
+                && dead.is_none_or(|dead| time < dead)
         };
         let smallest = |blocks: &[Block]| {
             let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
-            held.min_by_key(|&(id, &(_, size, born, _))| (size, Reverse((born, id)))).map(|(id, _)| id)
+            held.min_by_key(|&(id, &(_, size, begin_ordinal, _))| (size, Reverse((begin_ordinal, id))))
+                .map(|(id, _)| id)
         };
         let Some(storage) = smallest(&self.storages) else {
             return (None, None, smallest(&self.allocations).map(|id| id as u64));
@@ -225,7 +229,7 @@ impl Program {
         (Some(storage as u64), best.map(|tensor| tensor as u64), None)
     }
 
-    /// Ops that began later have made their views later: than the launch, or than the op that captured it.
+    /// Ops that began later than the launch, or than the op that captured it, created their views later.
     fn views_until(&self, ordinal: u64) -> i64 {
         let launch = usize::try_from(ordinal).unwrap();
         let capture_end = self.captured[launch].and(self.ops[launch]).and_then(op_ends);

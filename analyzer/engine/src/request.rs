@@ -1,9 +1,9 @@
-//! One warp request: its lanes' addresses, and what a set of its lanes touches.
+//! One warp request: its lanes' addresses, and the memory touched by a set of its lanes.
 
 /// Bytes of a sector: the unit in which memory is moved.
 pub const SECTOR_BYTES: u64 = 32;
 
-/// A row of `memory_access`, as far as addresses go.
+/// Addresses of a row of `memory_access`.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Active lanes.
@@ -14,20 +14,20 @@ pub struct Request<'a> {
     pub span_bytes: u64,
     /// Bytes that each lane accesses.
     pub access_bytes: u64,
-    /// Where the lanes are.
+    /// Addresses of the lanes.
     pub lanes: Lanes<'a>,
 }
 
-/// Where the active lanes of a request are.
+/// Addresses of the active lanes of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Lanes<'a> {
-    /// At equal distances, lane by lane, the highest lane at the lowest address where negative.
+    /// At equal distances, lane by lane. If negative, the highest lane has the lowest address.
     Regular(i32),
     /// Each active lane's distance from the lowest address, to be shifted left.
     Irregular(&'a [u32], u8),
 }
 
-/// What some lanes of a request touch.
+/// Memory touched by some lanes of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// Lanes.
@@ -59,7 +59,7 @@ impl Request<'_> {
         })
     }
 
-    /// What all lanes touch.
+    /// Memory touched by all lanes.
     pub fn touched(&self) -> Touched {
         match self.lanes {
             Lanes::Regular(stride) if contiguous(self.lane_mask) => {
@@ -80,13 +80,13 @@ impl Request<'_> {
         sectors.dedup();
     }
 
-    /// What the lanes of a mask touch, in the short way where they are all.
+    /// Memory touched by the lanes of a mask, with a fast path for all lanes.
     #[inline]
     pub fn touched_in(&self, mask: u32) -> Touched {
         if mask == self.lane_mask { self.touched() } else { self.touched_by(mask) }
     }
 
-    /// What the lanes of a mask touch.
+    /// Memory touched by the lanes of a mask.
     pub fn touched_by(&self, mask: u32) -> Touched {
         let mut addresses = [0; 32];
         let mut count = 0;
@@ -118,17 +118,17 @@ impl Request<'_> {
     }
 }
 
-/// Whether the set bits have no gap.
+/// True if the set bits have no gap.
 fn contiguous(mask: u32) -> bool {
     mask != 0 && (u64::from(mask >> mask.trailing_zeros()) + 1).is_power_of_two()
 }
 
-/// Sectors that `bytes` bytes from an address on lie in.
+/// Sectors of `bytes` bytes from an address.
 fn sectors_between(address: u64, bytes: u64) -> u64 {
     address.saturating_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
 }
 
-/// What accesses of one size at some addresses touch.
+/// Memory touched by accesses of one size at some addresses.
 fn touched(addresses: &mut [u64], size: u64) -> Touched {
     let lanes = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     if addresses.is_empty() || size == 0 {
@@ -136,7 +136,7 @@ fn touched(addresses: &mut [u64], size: u64) -> Touched {
     }
     let bits = addresses.iter().fold(0, |bits, address| bits | address);
     if size <= SECTOR_BYTES && size.is_power_of_two() && bits % size == 0 {
-        // Aligned accesses lie in one sector each, and two are equal or apart.
+        // Aligned accesses lie in one sector each, and two are either equal or disjoint.
         let shift = size.trailing_zeros();
         let sectors = distinct(addresses.iter().map(|address| address / SECTOR_BYTES));
         return Touched {
@@ -159,7 +159,7 @@ fn touched(addresses: &mut [u64], size: u64) -> Touched {
     Touched { lanes, sectors, unique_bytes }
 }
 
-/// How many of at most 32 numbers are different: a hash table of 64 places on the stack.
+/// Counts distinct numbers among up to 32: a hash table of 64 slots on the stack.
 fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut table = [0_u64; 64];
     let mut taken = 0_u64;

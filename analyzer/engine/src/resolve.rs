@@ -1,4 +1,4 @@
-//! Which tensor the lanes of a request belong to, at one launch.
+//! Resolution of a request's lanes to tensors, at one launch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use super::index::{Launch, TensorIndex};
 use super::life::{LiveSet, Piece};
 use super::request::Request;
 
-/// What an address belongs to; the numbers are positions in the index.
+/// Target of an address. The numbers are positions in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A tensor.
     Tensor(u32),
-    /// A storage, at a place that no view of it covers.
+    /// A storage, at an offset that none of its views covers.
     Storage(u32),
     /// An allocation of the driver, outside any storage.
     Allocation(u32),
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
     /// Not device memory.
     NotGlobal,
 }
 
 impl Target {
-    /// The words for [`Target::word`]'s values.
+    /// The texts for [`Target::word`]'s values.
     pub const WORDS: [&str; 5] = ["tensor", "storage", "outside any tensor", "unknown address", "not global"];
 
     /// Its kind's position in [`Target::WORDS`].
@@ -43,23 +43,23 @@ impl Target {
 /// Some lanes of a request that belong to one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What they belong to.
+    /// Their target.
     pub target: Target,
     /// The lanes.
     pub lane_mask: u32,
 }
 
-/// Views looked at for one address at most: a bound against captures with absurdly many overlapping views.
+/// Maximum of views checked per address: a bound against captures with absurdly many overlapping views.
 const MOST_CANDIDATES: usize = 64;
-/// Ops around an op looked at, at most: parents of a damaged capture can form a circle.
+/// Maximum of enclosing ops checked: parents in a damaged capture can form a cycle.
 const DEEPEST_OP: u32 = 256;
 
-/// A range of addresses with one answer.
+/// A range of addresses with one result.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     low: u64,
     high: u64,
-    /// The answer, or the pieces' candidates to ask, in `candidates`.
+    /// The result, or the pieces' candidates to check, in `candidates`.
     answer: Result<Target, Candidates>,
 }
 
@@ -70,21 +70,22 @@ struct Candidates {
     end: usize,
 }
 
-/// Answers for one launch after the other; cheapest when launches come in their order, and nodes of a graph in theirs.
+/// Resolves addresses for one launch after the other. Fastest when launches come in their order, and nodes of a graph
+/// in theirs.
 #[derive(Debug)]
 pub struct Resolver {
     index: Arc<TensorIndex>,
-    /// Of each run, its storages and allocations that live at the launch last looked at.
+    /// Per run, its storages and allocations at the last launch.
     live: Vec<Alive>,
-    /// The same for nodes of graphs: their captures lie far back, so that the others do not go to and fro.
+    /// The same for nodes of graphs: their captures lie far back, and a shared set would move back and forth.
     live_in_capture: Vec<Alive>,
-    /// Whether `live_in_capture` answers.
+    /// True if `live_in_capture` is in use.
     is_in_capture: bool,
     kernel_id: Option<u64>,
     launch: Option<Launch>,
-    /// At this launch, the depth of the op that each view takes part in, 0 for the running op.
+    /// At this launch, the depth of the op of each view, 0 for the running op.
     depths: Option<HashMap<u32, u32>>,
-    /// At this launch, the stretches of each storage that was asked for.
+    /// At this launch, the stretches of each requested storage.
     stretches: HashMap<u32, Vec<Stretch>>,
     candidates: Vec<u32>,
     /// The stretches that answered last.
@@ -95,7 +96,7 @@ pub struct Resolver {
 /// Storages and allocations that live at one moment.
 type Alive = (LiveSet, LiveSet);
 
-/// A stretch that holds no address.
+/// A stretch without addresses.
 const NOWHERE: Stretch = Stretch { low: 1, high: 0, answer: Ok(Target::Unknown) };
 
 impl Resolver {
@@ -117,7 +118,7 @@ impl Resolver {
         }
     }
 
-    /// What it looks things up in.
+    /// Its lookup index.
     pub fn index(&self) -> &TensorIndex {
         &self.index
     }
@@ -133,7 +134,8 @@ impl Resolver {
         self.set(launch);
     }
 
-    /// Moves to the call that launches a kernel: for a node of a graph, that is not when its addresses were captured.
+    /// Moves to the call that launches a kernel: for a node of a graph, that is later than the capture of its
+    /// addresses.
     pub fn move_to_call(&mut self, kernel_id: u64) {
         let launch = self.index.launches.get(&kernel_id).copied();
         self.kernel_id = None;
@@ -155,7 +157,7 @@ impl Resolver {
         }
     }
 
-    /// Splits a request's lanes by what they belong to at the launch moved to.
+    /// Splits a request's lanes by target at the current launch.
     pub fn resolve(&mut self, request: &Request<'_>, shares: &mut Vec<Share>) {
         shares.clear();
         let stretch = self.stretch(request.address);
@@ -174,7 +176,7 @@ impl Resolver {
         }
     }
 
-    /// What one address belongs to at the launch moved to.
+    /// Target of one address at the current launch.
     pub fn target(&mut self, address: u64) -> Target {
         match self.stretch(address).answer {
             Ok(target) => target,
@@ -275,7 +277,7 @@ impl Resolver {
         stretches
     }
 
-    /// The views to ask in a stretch: those that span it, down to the first that covers all of it.
+    /// The views to check in a stretch: those that span it, down to the first that covers all of it.
     fn candidates_of(
         &mut self,
         open: &BTreeSet<usize>,
@@ -321,7 +323,7 @@ impl Resolver {
     }
 }
 
-/// The views that take part in an op and in those around it, with the number of ops between.
+/// The views of an op and of its enclosing ops, with the number of ops between.
 fn depths(index: &TensorIndex, op: Option<u32>) -> HashMap<u32, u32> {
     let mut depths = HashMap::new();
     let mut next = op;

@@ -1,8 +1,8 @@
-//! Reuse distances: how much other memory is touched between two touches of the same.
+//! Reuse distances: memory touched between two touches of the same unit.
 //!
 //! The distance of a touch is the number of distinct other units touched since the last touch of its unit, in one
-//! stream of requests: those of a block, or of the whole launch, in the order in which the GPU queued them under the
-//! instrument. A cache of N units that keeps the most recently used holds it where the distance is below N.
+//! stream of requests: those of a block, or of the complete launch, in the order in which the GPU queued them under the
+//! instrument. An LRU cache of N units holds the unit if the distance is below N.
 
 use std::cmp::Ordering;
 
@@ -17,9 +17,9 @@ use super::derived::{ReuseDistance, Word};
 use super::request::SECTOR_BYTES;
 use super::shape::LINE_BYTES;
 
-/// Touches of sectors that are kept of a launch; beyond, those of a sample of the lines are.
+/// Maximum of sector touches per launch. Beyond it, lines are sampled.
 const MOST_TOUCHES: usize = 1 << 25;
-/// Touches that are worked on before others may run.
+/// Touches processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Distances are counted by their powers of two, the first for 0.
 const BUCKETS: usize = 65;
@@ -32,14 +32,14 @@ struct Touch {
     sector: u64,
 }
 
-/// Whose requests follow each other.
+/// Stream of consecutive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Block,
     Launch,
 }
 
-/// The streams and units that are looked at, one after the other.
+/// The streams and units, processed in sequence.
 const PASSES: [(Stream, u64); 4] = [
     (Stream::Block, SECTOR_BYTES),
     (Stream::Block, LINE_BYTES),
@@ -74,7 +74,7 @@ pub(super) struct Reuse {
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
     sectors: Vec<u64>,
-    /// The passes that are left to do for the launch that ended, and where the one that runs has come to.
+    /// The remaining passes for the finished launch, and the progress of the current one.
     passes: Vec<(Stream, u64)>,
     running: Option<Pass>,
     ready: Ready<ReuseDistance>,
@@ -86,7 +86,7 @@ struct Pass {
     unit_bytes: u64,
     /// The touch that is next.
     next: usize,
-    /// Where the stream that is open ends.
+    /// End of the open stream.
     end: usize,
     stack: Stack,
     counts: [u64; BUCKETS],
@@ -99,7 +99,7 @@ impl Reuse {
         Self::with_room(MOST_TOUCHES)
     }
 
-    /// With less room for what is kept.
+    /// With smaller limits, for tests.
     pub(super) fn with_room(most_touches: usize) -> Self {
         Self {
             most_touches,
@@ -162,9 +162,9 @@ impl Analysis for Reuse {
             let lines = self.sectors.chunk_by(|one, other| line(*one) == line(*other)).count();
             self.all = [self.all[0] + self.sectors.len() as u64, self.all[1] + lines as u64];
             let sampler = self.sampler;
-            let kept = self.sectors.iter().filter(|&&sector| sampler.keeps(line(sector)));
+            let in_sample = self.sectors.iter().filter(|&&sector| sampler.keeps(line(sector)));
             let (block, sequence) = (places.block[row], places.sequence[row]);
-            self.touches.extend(kept.map(|&sector| Touch { block, sequence, sector }));
+            self.touches.extend(in_sample.map(|&sector| Touch { block, sequence, sector }));
             while self.touches.len() > self.most_touches {
                 self.sampler.halve();
                 let sampler = self.sampler;
@@ -219,7 +219,7 @@ impl Pass {
         Self { stream, unit_bytes, next: 0, end: 0, stack, counts, sums, cold: 0 }
     }
 
-    /// Walks on for a while; whether touches are left.
+    /// Continues for a while. Returns true if touches remain.
     fn walk(&mut self, touches: &[Touch], sampler: Sampler) -> bool {
         let sectors = self.unit_bytes / SECTOR_BYTES;
         for _ in 0..TOUCHES_AT_A_TIME {
@@ -259,8 +259,8 @@ impl Pass {
     }
 }
 
-/// An LRU stack without its order: of each unit the time of its last touch, and a tree that counts how many of those
-/// times lie in a range (Olken's algorithm).
+/// An LRU stack without its order: per unit the time of its last touch, and a tree that counts those times in a range
+/// (Olken's algorithm).
 #[derive(Debug, Default)]
 struct Stack {
     last: HashMap<u64, u32>,
@@ -270,7 +270,7 @@ struct Stack {
 }
 
 impl Stack {
-    /// Begins a stream of at most so many touches.
+    /// Begins a stream of up to so many touches.
     fn begin(&mut self, touches: usize) {
         if self.last.capacity() > 4 * touches.max(64) {
             self.last = HashMap::new();
@@ -285,7 +285,7 @@ impl Stack {
         self.now > 0
     }
 
-    /// The distinct other units since the last touch of this one; `None` where it is the first.
+    /// The distinct other units since the last touch of this one. `None` for the first touch.
     fn touch(&mut self, unit: u64) -> Option<u64> {
         self.now += 1;
         let before = self.last.insert(unit, self.now);
@@ -298,7 +298,7 @@ impl Stack {
         distance.map(u64::from)
     }
 
-    /// Adds to the count at a time; the largest number takes 1 away.
+    /// Adds to the count at a time. The largest number subtracts 1.
     fn add(&mut self, time: u32, number: u32) {
         let mut place = time as usize;
         while let Some(count) = self.tree.get_mut(place) {

@@ -1,7 +1,7 @@
 //! Accesses of one instruction of one launch, summed by target: the rows of `pc_tensor_part`.
 //!
-//! Rows of one instruction are neighbours in a capture, so that one sum is open at a time and nothing is hashed.
-//! Where they are not neighbours, there is one row for each run, and the view `pc_tensor` adds them up.
+//! Rows of one instruction are neighbours in a capture: one sum is open at a time and nothing is hashed. If they are
+//! not neighbours, each run has one row, and the view `pc_tensor` adds them up.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::resolve::{Resolver, Share, Target};
 /// Turns batches of `memory_access` into rows of `pc_tensor_part`.
 pub(super) struct Runs {
     resolver: Resolver,
-    /// The columns to give, by position in the table.
+    /// The output columns, by position in the table.
     columns: Vec<usize>,
     schema: SchemaRef,
     measures: bool,
-    /// Every word met, [`Target::WORDS`] first.
+    /// Every value seen, [`Target::WORDS`] first.
     words: Vec<Arc<str>>,
     key: Option<Key>,
     sums: Vec<Sum>,

@@ -1,29 +1,29 @@
-//! The shape of one warp request: what it touches, how its lanes lie, and how often shared memory has to be asked.
+//! The shape of one warp request: touched memory, lane pattern, and wavefronts of shared memory.
 
 use super::request::{Lanes, Request, SECTOR_BYTES};
 
 /// Bytes of a line of the caches: four sectors.
 pub const LINE_BYTES: u64 = 128;
-/// Banks of shared memory, each a word wide.
+/// Banks of shared memory, each one word wide.
 const BANKS: usize = 32;
 /// Bytes of a word of a bank.
 const WORD_BYTES: u64 = 4;
-/// The most bytes of a lane that wavefronts are counted of: no instruction accesses more.
+/// Maximum of bytes per lane for wavefronts: no instruction accesses more.
 const WIDEST_ACCESS: u64 = 16;
 
-/// How the active lanes of a request lie to each other.
+/// Lane pattern of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// All at one address; a lane alone as well.
+    /// All at one address, or a single lane.
     #[default]
     Broadcast,
     /// Side by side, up or down.
     Unit,
     /// At equal distances.
     Strided,
-    /// With few distances from lane to lane: at most one for each four lanes.
+    /// With few distances from lane to lane: up to one per four lanes.
     Tiled,
-    /// Any other way.
+    /// Any other pattern.
     Gather,
 }
 
@@ -40,10 +40,10 @@ impl Class {
     }
 }
 
-/// What a request touches, and in which way.
+/// Memory touched by a request, and its pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Active lanes whose addresses are known.
+    /// Active lanes with known addresses.
     pub lanes: u32,
     /// Distinct sectors of 32 bytes.
     pub sectors: u64,
@@ -51,26 +51,26 @@ pub struct Shape {
     pub lines: u64,
     /// Bytes of the union.
     pub unique_bytes: u64,
-    /// How the lanes lie.
+    /// Lane pattern.
     pub class: Class,
-    /// Bytes from lane to lane, where these distances are equal.
+    /// Bytes from lane to lane, if these distances are equal.
     pub stride_bytes: Option<i64>,
-    /// Whether the lanes are side by side, but do not begin at a sector's begin.
+    /// True if the lanes are adjacent but not aligned to a sector.
     pub is_misaligned: bool,
 }
 
-/// How shared memory serves a request.
+/// Cost of a request in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Banked {
-    /// Times that the banks are asked.
+    /// Wavefronts of the banks.
     pub wavefronts: u32,
-    /// The least that accesses of this width by these lanes take: 4 bytes one, 8 bytes a half warp each, 16 bytes a
-    /// quarter warp each.
+    /// The minimum for accesses of this width by these lanes: 4 bytes one, 8 bytes one per half warp, 16 bytes one per
+    /// quarter.
     pub passes: u32,
 }
 
 impl Request<'_> {
-    /// Its shape; its lines are left out where nobody wants them.
+    /// Its shape. Lines are omitted on request.
     pub fn shape(&self, wants_lines: bool) -> Shape {
         let touched = self.touched();
         let (class, stride_bytes) = self.class();
@@ -134,7 +134,7 @@ impl Request<'_> {
         }
     }
 
-    /// How shared memory serves it: 32 banks of words of 4 bytes; words that several lanes ask for are read once.
+    /// Its cost in shared memory: 32 banks of 4-byte words. Words that several lanes request are read once.
     pub fn banked(&self) -> Banked {
         let group = match self.access_bytes {
             0..=4 => 32,

@@ -101,7 +101,7 @@ fn of_banks(name: &str, banks: &[Option<Banked>]) -> ArrayRef {
     Arc::new(banks.iter().map(|banked| banked.map(value)).collect::<UInt32Array>())
 }
 
-/// A list a request, of what each active lane gives, lowest lane first.
+/// One list per request, with a value of each active lane, lowest lane first.
 fn lists<T>(accesses: &Accesses<'_>, rows: usize, value: impl Fn((u32, u64)) -> T) -> ArrayRef
 where
     Vec<T>: Cell,

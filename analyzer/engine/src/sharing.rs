@@ -1,4 +1,4 @@
-//! How far the blocks of a launch touch the same memory.
+//! Sharing of memory between the blocks of a launch.
 
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
@@ -10,7 +10,7 @@ use super::analysis::{Analysis, Ready, Sampler};
 use super::derived::{BlockFootprint, SectorSharing, Word};
 use super::words::Interned;
 
-/// What a row of the answer is.
+/// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
     /// A block: `block_footprint`.
@@ -19,10 +19,10 @@ pub(super) enum Grain {
     Sharing,
 }
 
-/// Pairs of a sector and a block that are kept; beyond, a sample of the sectors is.
+/// Maximum of pairs of a sector and a block. Beyond it, sectors are sampled.
 const MOST_PAIRS: usize = 1 << 23;
 
-/// A kind of access, a sector, a block that accessed it so.
+/// A kind of access, a sector, a block.
 type Pair = (u8, u64, u64);
 
 /// Collects the sectors of a launch's blocks.
@@ -43,7 +43,7 @@ impl Sharing {
         Self::with_room(grain, MOST_PAIRS)
     }
 
-    /// With less room for what is kept.
+    /// With smaller limits, for tests.
     pub(super) fn with_room(grain: Grain, most_pairs: usize) -> Self {
         Self {
             grain,
@@ -58,7 +58,7 @@ impl Sharing {
         }
     }
 
-    /// Makes room: what was met before goes, then half of the sectors, and again.
+    /// Makes room: removes duplicates, then half of the sectors, repeatedly.
     fn tidy(&mut self) {
         self.pairs.sort_unstable();
         self.pairs.dedup();
@@ -124,8 +124,8 @@ impl Analysis for Sharing {
             self.kernel_id = accesses.kernel_id[row];
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();
             accesses.request(row).sectors_into(&mut self.sectors);
-            let kept = self.sectors.iter().filter(|&&sector| self.sampler.keeps(sector));
-            self.pairs.extend(kept.map(|&sector| (kind, sector, places.block[row])));
+            let in_sample = self.sectors.iter().filter(|&&sector| self.sampler.keeps(sector));
+            self.pairs.extend(in_sample.map(|&sector| (kind, sector, places.block[row])));
             if self.pairs.len() > self.most_pairs {
                 self.tidy();
             }

@@ -1,4 +1,4 @@
-//! Analyses of streams of requests against naive recomputations of what they define.
+//! Analyses of streams of requests against naive recomputations of their definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::redundancy::Redundancy;
 use super::reuse::Reuse;
 use super::sharing::{self, Sharing};
 
-/// A request, in the order in which it was queued.
+/// A request, in queue order.
 #[derive(Clone, Debug)]
 struct Made {
     pc: u32,
@@ -91,7 +91,7 @@ fn batch(requests: &[Made]) -> RecordBatch {
     MemoryAccess::batch(rows).unwrap()
 }
 
-/// All rows that an analysis gives for one launch, which it is given in pieces.
+/// All rows of an analysis for one launch, with input in pieces.
 fn rows(mut analysis: impl Analysis, requests: &[Made]) -> Vec<RecordBatch> {
     let batch = batch(requests);
     for start in (0..batch.num_rows()).step_by(17) {
@@ -227,7 +227,7 @@ proptest! {
     }
 }
 
-/// One warp that reads lines in order, again and again.
+/// One warp that reads lines in order, repeatedly.
 fn sweeps(lines: u64, times: u64) -> Vec<Made> {
     let line = |place| Made {
         pc: 0,

@@ -1,4 +1,4 @@
-//! The derived tables in a schema: plans the scan below the operator and builds the index when first asked.
+//! The derived tables in a schema: plans the scan below the operator and builds the index on first use.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::tensor_map;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::plain;
 
-/// What all derived tables of a capture share.
+/// Shared state of all derived tables of a capture.
 #[derive(Debug)]
 pub struct Engine {
     access: Arc<CapturedTable>,
@@ -36,7 +36,7 @@ pub struct Engine {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
-    /// All of `pc_tensor_part`, where it is kept.
+    /// All of `pc_tensor_part`, if cached.
     parts: OnceCell<Vec<Vec<RecordBatch>>>,
     /// All of `tensor_map_tensor`.
     maps: OnceCell<RecordBatch>,
@@ -68,15 +68,15 @@ impl Engine {
         &self.access
     }
 
-    /// The copies and fills between launches.
+    /// The memcpys and memsets between launches.
     pub(super) fn copies(&self, index: &TensorIndex) -> Result<Copies> {
         let launch = self.launch.read(&copies::LAUNCH)?;
         let (memcpy, memset) = (self.memcpy.read(&copies::MEMCPY)?, self.memset.read(&copies::MEMSET)?);
         Copies::new(&launch, &memcpy, &memset, index)
     }
 
-    /// Computes `pc_tensor_part` once and keeps it: it is small beside the accesses, and a report's queries read it
-    /// again and again.
+    /// Computes `pc_tensor_part` once and caches it: it is small compared with the accesses, and a report's queries
+    /// read it repeatedly.
     pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
         let compute = async || {
             let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
@@ -86,7 +86,7 @@ impl Engine {
         self.parts.get_or_try_init(compute).await.map(|_| ())
     }
 
-    /// The index, built when first asked for.
+    /// The index, built on first use.
     pub async fn index(&self) -> Result<Arc<TensorIndex>> {
         let build = async || {
             let mut batches = Vec::new();
@@ -158,12 +158,12 @@ impl DerivedTable {
         Self { engine, schema: grain.schema(), grain }
     }
 
-    /// The engine, where this is the table that it can keep.
+    /// The engine, if this is the table that it can cache.
     pub fn keeper(&self) -> Option<&Arc<Engine>> {
         (self.grain == Grain::Instruction).then_some(&self.engine)
     }
 
-    /// The columns of `memory_access` that the operator needs to give the columns asked for.
+    /// The columns of `memory_access` that the operator needs for the requested columns.
     fn input_columns(&self, columns: &[usize]) -> Vec<usize> {
         let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
         let instruction: &[&str] = match self.grain {
@@ -202,7 +202,7 @@ impl TableProvider for DerivedTable {
         }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
-        // A shape is one whoever owns the memory.
+        // A shape is independent of the owner of the memory.
         let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
         Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))
     }

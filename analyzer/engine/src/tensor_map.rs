@@ -1,8 +1,6 @@
-//! Which tensors a launch's tensor maps cover: derived from their geometry, since no instrument sees what their copies
-//! access.
+//! Tensors of a launch's tensor maps: derived from their geometry, since no instrument observes their copies.
 //!
-//! Elements spread evenly over the map are looked up by the rule that holds for accesses; a target's share is its part
-//! of them.
+//! Elements spread evenly over the map are looked up by the rule for accesses. A target's share is its part of them.
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
@@ -62,18 +60,18 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
     counted.into_iter().map(row).collect()
 }
 
-/// Addresses of elements that are spread evenly over a map; at least that of its first.
+/// Addresses of elements that are spread evenly over a map, including its first.
 fn addresses(map: &TensorMap) -> Vec<u64> {
     let first = map.address.0;
     let Some(count) = map.sizes.len().checked_sub(1).and_then(|rank| SAMPLES.get(rank)) else {
         return vec![first];
     };
-    // The innermost dimension has no stride of its own: its elements lie side by side.
+    // The innermost dimension has no stride of its own: its elements are adjacent.
     let strides = map.element_bytes.map(u64::from).into_iter().chain(map.strides.iter().copied());
     let mut addresses = vec![first];
     for (&size, stride) in map.sizes.iter().zip(strides) {
         let taken = size.clamp(1, *count);
-        // The middles of equal parts: all of them where they are few.
+        // The middles of equal parts, or all elements if they are few.
         let places = (0..taken).map(|part| {
             let place = u128::from(2 * part + 1) * u128::from(size) / u128::from(2 * taken);
             u64::try_from(place).unwrap_or(0).wrapping_mul(stride)

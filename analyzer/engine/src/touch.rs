@@ -1,4 +1,4 @@
-//! What a capture's launches touch of tensors, storages and allocations, and whether they read what they wrote.
+//! Accesses of a capture's launches to tensors, storages and allocations, and the order of reads and writes.
 
 use std::sync::Arc;
 
@@ -19,25 +19,25 @@ use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
 use super::view::View;
 
-/// Adds up touches by target, and keeps what was done to each piece of memory.
+/// Aggregates touches by target, and tracks the accesses to each piece of memory.
 pub(super) struct Touches {
     resolver: Resolver,
     asked: Arc<Asked>,
     kernel_id: Option<u64>,
     memory: Memory,
-    /// By target, in the order in which they were met.
+    /// By target, in order of appearance.
     sums: Vec<(Target, Sum)>,
     places: HashMap<(u8, u32), usize>,
     crowds: Distinct<usize>,
     crowd_rate: f64,
     shares: Vec<Share>,
     sectors: Vec<u64>,
-    /// Rows that are left to be made.
+    /// Remaining rows.
     left: Option<usize>,
     ready: Ready<TargetTouch>,
 }
 
-/// What was accessed of one target.
+/// Accesses to one target.
 #[derive(Debug, Default)]
 struct Sum {
     reads: u64,
@@ -70,7 +70,7 @@ impl Touches {
         }
     }
 
-    /// Moves to a launch: what was copied and filled before it comes first.
+    /// Moves to a launch: memcpys and memsets before it come first.
     fn begin(&mut self, kernel_id: u64) {
         self.kernel_id = Some(kernel_id);
         if let Some(launch) = self.resolver.index().launches.get(&kernel_id) {
@@ -81,7 +81,7 @@ impl Touches {
         self.resolver.move_to(kernel_id);
     }
 
-    /// Does what copies and fills did before a launch.
+    /// Applies memcpys and memsets before a launch.
     fn copy(&mut self, run: usize, ordinal: u64) {
         let asked = Arc::clone(&self.asked);
         for copy in asked.copies.before(run, ordinal, &mut self.memory.copied) {
@@ -92,7 +92,7 @@ impl Touches {
         }
     }
 
-    /// Adds a request's lanes that belong to one target.
+    /// Adds a request's lanes of one target.
     fn add_share(
         &mut self,
         request: &Request<'_>,
@@ -121,7 +121,7 @@ impl Touches {
         if is_wanted && !matches!(share.target, Target::Storage(_)) {
             self.count(share.target, share, kind, place);
         }
-        // A storage's row counts what is touched of all its tensors.
+        // A storage's row includes the touches of all its tensors.
         if let (Some(Object::Storage(storage)), true) = (object, self.asked.wants_all()) {
             self.count(Target::Storage(storage), share, kind, place);
         }
@@ -269,7 +269,7 @@ impl Analysis for Touches {
     }
 
     fn end(&mut self) {
-        // What was copied after the last launch.
+        // Copies after the last launch.
         if let Some(kernel_id) = self.kernel_id
             && let Some(run) = self.resolver.index().launches.get(&kernel_id).map(|launch| launch.run)
         {

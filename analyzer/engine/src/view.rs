@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-/// Most steps of one search for an element: views whose dimensions do not nest need a search, and a capture from
-/// elsewhere must not make it endless.
+/// Maximum steps of one search for an element: views whose dimensions do not nest need a search, and an untrusted
+/// capture must not make it endless.
 const SEARCH_STEPS: u32 = 4096;
 
 /// A tensor's elements in its storage.
@@ -13,9 +13,9 @@ pub struct View {
     pub low: u64,
     /// Past the last byte of the last element.
     pub high: u64,
-    /// Bytes that its elements cover, those repeated by a stride of 0 counted once.
+    /// Bytes covered by its elements. Elements repeated by a stride of 0 count once.
     pub bytes: u64,
-    /// Whether it covers every byte from `low` to `high`.
+    /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
     element_bytes: u64,
     /// Largest stride first, without dimensions that do not move.
@@ -34,7 +34,7 @@ pub struct Dimension {
 }
 
 impl View {
-    /// A view of `sizes` and `strides` in elements. `None` where it has no element or makes no sense.
+    /// A view of `sizes` and `strides` in elements. `None` without elements, or if invalid.
     pub fn new(address: u64, element_bytes: u64, sizes: &[i64], strides: &[i64]) -> Option<Self> {
         if element_bytes == 0 || sizes.len() != strides.len() {
             return None;
@@ -61,7 +61,7 @@ impl View {
         Some(Self { low: address, high, bytes, is_dense, element_bytes, dimensions })
     }
 
-    /// Whether an element covers the byte at an address.
+    /// True if an element covers the byte at an address.
     pub fn holds(&self, address: u64) -> bool {
         if address < self.low || address >= self.high {
             return false;
@@ -81,8 +81,8 @@ impl View {
         &self.dimensions
     }
 
-    /// The indices, in the order of [`View::dimensions`], of the element that covers the byte at an address; as many
-    /// as `indices` has room for. Returns whether there is such an element.
+    /// Computes the indices, in the order of [`View::dimensions`], of the element that covers the byte at an address,
+    /// as many as `indices` has room for. Returns true if there is such an element.
     pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
         let mut steps = SEARCH_STEPS;
         self.low <= address
@@ -91,7 +91,8 @@ impl View {
     }
 }
 
-/// Whether indices exist with `offset = sum(index * stride)`, and which. Where dimensions nest, one index fits each.
+/// Finds indices with `offset = sum(index * stride)`. Returns true if they exist. For nested dimensions, one index fits
+/// each.
 fn reaches(offset: u64, dimensions: &[Dimension], steps: &mut u32, indices: &mut [u64]) -> bool {
     let Some((&Dimension { stride, size, .. }, inner)) = dimensions.split_first() else { return offset == 0 };
     let farthest: u64 = inner.iter().map(|inner| (inner.size - 1) * inner.stride).sum();

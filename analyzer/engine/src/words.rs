@@ -1,16 +1,16 @@
-//! Words as small numbers that stay the same from batch to batch.
+//! Enum values as small numbers that are stable from batch to batch.
 
 use super::access::Words;
 use super::derived::Word;
 
-/// Words that were met, by number. The 256th and all after it are one.
+/// Values seen, by number. The 256th and all later ones are one.
 #[derive(Debug, Default)]
 pub(super) struct Interned {
     words: Vec<Word>,
 }
 
 impl Interned {
-    /// The number of each word of a batch, by its code there.
+    /// The number of each value of a batch, by its code there.
     pub(super) fn codes(&mut self, words: &Words<'_>) -> Vec<u8> {
         words.words.iter().map(|word| self.code(word)).collect()
     }
@@ -27,7 +27,7 @@ impl Interned {
         u8::try_from(place).unwrap_or(u8::MAX)
     }
 
-    /// The word of a number.
+    /// The value of a number.
     pub(super) fn word(&self, code: u8) -> Word {
         self.words.get(usize::from(code)).cloned().unwrap_or_else(|| Word("other".into()))
     }

@@ -1,7 +1,7 @@
 //! The beta distribution: its cumulative function, and that one's inverse.
 //!
-//! The tail of a binomial is a beta's: P(X >= k | n, p) = I_p(k, n - k + 1). Beta's ends need no whole numbers, so that
-//! scaled counts have intervals too.
+//! The tail of a binomial is a beta's: P(X >= k | n, p) = I_p(k, n - k + 1). A beta's parameters need not be integers,
+//! so scaled counts have intervals too.
 
 /// Lanczos' coefficients for g = 7, of nine terms.
 const LANCZOS: [f64; 9] = [
@@ -18,15 +18,15 @@ const LANCZOS: [f64; 9] = [
 
 /// More than counts of 10^9 need.
 const MOST_TERMS: u32 = 200_000;
-/// Halvings that leave nothing of the unit interval.
+/// Halvings that exhaust the unit interval.
 const MOST_STEPS: u32 = 200;
 /// Close enough for the next digit not to matter.
 const NEAR: f64 = 1e-13;
-/// What stands for zero where it is divided by.
+/// Replacement for zero in divisions.
 const TINY: f64 = 1e-300;
 
-/// I_x(a, b): the part of a beta distribution below x. `a` and `b` are above 0, or one of them is 0: then all of it lies
-/// at that end.
+/// I_x(a, b): the part of a beta distribution below x. `a` and `b` are positive, or one of them is 0: then all of it
+/// lies at that end.
 pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || b <= 0.0 {
         return 0.0;
@@ -35,7 +35,7 @@ pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
         return 1.0;
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p()).exp();
-    // The fraction converges on this side of the mean; the other is its mirror.
+    // The fraction converges on this side of the mean. The other is its mirror.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * fraction(x, a, b) / a
     } else {
@@ -43,7 +43,7 @@ pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The x below which this part of a beta distribution lies.
+/// The x with this part of a beta distribution below it.
 pub(super) fn quantile(part: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..MOST_STEPS {
@@ -103,7 +103,7 @@ mod tests {
         assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{found}, expected {expected}");
     }
 
-    /// P(X >= k) of a binomial, summed up.
+    /// P(X >= k) of a binomial, by summation.
     fn at_least(k: u32, n: u32, p: f64) -> f64 {
         let term = |i: u32| {
             let choose = (1..=i).fold(1.0, |c, j| c * f64::from(n - i + j) / f64::from(j));

@@ -1,4 +1,4 @@
-//! `hex(address)`: addresses as people write them.
+//! `hex(address)`: addresses in hexadecimal.
 
 use std::sync::{Arc, LazyLock};
 

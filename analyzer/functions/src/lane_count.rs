@@ -1,4 +1,4 @@
-//! `lane_count(mask)`: how many lanes a mask names.
+//! `lane_count(mask)`: the number of lanes in a mask.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,8 +10,8 @@ use datafusion::logical_expr::{
 };
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    Documentation::builder(DocSection::default(), "The lanes that a mask names.", "lane_count(mask)")
-        .with_argument("mask", "One bit a lane.")
+    Documentation::builder(DocSection::default(), "The number of lanes in a mask.", "lane_count(mask)")
+        .with_argument("mask", "One bit per lane.")
         .with_sql_example("SELECT sum(lane_count(lane_mask)) FROM memory_access")
         .build()
 });

@@ -1,4 +1,4 @@
-//! `path_match(names, pattern)`: whether a call path is one that a pattern with wildcards means.
+//! `path_match(names, pattern)`: true if a call path matches a pattern with wildcards.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,11 +11,11 @@ use datafusion::logical_expr::{
 use regex::Regex;
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "Whether a path of names is one that the pattern means, from its first name to its last. A pattern is made of \
-         steps with -> between them: . is one name, * any number of them, + one or more, /text/ one that the regular \
-         expression is found in, anything else one that contains it.";
+    let description = "True if a path of names matches the pattern, from its first name to its last. A pattern consists of \
+         steps separated by ->: . is one name, * any number of names, + one or more, /text/ a name that matches the \
+         regular expression, any other text a name that contains it.";
     Documentation::builder(DocSection::default(), description, "path_match(names, pattern)")
-        .with_argument("names", "The names of the path, outermost first, as in call_path.")
+        .with_argument("names", "The names of the path, callers first, as in call_path.")
         .with_argument("pattern", "The pattern, such as '* -> aten::add -> *'.")
         .with_sql_example(
             "SELECT * FROM call_path WHERE path_match(names, '* -> Attention.forward -> * -> aten:: -> .')",
@@ -51,7 +51,7 @@ impl ScalarUDFImpl for PathMatch {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let (paths, patterns) = (arrays[0].as_list::<i32>(), arrays[1].as_string::<i32>());
         let mut matches = Vec::with_capacity(paths.len());
-        // Nearly always one pattern is for all rows.
+        // Nearly always one pattern applies to all rows.
         let mut last: Option<(&str, Pattern)> = None;
         for row in 0..paths.len() {
             if paths.is_null(row) || patterns.is_null(row) {
@@ -80,10 +80,10 @@ fn names(paths: &ListArray, row: usize) -> Vec<String> {
 #[derive(Debug)]
 struct Pattern(Vec<Step>);
 
-/// What one step of a pattern means.
+/// Meaning of one step of a pattern.
 #[derive(Debug)]
 enum Step {
-    /// One name, whatever it is.
+    /// Any one name.
     One,
     /// Any number of names.
     Any,
@@ -101,16 +101,16 @@ impl Pattern {
                 "." => steps.push(Step::One),
                 "*" => steps.push(Step::Any),
                 "+" => steps.extend([Step::One, Step::Any]),
-                "" => return Err(wrong(text, "a step is empty; * is any number of names")),
+                "" => return Err(wrong(text, "a step is empty: * is any number of names")),
                 _ => steps.push(Step::named(text, word)?),
             }
         }
         Ok(Self(steps))
     }
 
-    /// Whether all of a path is meant. Time is steps by names, whatever they are.
+    /// True if the complete path matches. Time is steps times names, for any input.
     fn is_match(&self, names: &[String]) -> bool {
-        // reached[n]: the steps so far mean the first n names.
+        // reached[n]: the steps so far match the first n names.
         let mut reached = vec![false; names.len() + 1];
         reached[0] = true;
         for step in &self.0 {

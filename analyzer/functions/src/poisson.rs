@@ -1,4 +1,4 @@
-//! `poisson_low(count)` and `poisson_high(count)`: how far a count can be trusted.
+//! `poisson_low(count)` and `poisson_high(count)`: the confidence interval of a count.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,10 +13,11 @@ use datafusion::logical_expr::{
 const Z: f64 = 1.959_963_984_540_054;
 
 fn doc(name: &str, end: &str) -> Documentation {
-    let description =
-        format!("The {end} end of the 95 % interval of a Poisson count (Wilson and Hilferty's formula).");
+    let description = format!(
+        "The {end} end of the 95 % confidence interval of a Poisson count (Wilson and Hilferty's formula)."
+    );
     Documentation::builder(DocSection::default(), description, format!("{name}(count)"))
-        .with_argument("count", "The count; fractions are as they are.")
+        .with_argument("count", "The count, which may be a fraction.")
         .with_sql_example(format!("SELECT {name}(100)"))
         .build()
 }

@@ -1,10 +1,10 @@
-//! `rate_ratio_low`, `rate_ratio_high`, `rate_ratio_p`: whether two counts differ by more than chance.
+//! `rate_ratio_low`, `rate_ratio_high`, `rate_ratio_p`: the significance of the difference of two counts.
 //!
 //! Given the sum of two Poisson counts, the second one is binomial (Przyborowski and Wilenski, 1940): with a and b
-//! counted over exposures s and t, its chance is p = r t / (s + r t), where r is the ratio of rates. Clopper and Pearson's
-//! exact interval of p (1934) gives that of r; the same binomial's tails give the p-value of r = 1, doubled for both
-//! sides. So the interval holds 1 exactly where p is above 5 %. Where counts spread more than Poisson's by a factor,
-//! they are divided by it beforehand (quasi-Poisson).
+//! counted over exposures s and t, its probability is p = r t / (s + r t), where r is the ratio of rates. Clopper and
+//! Pearson's exact interval of p (1934) gives that of r. The same binomial's tails give the p-value of r = 1, doubled
+//! for both sides. So the interval contains 1 exactly if p is above 5 %. Overdispersed counts are divided by their
+//! dispersion factor beforehand (quasi-Poisson).
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 
 use super::beta::{cumulative, quantile};
 
-/// What an interval leaves out at each end.
+/// Probability outside of an interval at each end.
 const TAIL: f64 = 0.025;
 
 /// Two counts, each over its exposure.
@@ -36,7 +36,7 @@ pub(super) struct RateRatio {
     answer: Answer,
 }
 
-/// What is asked of two counts.
+/// Result of two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
     Low,
@@ -64,25 +64,22 @@ impl Answer {
     fn doc(self) -> Documentation {
         let description = match self {
             Self::Low => {
-                "The lower end of the exact 95 % interval of the ratio of two Poisson rates, the second's over the first's."
+                "The lower end of the exact 95 % confidence interval of the ratio of two Poisson rates, the second's over the first's."
             }
             Self::High => {
-                "The upper end of the exact 95 % interval of the ratio of two Poisson rates; infinity where the first count is 0."
+                "The upper end of the exact 95 % confidence interval of the ratio of two Poisson rates, infinity if the first count is 0."
             }
             Self::P => {
-                "How often two Poisson counts of one rate differ at least so much (exact, two-sided): a number from 0 to 1."
+                "The p-value of two Poisson counts having one rate (exact, two-sided): a number from 0 to 1."
             }
         };
         let name = self.name();
         let syntax = format!("{name}(a, a_exposure, b, b_exposure)");
         Documentation::builder(DocSection::default(), description, syntax)
-            .with_argument("a", "The first count; fractions are as they are.")
-            .with_argument(
-                "a_exposure",
-                "What it was counted over: steps, launches, time; 1 where that is equal.",
-            )
+            .with_argument("a", "The first count, which may be a fraction.")
+            .with_argument("a_exposure", "Its exposure: steps, launches, time, or 1 if equal.")
             .with_argument("b", "The second count.")
-            .with_argument("b_exposure", "What it was counted over.")
+            .with_argument("b_exposure", "Its exposure.")
             .with_sql_example(format!("SELECT {name}(100, 1, 130, 1)"))
             .build()
     }
@@ -144,7 +141,7 @@ impl ScalarUDFImpl for RateRatio {
 }
 
 impl Counts {
-    /// Whether there is an answer: numbers from 0 up, over something.
+    /// True if there is a result: numbers from 0 up, over a positive exposure.
     fn are_counts(self) -> bool {
         let is_count = |count: f64| count.is_finite() && count >= 0.0;
         let is_exposure = |exposure: f64| exposure.is_finite() && exposure > 0.0;

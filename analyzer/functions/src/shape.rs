@@ -1,4 +1,4 @@
-//! `shape(sizes, strides)`: a tensor's shape in one word.
+//! `shape(sizes, strides)`: a tensor's shape as text.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 };
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "Sizes, such as 4x16, and the strides where they are not those of a contiguous tensor.";
+    let description = "Sizes, such as 4x16, and strides if not contiguous.";
     Documentation::builder(DocSection::default(), description, "shape(sizes, strides)")
         .with_argument("sizes", "Elements in each dimension.")
         .with_argument("strides", "Elements between neighbours in each dimension.")
@@ -71,7 +71,7 @@ fn shape(sizes: &[i64], strides: &[i64]) -> String {
         follows
     });
     if !is_contiguous && !sizes.contains(&0) {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         _ = write!(text, " strides {}", joined(strides, ","));
     }
     text

@@ -1,4 +1,4 @@
-//! `stallmap diff`: what captures cost beside each other, whether that can be compared, and what is more than chance.
+//! `stallmap diff`: costs of captures next to each other, their comparability, and significant changes.
 
 mod draw;
 mod fact;
@@ -27,7 +27,7 @@ use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row as _;
 
-/// The parts that are compared where nobody says which.
+/// The parts compared by default.
 const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
 
 /// A comparison under way.
@@ -53,7 +53,7 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 }
 
 async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]) -> Outcome {
-    let progress = Progress::start("asking what can be compared");
+    let progress = Progress::start("comparing facts");
     let script = query.comparable(args.metric)?;
     let found = ask(&session, &script).await?;
     let facts = Fact::read(queries::COMPARABLE.name, &found)?;
@@ -69,10 +69,10 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
     let base = comparison.query.names.first().map_or("", String::as_str);
     let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
     if refusal.is_none() {
-        progress.say("asking for totals");
+        progress.say("querying totals");
         answers.push(comparison.totals().await?);
         for &part in parts {
-            progress.say(format!("asking for {}", part.name()));
+            progress.say(format!("querying {}", part.name()));
             answers.push(comparison.part(part).await?);
         }
     }
@@ -83,7 +83,7 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
     }
     if let Some(refusal) = refusal {
         let what = format!("the captures cannot be compared by {}: {refusal}", args.metric.name());
-        let hint = "--metric time or launches may say something; --force compares all the same".to_owned();
+        let hint = "use --metric time or launches, or --force to compare anyway".to_owned();
         return Err(Failure::message(NOT_COMPARABLE, what).hint(hint));
     }
     failed.iter().for_each(output::note);
@@ -114,7 +114,7 @@ impl Comparison<'_> {
         }
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         for (section, mut script) in scripts {
-            // A table is made once, however many queries read it.
+            // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
             texts.push(format!("-- {}\n{}", section.title(), script.text()));
@@ -122,7 +122,7 @@ impl Comparison<'_> {
         output::print(&texts.join("\n")).map(|()| OK)
     }
 
-    /// What the printed comparison is about.
+    /// Subject of the printed comparison.
     fn subject(&self) -> write::Subject<'_> {
         let paths = self.args.captures.iter().map(|capture| &*capture.path);
         write::Subject {
@@ -135,7 +135,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The conditions that hold, in words.
+    /// The conditions that hold, as text.
     async fn failed(&self) -> Outcome<Vec<String>> {
         let mut failed = Vec::new();
         for gate in &self.args.gates {
@@ -152,13 +152,15 @@ impl Comparison<'_> {
     async fn gated(&self, gate: &Gate) -> Outcome<(Vec<Row>, draw::Unit)> {
         let measure = self.decision.measure(gate.metric);
         if measure.is_scaled {
-            let what =
-                format!("`{}` cannot be judged: a sample stands for other time in each capture", gate.text);
-            return Err(Failure::message(NOT_COMPARABLE, what).hint("ask for time".to_owned()));
+            let what = format!(
+                "`{}` cannot be checked: a sample represents a different time in each capture",
+                gate.text
+            );
+            return Err(Failure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
         }
         let total = total_of(gate.metric);
         if gate.part.is_none() && self.decision.unknown.contains(&total) {
-            let what = format!("`{}` cannot be judged: a capture does not know", gate.text);
+            let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
             return Err(Failure::message(NOT_COMPARABLE, what));
         }
         let query = Query { is_all: true, ..self.query.clone() };
@@ -182,7 +184,7 @@ const fn total_of(metric: DiffMetric) -> &'static str {
     }
 }
 
-/// Makes the tables that are not there yet, and asks.
+/// Creates missing tables, and runs the query.
 async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
     for table in &script.tables {
         let name = table.split_whitespace().nth(2).unwrap_or_default();
@@ -194,7 +196,7 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
     rows(session, &script.query).await
 }
 
-/// The parts that are asked for.
+/// The selected parts.
 fn parts(args: &Diff) -> Outcome<Vec<Part>> {
     let counts_launches = args.metric == DiffMetric::Launches;
     let has_launches = |part: Part| matches!(part, Part::Lines | Part::Ops | Part::Kernels);
@@ -203,12 +205,12 @@ fn parts(args: &Diff) -> Outcome<Vec<Part>> {
     }
     match args.by.iter().find(|&&part| counts_launches && !has_launches(part)) {
         Some(part) => Err(Failure::message(USAGE, format!("{} have no launches", part.name()))
-            .hint("launches are counted of lines, ops and kernels".to_owned())),
+            .hint("only lines, ops and kernels have launches".to_owned())),
         None => Ok(args.by.clone()),
     }
 }
 
-/// The captures with names: a, b, c and so on where none is given.
+/// The captures with names: a, b, c and so on by default.
 fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
     let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
     let letters = ('a'..='z').map(String::from);

@@ -1,4 +1,4 @@
-//! `stallmap forest`: how tensors came from tensors, and which of them the GPU waited for.
+//! `stallmap forest`: tensors with their views and sources, and their stall costs.
 //!
 //! ```text
 //! sql/queries/draw ──> read ──> tree (equal tensors together) ──> prune ──┬─> text, export
@@ -52,7 +52,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
     }
     let runtime = runtime()?;
     let (known, forest) = {
-        let _progress = Progress::start("asking for tensors");
+        let _progress = Progress::start("querying tensors");
         (runtime.block_on(known(&session))?, runtime.block_on(forest(&session, args.each))?)
     };
     let choice = Choice { top: usize::try_from(args.top).unwrap_or(usize::MAX), tensor: args.tensor.clone() };
@@ -69,7 +69,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
     Ok(OK)
 }
 
-/// The forest of a capture: all its tensors, `each` alone or equal ones together.
+/// The forest of a capture: all its tensors, separate with `each`, otherwise grouped.
 pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
     let [nodes, edges, others] = sql();
     let nodes = Tensor::read("nodes", &rows(session, &nodes).await?)?;
@@ -79,7 +79,7 @@ pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
     Ok(Forest::of(&nodes, &edges, others, each))
 }
 
-/// The queries that the forest is made of: tensors, relations, and what is in no tree.
+/// The queries of the forest: tensors, relations, and costs outside the trees.
 pub fn sql() -> [String; 3] {
     [queries::NODES, queries::EDGES, queries::OTHERS].map(|query| query.sql(&[]))
 }
@@ -106,9 +106,9 @@ fn show(picture: &Picture) -> Outcome<()> {
     let canvas = output::page();
     let heading = canvas.paint.text(Role::Heading, "Tensor forest");
     let doc = [
-        "Samples of warps that waited for a tensor and its views; self: for the tensor itself. Below each tensor, its",
-        "views; ← what it was made from, ✎ what writes it. Tensors made alike at one line are one row (×). Rows in",
-        "parentheses are what is not shown and what no tensor bears: trees and these sum to the samples taken.",
+        "Samples of warps that waited for a tensor and its views. self: for the tensor alone. Below each tensor, its",
+        "views. ← its source, ✎ writes into it. Tensors with equal op, line and shape are one row (×). Rows in",
+        "parentheses are hidden or unattributed. Trees and these rows add up to the samples.",
     ];
     let doc = doc.map(|line| canvas.paint.text(Role::Dim, line)).join("\n");
     output::print(&format!("{heading}\n{doc}\n{}", text::draw(picture, canvas)))

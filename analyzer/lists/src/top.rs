@@ -1,4 +1,4 @@
-//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the others together.
+//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the rest as one row.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
-/// Columns of findings that are for programs.
+/// Columns of findings for programs only.
 const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
 
@@ -38,7 +38,7 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
     }
     let runtime = runtime()?;
     let (known, rows) = {
-        let _progress = Progress::start(format!("asking for {}", section.name));
+        let _progress = Progress::start(format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
     };
     known.say(&args.capture, args.format)?;
@@ -61,7 +61,7 @@ const fn section(what: Ranked) -> Query {
     }
 }
 
-/// The column of the views that a metric stands for.
+/// The view column of a metric.
 fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
@@ -70,12 +70,12 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
         }
         (_, Some(TopSort::Saving)) => {
-            wrong("only findings save something", "stallmap top findings ranks them")
+            wrong("only findings have a saving", "stallmap top findings ranks them")
         }
         (Ranked::Tensors, Some(TopSort::Launches)) => {
             wrong("tensors have no launches", "sort them by samples, memory_samples or time")
         }
-        // All of them share one whole.
+        // All of them share one total.
         (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
         (_, None | Some(TopSort::Samples)) => Ok("samples"),
         (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),

@@ -1,4 +1,4 @@
-//! `stallmap tree`: what call paths cost, from either end, flat, or against another capture.
+//! `stallmap tree`: cost of call paths, from either end, flat, or compared with another capture.
 //!
 //! ```text
 //! sql/queries/tree ──> read ──> path (names of the levels asked for) ──> forest ──> prune ──┐
@@ -46,10 +46,11 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::shorten::printable;
 
-/// What is said of differences.
-const NOISE: &str = "\nby: the change in terms of before; low to high holds it in 95 of 100 repetitions; ~: chance explains it.";
+/// Note on differences.
+const NOISE: &str =
+    "\nratio: after divided by before, with its 95 % CI from low to high. ~: not significant.";
 
-/// A capture's launches, and how much of it they know.
+/// A capture's launches, and the completeness of their costs.
 struct Asked {
     session: Session,
     launches: Vec<Launch>,
@@ -84,7 +85,7 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
 }
 
 fn show_sql(args: &Tree) -> Outcome {
-    // The capture is opened all the same: a wrong path is not answered with a query.
+    // The capture is opened anyway, to report a wrong path.
     context.open(&[(None, args.capture.clone())])?;
     if args.diff.is_none() {
         return output::print(&queries::tree::LAUNCHES.sql(&[])).map(|()| OK);
@@ -107,7 +108,7 @@ fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
     Ok(Asked { launches: read::launches(&rows)?, session, known })
 }
 
-/// Times that are not known.
+/// Unknown times.
 fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
     let launches = sides.iter().flat_map(|(_, launches)| launches);
     let timeless = launches.filter(|launch| launch.lacks_time).count();
@@ -119,7 +120,7 @@ fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
     }
 }
 
-/// Says of each row how it differs, among all that there are, shown or not.
+/// Computes the significance of each row among all rows, shown or not.
 fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
     let whole = Choice { include: None, exclude: None, threshold: 0.0, depth: usize::MAX, ..choice(args) };
     let all = choose(args, paths, &whole);
@@ -138,7 +139,7 @@ fn choose(args: &Tree, paths: &path::Paths, choice: &Choice<'_>) -> Vec<Row> {
     }
 }
 
-/// What the options ask for.
+/// The filter of the options.
 fn choice(args: &Tree) -> Choice<'_> {
     let metric = args.metrics.first().copied().unwrap_or(Metric::Samples);
     Choice {
@@ -152,7 +153,7 @@ fn choice(args: &Tree) -> Choice<'_> {
     }
 }
 
-/// Coverage of both captures, and what makes them hard to compare or their times incomplete.
+/// Coverage of both captures, and warnings about comparability and missing times.
 fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
     if let (Some(before), Some(path)) = (before, &args.diff) {
         before.say(path, args.format)?;
@@ -179,14 +180,11 @@ fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
     let levels = args.by.iter().filter_map(clap::ValueEnum::to_possible_value);
     let levels = levels.map(|level| level.get_name().to_owned()).collect::<Vec<_>>().join(", ");
     let (title, doc) = match (args.flat, args.bottom_up) {
-        (true, _) => (
-            "Names",
-            "What paths through each name cost, and what those that end there do: self adds up to the whole.",
-        ),
-        (_, true) => ("Callers", "Below each name, who called it; children make up their parent."),
-        _ => ("Call paths", "Below each name, what it called; children and self make up their parent."),
+        (true, _) => ("Names", "Inclusive and exclusive cost of each name. self adds up to the total."),
+        (_, true) => ("Callers", "Below each name, its callers. Children add up to their parent."),
+        _ => ("Call paths", "Below each name, its callees. Children and self add up to their parent."),
     };
-    let change = if args.diff.is_some() { ", and how that changed" } else { "" };
+    let change = if args.diff.is_some() { ", with changes" } else { "" };
     let heading = canvas.paint.text(Role::Heading, &format!("{title} by {levels}{change}"));
     let noise = if args.diff.is_some() { NOISE } else { "" };
     let doc = canvas.paint.text(Role::Dim, &format!("{doc}{noise}"));

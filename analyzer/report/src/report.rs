@@ -1,4 +1,4 @@
-//! `stallmap report`: what the GPU waited for, coverage first.
+//! `stallmap report`: stalls by cost, coverage first.
 
 mod page;
 mod subject;
@@ -18,10 +18,10 @@ use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 
-/// Rows of a section where nobody says how many.
+/// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
 
-/// The sections in the order in which they are printed. Coverage is always first, then what was lost.
+/// The sections in printing order: always coverage first, then losses.
 const SECTIONS: [Query; 11] = [
     queries::COVERAGE,
     queries::LOSSES,
@@ -35,7 +35,7 @@ const SECTIONS: [Query; 11] = [
     queries::COUNTERS,
     queries::REPLAYS,
 ];
-/// Sections that are printed where they have rows, or where somebody asks for them.
+/// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
 /// Prints the report, some sections of it, or their queries.
@@ -43,7 +43,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let wanted = wanted(&args.section)?;
     let top = top(args.top.unwrap_or(DEFAULT_TOP));
     if args.sql {
-        // The capture is opened all the same: a wrong path is not answered with a query.
+        // The capture is opened anyway, to report a wrong path.
         context.open(&[(None, args.capture.clone())])?;
         let texts: Vec<String> = wanted.iter().map(|section| section.sql(&top)).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
@@ -114,13 +114,13 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
         .collect())
 }
 
-/// A reader of one section hears of losses too, beside the data.
+/// Warns about losses when a single section is requested, on standard error.
 async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
     let count: usize =
         rows(session, &queries::LOSSES.sql(&top(DEFAULT_TOP))).await?.iter().map(RecordBatch::num_rows).sum();
     if count > 0 {
         output::note(format_args!(
-            "warning: the capture does not hold everything; `stallmap report {} --section losses` says what is lost",
+            "warning: the capture is incomplete; `stallmap report {} --section losses` lists the losses",
             capture.display()
         ));
     }

@@ -1,4 +1,4 @@
-//! `stallmap source`: a kernel's code with its stalls, what they wait for, and the tensors touched.
+//! `stallmap source`: a kernel's code with its stalls, producers and tensors.
 
 mod chain;
 mod file;
@@ -30,7 +30,7 @@ use stallmap_console::row::Row as _;
 
 pub use self::page::{LEGEND, STYLE};
 
-/// The queries of a kernel, in the order in which they are printed.
+/// The queries of a kernel, in printing order.
 const SECTIONS: [Query; 7] = [
     queries::KERNEL,
     queries::LINES,
@@ -76,7 +76,7 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
     show(args, &listing)
 }
 
-/// As text, or as a page where a file is named for it.
+/// As text, or as a page if a file is given.
 fn show(args: &Source, listing: &Listing) -> Outcome {
     let names = listing.lines.iter().map(|line| line.file.as_str());
     let files = Files::read(names, args.root.as_deref());
@@ -96,28 +96,28 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
     Ok(OK)
 }
 
-/// A kernel as a part of a page of several.
+/// A kernel as a part of a page with several.
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// What is known of it as a whole, in one line.
+    /// Summary of the kernel, in one line.
     pub facts: String,
-    /// Its code: the hottest places, what they wait for, and what is around them.
+    /// Its code: the hottest locations, their producers, and the surrounding code.
     pub html: Html,
-    /// The queries that were asked: title and text.
+    /// The executed queries: title and text.
     pub queries: Vec<(&'static str, String)>,
 }
 
-/// How much of a kernel a part shows.
+/// Size of a kernel's part.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Hottest places.
+    /// Hottest locations.
     pub places: usize,
     /// Rows of code.
     pub rows: usize,
 }
 
-/// A kernel as a part of a page; its anchors begin with the prefix. None where the capture has no launch of it.
+/// A kernel as a part of a page. Its anchors begin with the prefix. None if the capture has no launch of it.
 pub async fn part(
     session: &Session,
     function: u64,
@@ -136,7 +136,7 @@ pub async fn part(
     Ok(Some(Part { name, facts, html, queries }))
 }
 
-/// Writes a page into a file.
+/// Writes a page to a file.
 pub fn write_page(path: &Path, text: &str) -> Outcome<()> {
     fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between a capture and an answer.
+//! Errors between a capture and a result.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::library::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyzeError {
     /// No capture was named.
-    #[error("no capture was named; hint: give the path of a .stallmap file")]
+    #[error("no capture given; hint: give the path of a .stallmap file")]
     NoCapture,
     /// Two captures have one name.
     #[error("two captures are named `{name}`; hint: give each its own, as in a=one.stallmap b=two.stallmap")]
@@ -20,15 +20,15 @@ pub enum AnalyzeError {
         /// The name.
         name: String,
     },
-    /// Several captures, and one of them without a name.
-    #[error("{} has no name beside other captures; hint: name it, as in a={}", path.display(), path.display())]
+    /// Several captures, one of them without a name.
+    #[error("{} has no name, but there are several captures; hint: name it, as in a={}", path.display(), path.display())]
     MissingName {
         /// The nameless capture.
         path: PathBuf,
     },
-    /// A name that SQL could not refer to.
+    /// A name that SQL cannot refer to.
     #[error(
-        "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter; `every` means all captures"
+        "`{name}` cannot name a capture; hint: use letters, digits and _, beginning with a letter (`every` means all captures)"
     )]
     BadName {
         /// The name.
@@ -58,21 +58,21 @@ pub enum AnalyzeError {
     Library {
         /// The first that was found.
         fault: Box<Fault>,
-        /// How many more there are.
+        /// Number of further ones.
         others: usize,
     },
     /// A statement that changes something.
-    #[error("{statement} is not allowed: a capture is only read; hint: {hint}")]
+    #[error("{statement} is not allowed: captures are read-only; hint: {hint}")]
     ReadOnly {
         /// The statement's kind.
         statement: String,
-        /// What to do instead.
+        /// Recommended action.
         hint: &'static str,
     },
     /// A capture could not be opened.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The engine's answer to a query.
+    /// The engine's error for a query.
     #[error("{}", plain(.0))]
     Query(Box<DataFusionError>),
 }

@@ -1,6 +1,6 @@
-//! Just enough of SQL's words to find the ends of statements, to colour and to complete.
+//! A minimal SQL lexer: finds the ends of statements, for highlighting and completion.
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword or a name without quotes.
@@ -17,16 +17,16 @@ pub enum Kind {
     Other,
 }
 
-/// A piece of SQL text; the tokens of a text, put together, are the text.
+/// A piece of SQL text. The tokens of a text, concatenated, are the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its text.
     pub text: &'a str,
-    /// Where it starts, in bytes.
+    /// Start, in bytes.
     pub start: usize,
-    /// Whether its end is missing: a quote or a comment that is never closed.
+    /// True if its end is missing: an unclosed quote or comment.
     pub is_open: bool,
 }
 
@@ -60,12 +60,12 @@ fn next(rest: &str) -> Option<(Kind, usize, bool)> {
     })
 }
 
-/// Whether a character can stand in a name without quotes.
+/// True if a character can occur in a name without quotes.
 pub fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// A doubled quote inside stands for one.
+/// A doubled quote inside represents one.
 fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize, bool) {
     let mut from = 1;
     while let Some(at) = rest[from..].find(quote) {

@@ -1,4 +1,4 @@
-//! From a capture to answers: tables, views and functions that SQL can query.
+//! From a capture to results: tables, views and functions that SQL can query.
 //!
 //! ```text
 //! capture file ──> tables (Parquet, memory-mapped) ──┐
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`session::Session`] is the only place that builds a DataFusion context. Nothing here writes to stdout, parses a
-//! command line or formats an answer: the binary does.
+//! command line or formats a result: the binary does.
 
 pub mod error;
 pub mod lexer;

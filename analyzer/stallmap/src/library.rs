@@ -1,7 +1,7 @@
 //! The SQL library: one file a view, embedded when the program is built.
 //!
 //! Adding a view touches no Rust: `sql/<package>/<view>.sql` holds one `CREATE VIEW <view> (columns) AS SELECT ...`,
-//! with a comment above it and above each column. A view is planned when it is asked for, and so is what it reads.
+//! with a comment above it and above each column. A view is planned on first use, and so are the views that it reads.
 
 pub mod doc;
 pub mod fault;
@@ -18,27 +18,27 @@ use crate::error::AnalyzeError;
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
-/// A view of the library, as its file says it.
+/// A view of the library, from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDoc {
     /// Name in SQL.
     pub name: String,
     /// The folder in `sql/`, or in the user's library.
     pub package: String,
-    /// What one row is, and how it is made.
+    /// Description of one row, and its computation.
     pub doc: String,
-    /// A query that shows it, where its header has one.
+    /// An example query, if its header has one.
     pub example: Option<String>,
     /// Each column with its meaning, in order.
     pub columns: Vec<ColumnDoc>,
     /// The file's text: one CREATE VIEW.
     pub sql: String,
-    /// The file in the user's library; none where the view is ours.
+    /// The file in the user's library. None for built-in views.
     pub file: Option<PathBuf>,
 }
 
 impl ViewDoc {
-    /// A query that shows it: its own, or one that lists rows, the costliest first where it says what they cost.
+    /// An example query: its own, or one that lists rows, the costliest first if it has costs.
     pub fn example(&self) -> String {
         let has = |name: &str| self.columns.iter().any(|column| column.name == name);
         let order = ["samples", "saving_samples", "position"].into_iter().find(|name| has(name));
@@ -57,7 +57,7 @@ impl ViewDoc {
 pub struct ColumnDoc {
     /// Name in SQL.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub doc: String,
 }
 
@@ -78,10 +78,10 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
     }
 }
 
-/// A question and the query that answers it.
+/// A question and the query for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// Its place in the cookbook, from 1.
+    /// Its number in the cookbook, from 1.
     pub number: usize,
     file: &'static str,
     text: &'static str,
@@ -103,17 +103,17 @@ impl Recipe {
         self.comment().next().unwrap_or(self.file)
     }
 
-    /// How to read the answer: the other lines.
+    /// Explanation of the result: the other lines.
     pub fn doc(&self) -> impl Iterator<Item = &'static str> {
         self.comment().skip(1).filter(|line| !line.starts_with("Capture: "))
     }
 
-    /// The bundled capture whose answer the cookbook shows.
+    /// The bundled capture for the cookbook's result.
     pub fn capture(&self) -> Option<&'static str> {
         self.comment().find_map(|line| line.strip_prefix("Capture: "))
     }
 
-    /// The names that captures must be opened under, where there are several.
+    /// The capture names that it needs, if there are several.
     pub fn needs(&self) -> Vec<&'static str> {
         let captures = self.capture().unwrap_or_default().split(' ');
         captures.filter_map(|capture| capture.split_once('=').map(|(name, _)| name)).collect()

@@ -1,10 +1,9 @@
-//! A capture without what it tells about people, machines, projects and data: `stallmap redact`.
+//! Removal of names of users, machines and projects and of data from a capture: `stallmap redact`.
 //!
-//! [`stallmap_schema::secrecy`] says what each column may give away; [`change`] does what follows. Equal secrets become
-//! equal words for one salt, so that joins go on working, and captures that were redacted with one salt can be
-//! compared. Hashes of names are computed anew from the new names: whoever knows the salt or guesses a name that
-//! stays can find such a hash, and nobody else. After writing, everything is read again and searched for what was
-//! replaced: a capture in which something remains is not kept.
+//! [`stallmap_schema::secrecy`] classifies each column. [`change`] applies the class. For one salt, equal secrets
+//! become equal placeholders: joins still work, and captures redacted with one salt can be compared. Hashes of names
+//! are computed from the new names: only the salt, or a guess of a remaining name, can reproduce such a hash. After
+//! writing, everything is read again and searched for replaced values: a capture with a remaining value is deleted.
 
 mod addresses;
 mod change;
@@ -26,20 +25,20 @@ use change::Redactor;
 use identities::Identities;
 use words::Words;
 
-pub use change::Told;
+pub use change::Summary;
 
-/// What goes although it stays by default, and the other way round.
+/// Deviations from the defaults, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What makes words for secrets the same in two captures.
+    /// Salt that makes placeholders equal in two captures.
     pub salt: Vec<u8>,
-    /// What goes too.
+    /// Data removed in addition.
     pub also: BTreeSet<Also>,
-    /// What stays.
+    /// Data retained.
     pub keep: BTreeSet<Keep>,
 }
 
-/// What goes on demand.
+/// Data to remove on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Also {
     /// Names of kernels, functions, operators and regions.
@@ -52,7 +51,7 @@ pub enum Also {
     Times,
 }
 
-/// What stays on demand.
+/// Data to retain on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keep {
     /// Arguments of programs, without paths.
@@ -61,12 +60,12 @@ pub enum Keep {
     Details,
     /// Values that were passed to kernels.
     Parameters,
-    /// What memory held.
+    /// Contents of memory.
     Contents,
 }
 
-/// Writes a capture without secrets; returns what went and what stayed, and how often.
-pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Told, CaptureError> {
+/// Writes a capture without secrets. Returns counts of removed and retained data.
+pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
     let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
     change::meet(reader, &mut words)?;
     let cubins = cubins(reader, &mut words, options)?;
@@ -77,29 +76,29 @@ pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Resul
     redactor.set_unreadable(cubins.into_iter().filter(|(_, names)| names.is_none()).map(|(name, _)| name));
     rewrite(reader, output, Form::File, &mut redactor)?;
     if let Err(error) = remains::search(output, redactor.words()) {
-        // What was written is worth nothing, and dangerous.
+        // The written file is worthless, and dangerous.
         drop(std::fs::remove_file(output));
         return Err(error);
     }
-    Ok(redactor.told())
+    Ok(redactor.tally())
 }
 
-/// Each cubin's symbols, old and new; none where the cubin cannot be read.
+/// Each cubin's symbols, old and new. None if the cubin cannot be read.
 type Cubins = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
-/// Reads every cubin ahead: new names are needed before tables are written, and so are the secrets in them.
+/// Reads every cubin first: tables need the new names and the secrets in them.
 fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Result<Cubins, CaptureError> {
     let mut cubins = Cubins::new();
     for file in &reader.manifest().files {
         let packed = reader.verified_entry(&file.path)?;
-        let told = change::unpack(&packed)
+        let tally = change::unpack(&packed)
             .and_then(|mut bytes| cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)));
-        cubins.insert(file.path.clone(), told.ok().map(|told| told.names));
+        cubins.insert(file.path.clone(), tally.ok().map(|tally| tally.names));
     }
     Ok(cubins)
 }
 
-/// How far times move, so that the first run starts with the year 2000.
+/// Shift of times that moves the start of the first run to the year 2000.
 fn shift_ns(reader: &CaptureReader) -> Result<i64, CaptureError> {
     const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
     let first = reader.read_rows::<Run>()?.iter().map(|run| run.started_ns).min();

@@ -1,4 +1,4 @@
-//! Opens captures and answers SQL: the only place that builds a DataFusion context.
+//! Opens captures and runs SQL: the only place that builds a DataFusion context.
 
 pub mod every;
 pub(crate) mod views;
@@ -44,16 +44,16 @@ use stallmap_tables::{self};
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
-/// The schema of a capture that was given no name.
+/// The schema of an unnamed capture.
 pub const UNNAMED: &str = "capture";
-/// A view with more rows is computed wherever it is read: memory is for those that many read, and they are short.
+/// A view with more rows is computed wherever it is read: memory is for views with many readers, and they are short.
 const MOST_KEPT_ROWS: usize = 500_000;
 
 /// Open captures, ready to be queried.
 pub struct Session {
     context: SessionContext,
     captures: Vec<OpenCapture>,
-    /// The views of the library, then those of the user's own.
+    /// The built-in views, then the user's.
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
 }
@@ -76,28 +76,28 @@ pub struct TableInfo {
     pub capture: String,
     /// Name in SQL.
     pub name: String,
-    /// What one row is; empty for tables that this version does not know.
+    /// Description of one row. Empty for tables that this version does not know.
     pub doc: String,
     /// Each column: name, SQL type as Arrow spells it, doc.
     pub columns: Vec<(String, String, String)>,
-    /// Rows; 0 where it is derived.
+    /// Rows, or 0 if derived.
     pub rows: i64,
     /// Bytes in the capture.
     pub size_bytes: usize,
-    /// Whether the capture holds it; where not, it is empty.
+    /// Presence in the capture. An absent table is empty.
     pub presence: Presence,
-    /// Whether it is computed when asked.
+    /// True if it is computed on demand.
     pub is_derived: bool,
 }
 
 impl Session {
-    /// Opens captures under names. One alone needs no name; names that are not qualified mean the first. What is found
-    /// in their code is not kept.
+    /// Opens captures under names. A single capture needs no name. Unqualified names refer to the first. Code analyses
+    /// are not cached.
     pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
         Self::open_with(captures, &Cache::NONE)
     }
 
-    /// The same, with what is found in their code kept in a cache.
+    /// The same, with code analyses in a cache.
     pub fn open_with<L: Clone + Into<Location>>(
         captures: &[(Option<String>, L)],
         cache: &Cache,
@@ -114,7 +114,7 @@ impl Session {
         Self::over(opened, cache)
     }
 
-    /// A session over captures that are open, by name; names that are not qualified mean the first.
+    /// A session over open captures, by name. Unqualified names refer to the first.
     pub fn over(captures: Vec<(String, CaptureReader)>, cache: &Cache) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
         let context = context(&first)?;
@@ -140,7 +140,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A session over a capture without rows: for what only names and types matter to.
+    /// A session over a capture without rows, for names and types.
     pub fn without_rows() -> Result<Self, AnalyzeError> {
         let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
         let folder = tempfile::tempdir().map_err(wrong)?;
@@ -149,7 +149,7 @@ impl Session {
         Self::open(&[(None, path)])
     }
 
-    /// Adds a user's own views and queries to every capture; nothing of a library with a fault is added.
+    /// Adds a user's own views and queries to every capture. A library with a fault adds nothing.
     pub fn extend(&mut self, library: &UserLibrary) -> Result<(), AnalyzeError> {
         let mut faults = self.try_extend(library);
         if faults.is_empty() {
@@ -159,7 +159,7 @@ impl Session {
         Err(AnalyzeError::Library { fault: Box::new(faults.swap_remove(0)), others })
     }
 
-    /// The same; gives everything that is wrong with it.
+    /// The same. Returns all faults.
     pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<Fault> {
         let mut faults = library.faults().to_vec();
         for capture in &self.captures {
@@ -177,7 +177,7 @@ impl Session {
         faults
     }
 
-    /// Plans one statement. What writes files or reads others than the captures is refused.
+    /// Plans one statement. Statements that write files or read files other than the captures are rejected.
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
         let plan = self.context.state().create_logical_plan(sql).await?;
         check_read_only(&plan)?;
@@ -190,12 +190,12 @@ impl Session {
         self.frame(plan).await
     }
 
-    /// One statement's plan, with those of the views that it reads.
+    /// One statement's plan, with the plans of the views that it reads.
     pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
         Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
     }
 
-    /// Computes a view now, for statements that will read it once each; its rows are kept, unless they are too many.
+    /// Computes a view now, for statements that will read it once each. Its rows are cached, unless they are too many.
     pub async fn keep(&self, view: &str) -> Result<(), AnalyzeError> {
         let provider = self.context.table_provider(view).await?;
         if let Some(view) = provider.downcast_ref::<View>() {
@@ -205,11 +205,11 @@ impl Session {
         Ok(())
     }
 
-    /// A plan, ready to run; what it reads more than once is kept for it and for those that follow.
+    /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.
     async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
         self.keep_what_is_read_again(&plan).await?;
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
-        // The views of a new view are put in when that is read: they may be kept by then.
+        // The views of a new view are inlined when it is read: they may be cached by then.
         let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
         Ok(self.context.execute_logical_plan(plan).await?)
     }
@@ -229,7 +229,7 @@ impl Session {
         view.keep(async || self.rows(view.plan().clone()).await).await
     }
 
-    /// All rows of a plan that reads views; none where they are too many to be kept.
+    /// All rows of a plan that reads views. None if they are too many to cache.
     async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Vec<RecordBatch>>> {
         let frame = self.context.execute_logical_plan(expanded(plan, Put::Rows)?).await?;
         let mut stream = frame.execute_stream().await?;
@@ -249,12 +249,12 @@ impl Session {
         &self.context
     }
 
-    /// The open captures, in the order in which they were given.
+    /// The open captures, in the given order.
     pub fn captures(&self) -> &[OpenCapture] {
         &self.captures
     }
 
-    /// The views of the library, then those that [`Session::extend`] added.
+    /// The built-in views, then those added by [`Session::extend`].
     pub fn library(&self) -> Result<&[ViewDoc], AnalyzeError> {
         Ok(&self.views)
     }
@@ -311,7 +311,7 @@ impl OpenCapture {
     }
 }
 
-/// The tables that no capture holds: they are computed when asked.
+/// The tables that no capture holds: they are computed on demand.
 fn derived() -> impl Iterator<Item = TableDef> {
     let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE, AccessShape::TABLE];
     engine
@@ -364,17 +364,17 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
             | DdlStatement::DropTable(_),
         ) => Ok(()),
         LogicalPlan::Ddl(ddl) => {
-            refuse(ddl.name(), "CREATE VIEW and CREATE TABLE AS live as long as the session")
+            refuse(ddl.name(), "use CREATE VIEW or CREATE TABLE AS, which last until the session ends")
         }
         LogicalPlan::Dml(dml) => {
-            refuse(&dml.op.to_string(), "keep rows with CREATE TABLE name AS SELECT ...")
+            refuse(&dml.op.to_string(), "store rows with CREATE TABLE name AS SELECT ...")
         }
         LogicalPlan::Copy(_) => refuse("COPY", "choose an output format and file on the command line"),
         _ => plan.inputs().into_iter().try_for_each(check_read_only),
     }
 }
 
-/// The tables that a capture's code gives.
+/// The tables of a capture's code.
 fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
     let code = Arc::new(code);
     for kind in Kind::ALL {

@@ -35,7 +35,7 @@ use stallmap_schema::table::TableDef;
 use super::reader::TableBytes;
 use crate::error::TableError;
 
-/// The object store that scans name. Nothing is read through it: each table hands out its own bytes.
+/// The object store named by scans. Nothing is read through it: each table provides its own bytes.
 pub const STORE: &str = "stallmap://capture";
 
 /// Fewer rows than this are read by one thread.
@@ -52,27 +52,27 @@ pub struct CapturedTable {
     presence: Presence,
 }
 
-/// Whether a capture holds a declared table.
+/// Presence of a declared table in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It does.
+    /// Present.
     Held,
-    /// It does not, although its writer knew the table.
+    /// Missing, although its writer knew the table.
     Missing,
-    /// It does not: a release before this table wrote it.
+    /// Absent: the writer's release did not know this table.
     Unknown,
 }
 
 impl CapturedTable {
-    /// A table from the bytes of its Parquet file; a declared one has the declared columns, then any that this
-    /// version does not know.
+    /// A table from the bytes of its Parquet file. A declared one has the declared columns, then any that this version
+    /// does not know.
     pub fn open(
         name: &str,
         definition: Option<&'static TableDef>,
         bytes: EntryBytes,
     ) -> Result<Self, TableError> {
         let wrong = |reason: String| TableError::Table { table: name.to_owned(), reason };
-        // Parquet's decoder is not free of panics on damaged footers: here one is an error like any other.
+        // Parquet's decoder can panic on damaged footers. Here a panic is an error like any other.
         let loaded = catch_unwind(AssertUnwindSafe(|| {
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
             ArrowReaderMetadata::load(&bytes, options)
@@ -89,7 +89,7 @@ impl CapturedTable {
         .unwrap_or_else(|| Statistics::new_unknown(&schema));
         Ok(Self {
             name: name.to_owned(),
-            // Only a file that says so is taken to be sorted.
+            // Only a file that declares an order counts as sorted.
             sort: definition
                 .filter(|_| metadata.row_groups().iter().all(|group| group.sorting_columns().is_some()))
                 .map(|table| table.sort.to_vec())
@@ -101,7 +101,7 @@ impl CapturedTable {
         })
     }
 
-    /// A declared table that the capture does not hold.
+    /// A declared table without rows.
     pub fn without_rows(definition: &'static TableDef, presence: Presence) -> Result<Self, TableError> {
         let wrong = |error: parquet::errors::ParquetError| TableError::Table {
             table: definition.name.to_owned(),
@@ -119,22 +119,22 @@ impl CapturedTable {
         &self.name
     }
 
-    /// Whether the capture holds it.
+    /// Presence in the capture.
     pub fn presence(&self) -> Presence {
         self.presence
     }
 
-    /// Whether the capture does not hold this declared table, although its writer knew it.
+    /// True if the capture lacks this declared table, although its writer knew it.
     pub fn is_missing(&self) -> bool {
         self.presence == Presence::Missing
     }
 
-    /// Rows, as the footer says.
+    /// Rows, from the footer.
     pub fn rows(&self) -> i64 {
         self.file.metadata.file_metadata().num_rows()
     }
 
-    /// Bytes of the table's file; 0 where there is none.
+    /// Bytes of the table's file. 0 without one.
     pub fn size_bytes(&self) -> usize {
         let size = usize::try_from(self.file.bytes.size_bytes()).unwrap_or(usize::MAX);
         if self.presence == Presence::Held { size } else { 0 }
@@ -190,7 +190,7 @@ impl CapturedTable {
         Ok(concat_batches(schema, &batches)?)
     }
 
-    /// A scan, in stored order, split into at most as many runs of whole row groups as the session has partitions.
+    /// A scan, in stored order, split into up to as many runs of complete row groups as the session has partitions.
     pub(crate) fn scan_plan(
         &self,
         state: &dyn Session,
@@ -200,7 +200,7 @@ impl CapturedTable {
         self.plan(state, projection, limit, (state.config().target_partitions(), None))
     }
 
-    /// A scan, in stored order, in one run, of the rows for which a predicate on the table's columns holds.
+    /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
     pub(crate) fn scan_in_order(
         &self,
         state: &dyn Session,
@@ -249,8 +249,8 @@ impl CapturedTable {
         Ok(LexOrdering::new(columns?))
     }
 
-    /// Byte ranges that hold whole row groups (one belongs to the range that its first page starts in), of about as
-    /// many rows each.
+    /// Byte ranges of complete row groups (one belongs to the range that contains its first page), with about equal
+    /// numbers of rows.
     fn ranges(&self, partitions: usize) -> Vec<Range<i64>> {
         let groups = self.file.metadata.row_groups();
         let end = i64::try_from(self.file.bytes.size_bytes()).unwrap_or(i64::MAX);
@@ -309,7 +309,7 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
 }
 
-/// What a panic said.
+/// Message of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text =
         panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

@@ -6,7 +6,7 @@ use stallmap_schema::capture::error::CaptureError;
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// A table is not valid Parquet, or not the table that its name declares.
-    #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` says what is damaged")]
+    #[error("table `{table}` cannot be read: {reason}; hint: `stallmap check` lists the damage")]
     Table {
         /// The table.
         table: String,

@@ -18,7 +18,7 @@ use futures::{FutureExt, StreamExt};
 
 use crate::captured::panic_text;
 
-/// Puts a [`GuardExec`] above each scan, after all other rules have seen the plan without it.
+/// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
 pub struct GuardScans;
 
@@ -42,7 +42,7 @@ impl PhysicalOptimizerRule for GuardScans {
     }
 }
 
-/// Passes its input's batches on; a panic of the input ends the query with an error.
+/// Passes its input's batches on. A panic of the input ends the query with an error.
 #[derive(Debug)]
 struct GuardExec {
     input: Arc<dyn ExecutionPlan>,

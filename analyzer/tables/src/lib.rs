@@ -19,10 +19,10 @@ use stallmap_schema::table::TableDef;
 use captured::{CapturedTable, Presence};
 use error::TableError;
 
-/// The tables of one capture by name: all that are declared, and any other that the capture holds.
+/// The tables of one capture by name: all declared ones, and any other of the capture.
 ///
-/// A declared table that the capture lacks is there without rows. Where its writer knew the table,
-/// [`CapturedTable::is_missing`] says so, and the table `capture_table` and the view `coverage` tell the reader.
+/// A declared table that the capture lacks exists without rows. If its writer knew the table,
+/// [`CapturedTable::is_missing`] is true, and the table `capture_table` and the view `coverage` report it.
 pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, TableError> {
     let mut files = BTreeMap::new();
     for table in reader.tables() {
@@ -47,7 +47,7 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     Ok(tables)
 }
 
-/// The declaration of a table, where this version knows it.
+/// The declaration of a table, if this version knows it.
 pub fn definition(name: &str) -> Option<&'static TableDef> {
     stallmap_schema::tables::by_name(name)
 }

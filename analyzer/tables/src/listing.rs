@@ -1,4 +1,4 @@
-//! What tables a capture holds, as a table.
+//! Tables of a capture, as a table.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ stallmap_schema::tables! {
         row_count: u64,
         /// Bytes of its Parquet file.
         size_bytes: u64,
-        /// Whether the capture lacks it although its writer knew it: it is then empty, as are tables that later
+        /// True if the capture lacks it although its writer knew it. It is then empty, as are tables that later
         /// releases added.
         is_missing: bool,
     }

@@ -1,4 +1,4 @@
-//! Where a capture is: a path, or a URL that is read by ranges. What was typed is parsed here and nowhere else.
+//! Location of a capture: a path, or a URL that is read by ranges. The only parser of typed locations.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,7 +12,7 @@ use stallmap_schema::capture::source::RangeSource;
 
 use crate::remote::Remote;
 
-/// Where a capture is. As a path it is what messages show: of a URL, without what may be secret in it.
+/// Location of a capture. As a path it is the form for messages, which omits secrets of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     shown: PathBuf,
@@ -40,7 +40,7 @@ impl Location {
         }
     }
 
-    /// Whether it is on a server.
+    /// True for a remote capture.
     pub fn is_remote(&self) -> bool {
         self.url.is_some()
     }

@@ -18,7 +18,7 @@ use parquet::file::metadata::ParquetMetaData;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::source::EntryBytes;
 
-/// Most bytes of columns that are fetched before they are read one after the other.
+/// Maximum bytes of columns fetched in advance.
 const PREFETCH_BYTES: u64 = 64 << 20;
 
 /// The bytes and the footer of one table.
@@ -29,8 +29,7 @@ pub(super) struct TableBytes {
 }
 
 impl TableBytes {
-    /// Fetches columns that will be read, together: nothing to do where they are in memory. What cannot be fetched is
-    /// an error when it is read.
+    /// Fetches columns in advance, together. Nothing to do for columns in memory. A failed fetch is reported on read.
     pub(super) fn prefetch(&self, columns: &ProjectionMask) {
         if self.bytes.in_memory().is_some() {
             return;
@@ -76,7 +75,7 @@ impl AsyncFileReader for TableBytes {
             let slices = bytes.read_ranges(&ranges).map_err(external);
             return async move { slices }.boxed();
         }
-        // Fetching blocks its thread: not one of those that queries run on.
+        // Fetching blocks its thread, so it must not use one of the query threads.
         let fetch = tokio::task::spawn_blocking(move || bytes.read_ranges(&ranges));
         let fetched = async move {
             match fetch.await {

@@ -1,7 +1,7 @@
 //! Captures on servers: read by ranges through object_store, block by block, on threads of their own.
 //!
-//! One object is opened once in a process: whoever asks for it shares its blocks, and the version that was met first.
-//! A server that gives another version later, other sizes or fewer bytes than it says, is an error.
+//! One object is opened once per process: all readers share its blocks, and its first version. A server that later
+//! returns another version, other sizes or fewer bytes than announced causes an error.
 
 mod blocks;
 mod error;
@@ -23,21 +23,21 @@ use tokio::runtime::Runtime;
 use crate::location::Url;
 use blocks::{BLOCK_BYTES, Blocks};
 
-/// Bytes at the end of an object that are read when it is opened: a capture's directory is there.
+/// Bytes at the end of an object that are read on opening: a capture's directory is there.
 const TAIL_BYTES: u64 = 96 << 10;
-/// Requests that wait for their answers at the same time.
+/// Maximum of concurrent requests.
 const REQUESTS_AT_ONCE: usize = 8;
 
-/// What reading an object took.
+/// Traffic of reading an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Where the object is.
+    /// Location of the object.
     pub path: PathBuf,
     /// Bytes of the object.
     pub size_bytes: u64,
     /// Bytes that were fetched.
     pub fetched_bytes: u64,
-    /// Requests that were made; those that a failed one was repeated with are not counted.
+    /// Number of requests, without retries.
     pub requests: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Remote {
     requests: AtomicU64,
 }
 
-/// What tells one version of an object from another.
+/// Identity of a version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     size: u64,
@@ -61,17 +61,17 @@ struct Version {
     modified_ns: Option<i64>,
 }
 
-/// The objects that are open, by what was typed.
+/// The open objects, by location.
 static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<Remote>>>> = LazyLock::new(Mutex::default);
 
-/// What reading each object took so far, for those that were read.
+/// Traffic of each object so far.
 pub fn traffic() -> Vec<Traffic> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.values().map(|remote| remote.traffic()).collect()
 }
 
 impl Remote {
-    /// Opens an object, or finds it open. One request: its last bytes, which come with its size and version.
+    /// Opens an object, or returns the open one. One request: its last bytes, with its size and version.
     pub(crate) fn open(url: &Url, path: &Path) -> Result<Arc<Self>, CaptureError> {
         let key = match url {
             Url::Http(url) => url.clone(),
@@ -171,24 +171,27 @@ impl RangeSource for Remote {
 impl Version {
     fn of(meta: &ObjectMeta) -> Self {
         let tag = meta.e_tag.clone();
-        // Where there is a tag, times say nothing: mirrors of one object differ in them.
+        // With a tag, times are irrelevant: mirrors of one object differ in them.
         let modified_ns = meta.last_modified.timestamp_nanos_opt().filter(|_| tag.is_none());
         Self { size: meta.size, tag, modified_ns }
     }
 }
 
-/// An answer with all of its bytes, as many as it says.
+/// A response with all announced bytes.
 async fn read_all(answer: GetResult) -> object_store::Result<(ObjectMeta, Range<u64>, Bytes)> {
     let (meta, range) = (answer.meta.clone(), answer.range.clone());
     let bytes = answer.bytes().await?;
-    let said = range.end - range.start;
-    if bytes.len() as u64 == said {
+    let expected_bytes = range.end - range.start;
+    if bytes.len() as u64 == expected_bytes {
         return Ok((meta, range, bytes));
     }
-    Err(object_store::Error::Generic { store: "remote", source: error::cut_short(bytes.len(), said) })
+    Err(object_store::Error::Generic {
+        store: "remote",
+        source: error::cut_short(bytes.len(), expected_bytes),
+    })
 }
 
-/// Runs what waits for servers on threads of its own, so that any thread may wait for it.
+/// Runs network waits on threads of its own: any thread may wait for them.
 fn wait<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> object_store::Result<T> {
@@ -201,11 +204,11 @@ fn wait<T: Send + 'static>(
     let runtime = RUNTIME.get_or_init(build).as_ref().ok_or_else(gone)?;
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // Whoever asked may have gone.
+        // The requester may be gone.
         drop(sender.send(work.await));
     });
     receiver.recv().unwrap_or_else(|_| Err(gone()))
 }
 
-/// Blocks are what is fetched, so the tail that is read first holds at least one.
+/// Blocks are the unit of fetching: the first tail holds at least one.
 const _: () = assert!(TAIL_BYTES >= 2 * BLOCK_BYTES, "the tail is too short");

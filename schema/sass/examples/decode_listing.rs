@@ -1,9 +1,9 @@
-//! Prints what the decoder reads from instructions, one a line, fields apart by tabs.
+//! Prints decoded instructions, one per line, with fields separated by tabs.
 //!
-//! Standard input has one instruction a line: the architecture's number, a space, the 128 bits as 32 hexadecimal
+//! Standard input has one instruction per line: the architecture's number, a space, the 128 bits as 32 hexadecimal
 //! digits, high half first. Each line of output has: bits, mnemonic, class, guard, registers written, registers read,
 //! memory (space, kind, bytes, address, uniform register, offset), flow, control word (stall cycles, write barrier,
-//! read barrier, wait mask). `-` stands for nothing.
+//! read barrier, wait mask). `-` means nothing.
 
 use std::io::{self, BufRead, BufWriter, Write};
 

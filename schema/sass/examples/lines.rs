@@ -1,4 +1,4 @@
-//! Prints the lines of a cubin: a line for every change, `section offset file:line`, inner lines first.
+//! Prints the lines of a cubin: one line per change, `section offset file:line`, inner lines first.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! Prints a cubin's instructions with what each waits for: `producers CUBIN [SECTION]`; `producers --speed CUBIN...`
-//! says how fast one core decodes and analyzes.
+//! Prints a cubin's instructions with their producers: `producers CUBIN [SECTION]`. `producers --speed CUBIN...`
+//! prints how fast one core decodes and analyzes.
 
 use std::time::Instant;
 use std::{env, fs};

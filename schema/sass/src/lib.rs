@@ -8,8 +8,8 @@
 //!                        Producer: which instruction a waiting one waits for
 //! ```
 //!
-//! Pure: bytes in, values out. No files, no tables, no statistics of a run. Every input may be damaged: what cannot be
-//! read is an error or an instruction that says that it is not known, never a panic.
+//! Pure: bytes in, values out. No files, no tables, no statistics of a run. Every input may be damaged: unreadable
+//! input is an error or an unknown instruction, never a panic.
 
 pub mod analysis;
 pub mod control;

@@ -42,7 +42,7 @@ fn changes_of_line(cubin: &Cubin, lines: &LineTable) -> String {
             let places = lines
                 .frames(index, offset)
                 .fold(String::new(), |places, frame| format!("{places} {}:{}", frame.file, frame.line));
-            // nvdisasm does not say where lines end.
+            // nvdisasm does not print the end of lines.
             if !places.is_empty() && shown.as_ref() != Some(&places) {
                 writeln!(text, "{} {offset:#06x}{places}", section.name).unwrap();
                 shown = Some(places);

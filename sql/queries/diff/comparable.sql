@@ -1,31 +1,31 @@
--- What can be compared
--- Facts of the first capture beside those of another. marked: numbers below may differ for this reason, too; scaled:
--- numbers below are made comparable; refused: they cannot be.
+-- Comparability
+-- Facts of the first capture next to those of another. caution: the numbers below may differ for this reason, too.
+-- normalized: the numbers below are made comparable. not comparable: they cannot be.
 WITH kind AS (
   SELECT column1 AS position, column2 AS fact, column3 AS verdict, column4 AS meaning
   FROM (VALUES
-    (1, 'GPU', '$if_samples', 'other GPUs take other time for the same work'),
-    (2, 'GPUs used', 'marked', 'the work is spread otherwise'),
-    (3, 'multiprocessors', '$if_cost', 'a sample stands for other time: samples are compared as time'),
-    (4, 'SM clock, MHz', '$if_cost', 'a sample stands for other time: samples are compared as time'),
-    (5, 'memory clock, MHz', 'marked', 'memory answers at another speed'),
-    (6, 'driver', 'marked', 'the driver may choose and schedule otherwise'),
-    (7, 'CUDA', 'marked', 'libraries may choose other kernels'),
-    (8, 'torch', 'marked', 'torch may choose other kernels and other ops'),
-    (9, 'Python', 'marked', 'lines and stacks may differ'),
-    (10, 'program', 'marked', 'the programs may do other work'),
-    (11, 'arguments', 'marked', 'the program may do other work'),
-    (12, 'sampling period, cycles', '$if_cost', 'a sample stands for other time: samples are compared as time'),
-    (13, 'samples are of', 'marked', 'kernels run alone in replays, and after each other in the program'),
-    (14, 'launches sampled', 'marked', 'what was not sampled costs nothing below'),
-    (15, 'samples dropped', 'marked', 'time allows for them, samples do not'),
-    (16, 'accesses recorded', 'marked', 'what tensors bear is known as far as accesses are'),
-    (17, 'requests missed', 'marked', 'sectors and bytes are those of the others'),
-    (18, 'steps', '$if_steps', 'captures of other lengths compare by step'),
-    (19, 'launches', 'marked', 'other launches, or more of the same work: --per launch compares one'),
-    (20, 'kernels of code in all captures', 'marked', 'other code compares by its name, its instructions together'),
-    (21, 'shapes of tensors in all captures', 'marked', 'tensors of other shapes compare by where they were born'),
-    (22, 'launches that repeat another', 'marked', 'how launches differ is not known: $spread of each is taken for it (--spread)')
+    (1, 'GPU', '$if_samples', 'different GPUs need different time for the same work'),
+    (2, 'GPUs used', 'caution', 'the work is distributed differently'),
+    (3, 'multiprocessors', '$if_cost', 'a sample represents a different time: samples are compared as time'),
+    (4, 'SM clock, MHz', '$if_cost', 'a sample represents a different time: samples are compared as time'),
+    (5, 'memory clock, MHz', 'caution', 'memory runs at another speed'),
+    (6, 'driver', 'caution', 'the driver may choose and schedule differently'),
+    (7, 'CUDA', 'caution', 'libraries may choose different kernels'),
+    (8, 'torch', 'caution', 'torch may choose different kernels and ops'),
+    (9, 'Python', 'caution', 'lines and stacks may differ'),
+    (10, 'program', 'caution', 'the programs may do different work'),
+    (11, 'arguments', 'caution', 'the program may do different work'),
+    (12, 'sampling period, cycles', '$if_cost', 'a sample represents a different time: samples are compared as time'),
+    (13, 'samples are of', 'caution', 'kernels run alone in replays, and back to back in the program'),
+    (14, 'launches sampled', 'caution', 'launches without samples cost nothing below'),
+    (15, 'samples dropped', 'caution', 'time includes them, samples do not'),
+    (16, 'accesses recorded', 'caution', 'attribution to tensors needs accesses'),
+    (17, 'requests missed', 'caution', 'sectors and bytes exclude them'),
+    (18, 'steps', '$if_steps', 'captures of different lengths compare per step'),
+    (19, 'launches', 'caution', 'different launches, or more of the same work: --per launch compares one'),
+    (20, 'kernels of code in all captures', 'caution', 'different code compares by name, with its instructions aggregated'),
+    (21, 'shapes of tensors in all captures', 'caution', 'tensors of different shapes compare by allocation site'),
+    (22, 'launches that repeat another', 'caution', 'the variation of launches is unknown: $spread of each is assumed (--spread)')
   )
 ), fact AS (
   SELECT
@@ -54,7 +54,7 @@ WITH kind AS (
       WHEN 21 THEN CAST(k.shared_shapes AS VARCHAR) || ' of ' || CAST(k.shapes AS VARCHAR)
       WHEN 22 THEN CAST(k.repeated AS VARCHAR) || ' of ' || CAST(k.launches AS VARCHAR)
     END, '-') AS value,
-    -- What is not whole differs, even where both captures say the same.
+    -- Incomplete data differs, even if both captures have the same value.
     f.position = 20 AND k.shared_kernels < k.kernels
       OR f.position = 21 AND k.shared_shapes < k.shapes
       OR f.position = 22 AND k.repeated < 2 AS is_partial,
@@ -66,13 +66,13 @@ WITH kind AS (
 SELECT
   b.fact, b.value AS base_value, x.capture, x.value,
   CASE
-    WHEN b.is_unknown OR x.is_unknown THEN 'refused'
+    WHEN b.is_unknown OR x.is_unknown THEN 'not comparable'
     WHEN b.position = 22 AND NOT b.is_partial AND NOT x.is_partial THEN 'same'
     WHEN b.value <> x.value OR b.is_partial OR x.is_partial THEN b.verdict
     ELSE 'same'
   END AS verdict,
   CASE
-    WHEN b.is_unknown OR x.is_unknown THEN 'nothing is known of $metric in a capture'
+    WHEN b.is_unknown OR x.is_unknown THEN '$metric is missing in a capture'
     WHEN b.position = 22 AND NOT b.is_partial AND NOT x.is_partial THEN 'same'
     WHEN b.position = 22 AND NOT b.is_partial AND NOT x.is_partial THEN NULL
     WHEN b.value <> x.value OR b.is_partial OR x.is_partial THEN b.meaning

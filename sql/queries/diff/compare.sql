@@ -1,5 +1,5 @@
 -- Comparison
--- What each thing costs in the first capture and in another, and whether that differs by more than chance.
+-- Cost of each row in the first capture and in another, and the significance of the difference.
 WITH launch_part AS (
   SELECT capture, key, kernel_id, sum(value) AS value, sum(variance) AS variance
   FROM $table
@@ -13,7 +13,7 @@ WITH launch_part AS (
   GROUP BY
     p.key, p.capture, l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash
 ), spread AS (
-  -- How much more they differ than Poisson counts would: Pearson's statistic over its degrees of freedom.
+  -- Overdispersion relative to Poisson counts: Pearson's statistic divided by its degrees of freedom.
   SELECT
     key,
     CAST(sum(launches - 1) AS DOUBLE) AS freedom,
@@ -22,7 +22,7 @@ WITH launch_part AS (
   WHERE launches > 1 AND variance > 0
   GROUP BY key
 ), dispersed AS (
-  -- Few repeats say little: then those of all rows count.
+  -- A row with few repeats takes the overdispersion of all rows.
   SELECT
     key,
     greatest(1.0, CASE WHEN freedom >= 4 THEN pearson / freedom ELSE sum(pearson) OVER () / sum(freedom) OVER () END)
@@ -31,11 +31,11 @@ WITH launch_part AS (
 ), overall AS (
   SELECT
     greatest(1.0, coalesce(sum(pearson) / nullif(sum(freedom), 0.0), 1.0)) AS dispersion,
-    -- Where hardly a launch repeats another, nothing says how they differ: a part of each launch stands for it.
+    -- With hardly any repeated launches, the variation is unknown. A fixed share of each launch replaces it.
     CASE WHEN coalesce(sum(freedom), 0.0) >= 4 THEN 0.0 ELSE $spread END AS assumed
   FROM spread
 ), unit AS (
-  -- What sums are divided by: captures of other lengths compare by step or launch.
+  -- Divisors of sums: captures of different lengths compare per step or launch.
   SELECT
     l.capture,
     CAST(
@@ -68,7 +68,7 @@ WITH launch_part AS (
   CROSS JOIN overall a
   GROUP BY p.capture, p.key
 ), weight AS (
-  -- What one count makes of the whole, for rows that one side lacks.
+  -- Weight of one count in the total, for rows that one side lacks.
   SELECT capture, coalesce(sum(variance) / nullif(sum(value), 0.0), 0.0) AS weight FROM summed GROUP BY capture
 ), pair AS (
   SELECT
@@ -89,7 +89,7 @@ WITH launch_part AS (
   LEFT JOIN weight wb ON wb.capture = '$base'
   LEFT JOIN weight wx ON wx.capture = c.capture
 ), tested AS (
-  -- p: how often chance alone makes so large a difference; numbers without variance are exact.
+  -- p: probability of so large a difference by random variation alone. Numbers without variance are exact.
   SELECT
     *,
     CASE
@@ -106,7 +106,7 @@ WITH launch_part AS (
     count(*) OVER (PARTITION BY capture) AS rows
   FROM tested
 ), judged AS (
-  -- Of the rows that are said to differ, chance alone makes 5 % at most (Benjamini and Hochberg).
+  -- Rows reported as different have a false discovery rate of 5 % (Benjamini and Hochberg).
   SELECT
     *,
     p_rank <= coalesce(max(CASE WHEN p <= 0.05 * p_rank / rows THEN p_rank END) OVER (PARTITION BY capture), 0)
@@ -143,7 +143,7 @@ WITH launch_part AS (
     max(CASE WHEN j.detail <> j.base_detail THEN j.base_detail END) AS base_detail,
     sum(j.base_launches) AS base_launches, sum(j.launches) AS launches,
     sum(j.base_value) AS base_value, sum(j.value) AS value,
-    -- The exact metrics have no weight; a sum of nothing has that of its capture.
+    -- The exact metrics have no weight. An empty sum takes the weight of its capture.
     coalesce(sum(j.base_variance) / nullif(sum(j.base_value), 0.0), max(j.base_weight)) AS base_weight,
     coalesce(sum(j.variance) / nullif(sum(j.value), 0.0), max(j.weight)) AS weight
   FROM judged j
@@ -165,8 +165,8 @@ SELECT
   CASE
     WHEN place <= $top OR $all = 1 THEN what
     WHEN is_ranked
-    THEN '(' || CAST(rows AS VARCHAR) || CASE rows WHEN 1 THEN ' other differs)' ELSE ' others differ)' END
-    ELSE '(' || CAST(rows AS VARCHAR) || ' without a difference beyond noise)'
+    THEN 'other (' || CAST(rows AS VARCHAR) || ')'
+    ELSE 'not significant (' || CAST(rows AS VARCHAR) || ')'
   END AS what,
   CASE WHEN place <= $top OR $all = 1 THEN nullif(detail, '') END AS detail,
   CASE WHEN place <= $top OR $all = 1 THEN coalesce(nullif(base_detail, ''), base_what) END AS was,
@@ -177,12 +177,12 @@ SELECT
     ELSE 'less'
   END AS verdict,
   CASE
-    WHEN rows = 1 AND new_rows = 1 AND gone_rows = 0 THEN 'new'
-    WHEN rows = 1 AND gone_rows = 1 AND new_rows = 0 THEN 'gone'
+    WHEN rows = 1 AND new_rows = 1 AND gone_rows = 0 THEN 'added'
+    WHEN rows = 1 AND gone_rows = 1 AND new_rows = 0 THEN 'removed'
   END AS status,
   rows, new_rows, gone_rows, base_launches, launches,
   base_value, value,
-  -- Sums are made in any order: their last digits are no change.
+  -- Sums are added in any order, so a difference in the last digits is not a change.
   CASE WHEN abs(value - base_value) <= 1e-9 * greatest(value, base_value) THEN 0.0 ELSE value - base_value END AS change,
   -- Newcombe's square-and-add of both intervals.
   value - base_value - sqrt(power(value - low, 2) + power(base_high - base_value, 2)) AS change_low,

@@ -1,5 +1,5 @@
 -- Instructions
--- Instructions by function and pc where the code is in all captures; the instructions of other code are together under
+-- Instructions by function and pc if all captures have the code. The instructions of other code are aggregated under
 -- the function's name.
 SELECT
   m.capture, m.kernel_id,

@@ -1,6 +1,6 @@
 -- Kernels
--- Kernels over their launches: the same code is one row, whatever its ordinal; where no code is in all captures, the
--- same name.
+-- Kernels over their launches. The same code is one row in any launch order. If the code is not in all captures, the
+-- same name is one row.
 SELECT
   m.capture, m.kernel_id,
   CASE WHEN c.captures = $captures THEN hex(l.function_id) ELSE f.name END AS key,

@@ -1,5 +1,5 @@
 -- Facts
--- What is known of each capture: where it was recorded, of what program, how much of it. One row a capture.
+-- Properties of each capture: where it was recorded, which program, how complete. One row per capture.
 WITH capture AS (
   SELECT DISTINCT capture FROM every.run
 ), program AS (

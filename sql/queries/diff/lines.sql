@@ -1,6 +1,6 @@
 -- Python lines
--- Lines that launched kernels, in backward with the line whose gradient ran: by file, function and place in the
--- function, so that edits elsewhere do not matter.
+-- Lines that launched kernels. In backward, with the line whose gradient ran. Lines match by file, function and
+-- position in the function: edits elsewhere do not matter.
 WITH place AS (
   SELECT
     capture, file || ':' || CAST(line AS VARCHAR) || ' ' || function AS line,

@@ -1,6 +1,6 @@
 -- Launches
--- One launch of one capture, those without samples too: what it cost, and what it touched. A variance is what a Poisson
--- count makes of a number; what has none is exact. Sampling runs of the program are averaged.
+-- One launch of one capture, with or without samples: its cost and its accesses. The variance is that of a Poisson
+-- count. A number without variance is exact. Sampling runs of the program are averaged.
 SELECT
   l.capture, l.kernel_id,
   coalesce(s.samples / s.runs, 0.0) AS samples,

@@ -1,6 +1,6 @@
 -- Accesses of tensors
--- One tensor in one launch of one capture: sectors of 32 bytes, or bytes, that requests touch of it; and of what is no
--- tensor: all rows together are everything touched.
+-- One tensor in one launch of one capture: sectors of 32 bytes, or bytes, that requests touch of it. Accesses outside
+-- tensors have rows too: all rows add up to everything touched.
 SELECT
   capture, kernel_id,
   CASE WHEN tensor_id IS NULL THEN CAST(target AS VARCHAR) ELSE 'tensor' END AS charge,

@@ -1,6 +1,6 @@
 -- Cost of tensors
--- One tensor in one launch of one capture: samples charged to it, those of memory stalls, or estimated time; and
--- what no tensor bears, by its charge: all rows together are the samples taken.
+-- One tensor in one launch of one capture: samples attributed to it, samples of memory stalls, or estimated time.
+-- Unattributed stalls are rows by charge: all rows add up to the samples.
 SELECT
   s.capture, s.kernel_id, s.charge, s.tensor_id,
   sum($value) / max(coalesce(r.runs, 1.0)) AS value,

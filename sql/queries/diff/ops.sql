@@ -1,5 +1,5 @@
 -- Operators
--- Operators by name and part of the step, over all launches inside them.
+-- Operators by name and phase of the step, over all launches inside them.
 SELECT
   m.capture, m.kernel_id,
   coalesce(l.op, '') || ' ' || coalesce(CAST(l.phase AS VARCHAR), '') AS key,

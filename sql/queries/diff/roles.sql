@@ -1,24 +1,24 @@
 -- Roles of tensors
--- Tensors by what they are to the model: parameters, gradients and the like; others by the part of the step that made
--- them. What no tensor bears is in parentheses.
+-- Tensors by role in the model: parameters, gradients and so on. Tensors without a role are grouped by the phase that
+-- created them. Rows in parentheses are unattributed.
 SELECT
   m.capture, m.kernel_id,
   CASE
     WHEN m.charge <> 'tensor' THEN m.charge
     WHEN c.role IS NOT NULL THEN replace(CAST(c.role AS VARCHAR), '_', ' ')
     WHEN o.phase = 'forward' THEN 'activation'
-    WHEN o.phase IS NOT NULL THEN 'made in ' || CAST(o.phase AS VARCHAR)
-    ELSE 'made outside any operator'
+    WHEN o.phase IS NOT NULL THEN 'created in ' || CAST(o.phase AS VARCHAR)
+    ELSE 'created outside any operator'
   END AS key,
   CASE
-    WHEN m.charge = 'self' THEN '(not waiting for memory)'
-    WHEN m.charge = 'no producer' THEN '(no access found that the stall waits for)'
-    WHEN m.charge = 'no tensor' THEN '(memory of no tensor)'
+    WHEN m.charge = 'self' THEN '(not memory)'
+    WHEN m.charge = 'no producer' THEN '(no matching access)'
+    WHEN m.charge = 'no tensor' THEN '(memory outside tensors)'
     WHEN m.charge <> 'tensor' THEN '(' || m.charge || ')'
     WHEN c.role IS NOT NULL THEN replace(CAST(c.role AS VARCHAR), '_', ' ')
     WHEN o.phase = 'forward' THEN 'activation'
-    WHEN o.phase IS NOT NULL THEN 'made in ' || CAST(o.phase AS VARCHAR)
-    ELSE 'made outside any operator'
+    WHEN o.phase IS NOT NULL THEN 'created in ' || CAST(o.phase AS VARCHAR)
+    ELSE 'created outside any operator'
   END AS what,
   '' AS detail,
   m.value, m.variance

@@ -1,6 +1,6 @@
 -- Tensors
--- Tensors by name, or by the op, the line and the shape that they were born with; where no such shape is in all
--- captures, by the number of dimensions. What no tensor bears is in parentheses.
+-- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the
+-- number of dimensions. Rows in parentheses are unattributed.
 WITH place AS (
   SELECT
     capture, file || ':' || CAST(line AS VARCHAR) || ' ' || function AS line,
@@ -11,7 +11,7 @@ WITH place AS (
   SELECT
     t.capture, t.tensor_id,
     CASE
-      WHEN t.name IS NULL THEN coalesce('result of ' || t.op, 'unnamed')
+      WHEN t.name IS NULL THEN coalesce(t.op || '()', 'unnamed')
       WHEN t.role IN ('gradient', 'optimizer_state') THEN replace(CAST(t.role AS VARCHAR), '_', ' ') || ' of ' || t.name
       ELSE t.name
     END AS what,
@@ -37,9 +37,9 @@ SELECT
   END AS key,
   CASE m.charge
     WHEN 'tensor' THEN t.what
-    WHEN 'self' THEN '(not waiting for memory)'
-    WHEN 'no producer' THEN '(no access found that the stall waits for)'
-    WHEN 'no tensor' THEN '(memory of no tensor)'
+    WHEN 'self' THEN '(not memory)'
+    WHEN 'no producer' THEN '(no matching access)'
+    WHEN 'no tensor' THEN '(memory outside tensors)'
     ELSE '(' || m.charge || ')'
   END AS what,
   coalesce(t.type || coalesce(' at ' || t.birth_line, ''), '') AS detail,

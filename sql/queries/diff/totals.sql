@@ -1,5 +1,5 @@
 -- Totals
--- Everything that all launches cost together.
+-- The cost of all launches together.
 SELECT capture, kernel_id, key, key AS what, '' AS detail, value, variance
 FROM (
   SELECT capture, kernel_id, 'samples' AS key, samples AS value, samples_variance AS variance FROM diff_launch

@@ -1,7 +1,7 @@
 -- Launches of two trees
--- One launch of one capture with the calls that led to it, what it cost, and what chance makes of that. A variance is
--- that of a Poisson count; launches of one kernel with one grid from one Python stack repeat each other, and how far each
--- is from their mean (Pearson's statistic, freedom its part of the degrees) says how much more they differ.
+-- One launch of one capture with its call path, its cost, and the variance of the cost. The variance is that of a
+-- Poisson count. Launches of one kernel with one grid from one Python stack repeat each other. Their distance from
+-- their mean (Pearson's statistic, freedom its part of the degrees) gives the overdispersion.
 WITH cost AS (
   SELECT
     l.kernel_id,

@@ -1,14 +1,13 @@
 -- Nodes of two trees
--- Each node of a tree, by each metric, in the capture that is compared with (base) and in the other: the ratio, the
--- interval that holds it in 95 of 100 repetitions, and whether chance explains that it is not 1. The table `tree_node` has
--- the sums of the launches below each node, from `tree_launches`: values, what they are divided by (exposure: 1, or
--- launches, or samples), their variances, their squares, and how launches that repeat each other differ. is_family: of
--- these nodes 5 % at most are said to differ by chance alone, whatever is shown.
+-- Each node of a tree, by each metric, in the capture to compare with (base) and in the other: the ratio, its 95 %
+-- confidence interval, and its significance. The table `tree_node` has the sums of the launches below each node, from
+-- `tree_launches`: values, divisors (exposure: 1, launches or samples), variances, squares, and the overdispersion of
+-- repeated launches. is_family: these nodes have a false discovery rate of 5 %, whichever of them are shown.
 WITH overall AS (
   SELECT
     metric,
     greatest(1.0, coalesce(pearson / nullif(freedom, 0.0), 1.0)) AS dispersion,
-    -- Where hardly a launch repeats another, nothing says how they differ: a part of each launch stands for it.
+    -- With hardly any repeated launches, the variation is unknown. A fixed share of each launch replaces it.
     CASE WHEN freedom >= 4 THEN 0.0 ELSE spread END AS assumed
   FROM tree_node
   WHERE is_whole
@@ -22,7 +21,7 @@ WITH overall AS (
   FROM tree_node n
   JOIN overall o ON o.metric = n.metric
 ), weight AS (
-  -- What one count makes of the whole, for nodes that one side lacks.
+  -- Weight of one count in the total, for nodes that one side lacks.
   SELECT
     metric, coalesce(base_wide / nullif(base_value, 0.0), 0.0) AS base_weight,
     coalesce(wide / nullif(value, 0.0), 0.0) AS weight
@@ -36,7 +35,7 @@ WITH overall AS (
   FROM widened n
   JOIN weight w ON w.metric = n.metric
 ), tested AS (
-  -- p: how often chance alone makes so large a difference; numbers without variance are exact.
+  -- p: probability of so large a difference by random variation alone. Numbers without variance are exact.
   SELECT
     *,
     CASE
@@ -55,7 +54,7 @@ WITH overall AS (
   FROM tested
   WHERE is_family AND p IS NOT NULL
 ), least AS (
-  -- Benjamini and Hochberg's.
+  -- Benjamini and Hochberg.
   SELECT metric, max(CASE WHEN p <= 0.05 * p_rank / nodes THEN p END) AS p FROM ranked GROUP BY metric
 )
 SELECT

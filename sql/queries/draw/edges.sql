@@ -1,5 +1,5 @@
 -- Relations between tensors
--- What a tensor was made from and what was written into it, beside the views that tensors say themselves.
+-- Sources of a tensor and writes into it, in addition to its view relations.
 SELECT source_tensor_id, target_tensor_id, kind, op, line, count(*) AS calls
 FROM tensor_edge
 WHERE kind <> 'view'

@@ -1,10 +1,10 @@
--- What is in no tree
--- Stalls that no tensor bears: memory of which no tensor is known, allocations, and what waits for no memory.
+-- Cost outside the trees
+-- Unattributed stalls: memory outside tensors, allocations, and waits that are not for memory.
 SELECT
   CASE
     WHEN remainder IS NOT NULL THEN remainder
-    WHEN target = 'storage' THEN '(memory of which no tensor is known)'
-    ELSE '(allocations outside any tensor)'
+    WHEN target = 'storage' THEN '(storages without a known tensor)'
+    ELSE '(allocations outside tensors)'
   END AS remainder,
   sum(samples) AS samples
 FROM object_cost

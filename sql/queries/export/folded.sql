@@ -1,9 +1,9 @@
 -- Call paths, as folded stacks
--- One call path a row, its names apart by semicolons, outermost first: Python frames, ops, kernel. Flame graphs want
+-- One call path per row, names separated by semicolons, callers first: Python frames, ops, kernel. Flame graphs need
 -- whole numbers: samples are rounded, and paths that round to none are one row.
 WITH path AS (
   SELECT
-    -- Names may hold semicolons: they are joined by a control character first.
+    -- Names may contain semicolons, so a control character joins them first.
     replace(replace(replace(array_to_string(array_concat(
       coalesce(frames, make_array('(no Python stack)')),
       coalesce(ops, make_array('(no op)')),

@@ -1,5 +1,5 @@
 -- Views of tensors, as forest.txt
--- Each tensor and the one that it is a view of: nested, as Tree := INT ":" "{" Tree* "}" INT.
+-- Each tensor and its base: nested, as Tree := INT ":" "{" Tree* "}" INT.
 SELECT
   tensor_id,
   max(CASE WHEN distance = 1 THEN ancestor_tensor_id END) AS base_tensor_id

@@ -1,5 +1,5 @@
 -- Memory stalls of instructions, as pc_samples.csv
--- Memory stalls of each instruction of each launch. The function is part of what an instruction is: a pc alone is not.
+-- Memory stalls of each instruction of each launch. An instruction is identified by its function and its pc.
 SELECT
   s.kernel_id, l.pystates_hash, s.pc, sum(s.samples) AS stalls, sum(s.samples_not_issued) AS stalls_not_issued,
   s.function_id, f.demangled_name AS function

@@ -1,6 +1,6 @@
 -- Memory stalls of tensors, as tensor_stall_cost.csv
--- Memory stalls charged to each tensor, and below them those that no tensor bears: all rows are the memory stalls taken.
--- Each stall is charged once, by its producer's function and pc; percent is of all of them, and no whole number.
+-- Memory stalls attributed to each tensor, and below them unattributed ones: all rows add up to the memory stalls. Each
+-- stall counts once, by its producer's function and pc. percent is a fraction of all stalls, with decimals.
 SELECT
   t.tensor_id,
   CASE

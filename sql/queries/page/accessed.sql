@@ -1,7 +1,7 @@
--- Accesses of the drawn tensors
--- The sums of each picture, by kind of access. accessed cells: their part of the cells that hold elements. blamed samples:
--- those that warps waited for these accesses. touches of holes: bytes between elements that requests access beside them;
--- the other numbers are of both. A tensor without access has none recorded.
+-- Accesses of tensors with a heat map
+-- The totals of each heat map, by kind of access. accessed cells: accessed bins divided by bins that hold elements.
+-- blamed samples: samples of warps that waited for these accesses. touches of holes: accesses to bytes between
+-- elements. The other numbers include both. A tensor without accesses has no recorded ones.
 WITH drawn AS (
   SELECT
     tensor_id, kind, max(row_dimension) AS row_dimension, max(column_dimension) AS column_dimension,
@@ -19,7 +19,7 @@ WITH drawn AS (
 ), sized AS (
   SELECT
     d.*,
-    -- A single dimension may end before the last line does: cells beyond its end hold nothing.
+    -- A single dimension may end before the last line does. Bins beyond its end are empty.
     row_count * column_count - CASE
       WHEN row_dimension IS NULL AND ((row_count - 1) * row_extent + row_count - 1) / row_count = row_extent - 1
         THEN coalesce(

@@ -1,6 +1,6 @@
--- Tensors whose accesses are drawn
--- Those that warps waited for most, then those that were accessed most. Equal tensors are one: of them, the one that was
--- waited for most is drawn. accesses: by lanes, in the launches whose accesses were recorded.
+-- Tensors with a heat map
+-- Tensors ranked by stall samples, then by accesses. Tensors are grouped by name, or op, line, shape, and the
+-- costliest of a group is drawn. accesses: by lanes, in launches with recorded accesses.
 WITH cost AS (
   SELECT object_id, samples FROM object_cost WHERE target = 'tensor'
 ), touched AS (

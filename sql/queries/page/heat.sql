@@ -1,7 +1,7 @@
 -- Accesses of tensors
--- Where tensors were accessed, in the launches whose accesses were recorded: the costliest tensors, then those accessed
--- most. Rows and columns are a tensor's two largest dimensions, others are summed; a single dimension is written line
--- after line. blamed samples: those that warps waited for these accesses, shared out by sectors. A row without a cell is
+-- Heat maps of tensor accesses, in launches with recorded accesses: the costliest tensors, then the most accessed. Rows
+-- and columns are a tensor's two largest dimensions, others are summed. A single dimension is wrapped line by line.
+-- blamed samples: samples of warps that waited for these accesses, distributed by sectors. A row without a bin is
 -- holes: bytes between elements.
 SELECT
   c.tensor_id, c.kind, c.row AS cell_row, c.column AS cell_column, c.row_count, c.column_count, c.row_dimension,

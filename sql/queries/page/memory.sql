@@ -1,8 +1,7 @@
 -- Memory in use
--- Bytes that are allocated when a launch begins, over the launches of the program: the most in each stretch of launches,
--- and what is left at its end. tensors: storages of the framework; allocations: what the driver gave, of which the
--- framework keeps some for later.
--- Of several processes that use a GPU of one number, the one with the highest peak.
+-- Allocated bytes at the start of a launch, over the launches of the program: the maximum of each stretch of launches,
+-- and the value at its end. tensors: storages of the framework. allocations: driver allocations, part of which the
+-- framework keeps in reserve. If several processes use a GPU of one number, the one with the highest peak.
 WITH shown AS (
   SELECT device_id, first_value(run_id ORDER BY live_bytes DESC, run_id) AS run_id FROM memory_peak GROUP BY device_id
 ), width AS (

@@ -1,8 +1,7 @@
--- Lives of objects
--- From the first launch that can use an object to the first that cannot any more, and within it from its first use to its
--- last: first those that are allocated when most memory is, the largest before others; what follows is one row. patterns:
--- what its life shows, as in `life_pattern`. Where the program has a framework that manages memory, these are its
--- storages, else what the driver gave.
+-- Lifetimes of objects
+-- From the first launch that can use an object to its free, with its first and last use. Objects allocated at the peak
+-- come first, the largest before others. The rest is one row. patterns: the object's patterns, as in `life_pattern`.
+-- Objects are storages if the program has a framework that manages memory, else driver allocations.
 WITH pattern AS (
   SELECT coalesce(storage_id, allocation_id) AS object_id, string_agg(DISTINCT pattern, ', ' ORDER BY pattern) AS patterns
   FROM life_pattern
@@ -21,8 +20,7 @@ WITH pattern AS (
   FROM object
 )
 SELECT
-  CASE WHEN place <= $top THEN max(object) ELSE '(' || CAST(count(*) AS VARCHAR)
-    || CASE count(*) WHEN 1 THEN ' other)' ELSE ' others)' END END AS object,
+  CASE WHEN place <= $top THEN max(object) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS object,
   CASE WHEN place <= $top THEN max(type) END AS type,
   CASE WHEN place <= $top THEN max(born_at) END AS born_at,
   sum(size_bytes) AS size_bytes,

@@ -1,6 +1,6 @@
 -- Stalls by kernel
--- Why warps stood where they were found: each kernel's samples by stall reason; share: of the kernel's samples.
--- is_memory: the reason is a wait for memory. Kernels beyond the costliest are together.
+-- Stall reasons of warps: each kernel's samples by stall reason. share: part of the kernel's samples. is_memory: the
+-- reason is a wait for memory. Kernels beyond the costliest are aggregated.
 WITH taken AS (
   SELECT l.function_id, s.stall_reason, sum(s.samples) AS samples, sum(s.samples_not_issued) AS samples_not_issued
   FROM sample s
@@ -29,7 +29,7 @@ WITH taken AS (
 )
 SELECT
   CASE WHEN place <= $top THEN function_id END AS function_id,
-  CASE WHEN place <= $top THEN kernel ELSE '(' || CAST(max(kernels) OVER (PARTITION BY place) AS VARCHAR) || ' other kernels)' END
+  CASE WHEN place <= $top THEN kernel ELSE 'other (' || CAST(max(kernels) OVER (PARTITION BY place) AS VARCHAR) || ')' END
     AS kernel,
   stall_reason,
   is_memory,

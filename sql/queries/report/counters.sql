@@ -1,9 +1,8 @@
 -- Counters
--- What the hardware counted while launches were run again, each by itself, by default from cold caches. time: from start
--- to end; longer than what samples tell, where multiprocessors have nothing to do. dram: bytes moved, of what it could
--- have moved in the time; l2, l1: sectors found there, of those looked up; load, store: sectors of 32 bytes in one access
--- of a warp; occupancy: warps, of those that fit; tensor: cycles in which tensor cores worked; bound: memory or compute,
--- whose work would take longer at its peak; latency where neither would take a tenth of the time.
+-- Hardware counters of replayed launches, each alone, by default from cold caches. time: from start to end, which
+-- exceeds the sampled time when SMs are idle. dram: throughput, % of peak. l2, l1: hit rate in sectors. load, store:
+-- sectors of 32 bytes per request. occupancy: achieved occupancy. tensor: cycles with active tensor cores. bound:
+-- memory or compute, whichever takes longer at its peak, latency if neither would take a tenth of the time.
 WITH work AS (
   SELECT
     l.function_id, l.kernel, w.*,
@@ -40,7 +39,7 @@ SELECT
     WHEN sum(roof_ns) > 0.0 THEN 'memory'
   END AS bound,
   CASE WHEN place <= $top THEN max(kernel)
-    ELSE '(' || CAST(count(DISTINCT function_id) AS VARCHAR) || ' other kernels)' END AS kernel
+    ELSE 'other (' || CAST(count(DISTINCT function_id) AS VARCHAR) || ')' END AS kernel
 FROM placed
 GROUP BY place
 ORDER BY place

@@ -1,5 +1,5 @@
 -- Coverage
--- How much of what ran is known to the numbers below; ! marks what is not whole.
+-- Recorded part of the run. `!` marks incomplete items.
 SELECT
   CASE WHEN NOT is_whole THEN '! ' ELSE '' END || item AS known,
   CAST(count AS DOUBLE) AS count,

@@ -1,7 +1,6 @@
 -- Findings
--- What is inefficient and what to change (→). saving: what a fix saves at most, of all samples; share: what it costs now.
--- Two findings can speak of the same samples, so that savings do not add up. The view `finding` has all, each with a query
--- that shows its evidence.
+-- Inefficiencies and recommended changes (→). saving: upper bound. share: current cost. Both in % of all samples. Two
+-- findings can share samples, so savings do not add up. The view `finding` has all, each with a query for its evidence.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY saving_samples DESC, samples DESC, finding, subject)) AS place
   FROM finding
@@ -12,12 +11,12 @@ SELECT
   CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
   CASE
     WHEN place <= $top THEN max(finding)
-    ELSE '(' || CAST(count(*) AS VARCHAR) || CASE count(*) WHEN 1 THEN ' other)' ELSE ' others)' END
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')'
   END AS finding,
   CASE
     WHEN place <= $top THEN max(sentence)
-    WHEN coalesce(max(saving_share), 0.0) <= 0.0 THEN 'What a fix saves, samples cannot tell.'
-    ELSE 'Each saves at most ' || CAST(CAST(100 * coalesce(max(saving_share), 0.0) AS DECIMAL(9, 1)) AS VARCHAR)
+    WHEN coalesce(max(saving_share), 0.0) <= 0.0 THEN 'Saving unknown.'
+    ELSE 'Each saves up to ' || CAST(CAST(100 * coalesce(max(saving_share), 0.0) AS DECIMAL(9, 1)) AS VARCHAR)
       || ' % of all samples.'
   END AS sentence,
   CASE WHEN place <= $top THEN max(advice) END AS advice

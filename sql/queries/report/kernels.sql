@@ -1,5 +1,5 @@
 -- Kernels
--- Samples taken in each kernel; memory: the part of them that are memory stalls; main stall: the reason met most.
+-- Samples taken in each kernel. memory: share of memory stalls. main stall: the most frequent stall reason.
 WITH reason AS (
   SELECT l.function_id, s.stall_reason, sum(s.samples) AS samples
   FROM sample s
@@ -24,8 +24,8 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN max(main_stall) END AS main_stall,
-  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel,
-  -- For programs, and for the page's links; the report for people leaves it out.
+  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,
+  -- For programs, and for the page's links. The text report omits it.
   CASE WHEN place <= $top THEN max(function_id) END AS function_id
 FROM placed
 GROUP BY place

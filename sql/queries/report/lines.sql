@@ -1,5 +1,5 @@
 -- Python lines
--- Samples in kernels that each line launched; in backward, beside the line whose gradient they compute.
+-- Samples in kernels that each line launched. In backward, with the line whose gradient they compute.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY samples DESC, launch_count DESC, line, forward_line
@@ -13,7 +13,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' other lines)' END AS line,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS line,
   CASE WHEN place <= $top THEN max(forward_line) END AS forward_line
 FROM placed
 GROUP BY place

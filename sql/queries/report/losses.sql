@@ -1,5 +1,5 @@
--- Lost: this is not in the capture, and the numbers below do not know of it
--- What was dropped, left out or not matched, by reason; detail is one example.
+-- Lost: data that is not in the capture, nor in the numbers below
+-- Dropped, excluded or unmatched data, by reason. detail is one example.
 WITH named AS (
   SELECT
     CASE WHEN p.run_id IS NULL THEN CAST(r.instrument AS VARCHAR)
@@ -16,7 +16,7 @@ WITH named AS (
   LEFT JOIN function f ON f.function_id = l.function_id
   WHERE u.matched = 'unmatched'
   UNION ALL
-  SELECT NULL, 'access', 'memory instructions that no patch point covers', c.unpatched_count, f.demangled_name
+  SELECT NULL, 'access', 'memory instructions without a patch point', c.unpatched_count, f.demangled_name
   FROM function_coverage c
   JOIN function f ON f.function_id = c.function_id
   WHERE c.unpatched_count > 0 AND f.function_id IN (SELECT function_id FROM launch)
@@ -26,7 +26,7 @@ WITH named AS (
   WHERE r.exit_signal IS NOT NULL
   UNION ALL
   SELECT wanted.instrument, 'run', 'not recorded: ' || wanted.without, 1, NULL
-  FROM (VALUES ('accesses', 'stalls cannot be charged to tensors'), ('pc_samples', 'there are no stalls')) AS
+  FROM (VALUES ('accesses', 'stalls cannot be attributed to tensors'), ('pc_samples', 'there are no stalls')) AS
     wanted(instrument, without)
   WHERE wanted.instrument NOT IN (SELECT instrument FROM run)
 )

@@ -1,5 +1,5 @@
 -- Operators
--- Samples in kernels that each operator launched, by the part of the training step.
+-- Samples in kernels that each operator launched, by the phase of the training step.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, launch_count DESC, op, phase)) AS place
   FROM op_cost
@@ -11,7 +11,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(op), '(outside any operator)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS op,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS op,
   CASE WHEN place <= $top THEN max(phase) END AS phase
 FROM placed
 GROUP BY place

@@ -1,5 +1,5 @@
 -- Ranks
--- One row per rank of a distributed program, and what of it is not in the capture. Shown where there are several.
+-- One row per rank of a distributed program, and the data missing from the capture. Shown for several ranks.
 SELECT
   rank, host, devices,
   share,

@@ -1,16 +1,16 @@
 -- Replays
--- The memory of some launches was kept while the program ran (`stallmap-record --replay`), so that each can be run again
--- by itself and measured (`stallmap-record replay`). Every replay must leave the memory that the launch left in the
--- program; what was measured in one that does not is left out of all numbers. Rows: what became of those launches.
+-- The memory of some launches was saved while the program ran (`stallmap-record --replay`). Each can run again by
+-- itself and be measured (`stallmap-record replay`). Every replay must leave the same memory as the launch in the
+-- program. Measurements of other replays are excluded from all numbers. Rows: outcomes of those launches.
 WITH sorted AS (
   SELECT
     CASE outcome WHEN 'verified' THEN 1 WHEN 'unstable' THEN 2 WHEN 'different' THEN 3 WHEN 'failed' THEN 4
       WHEN 'not bundled' THEN 5 ELSE 6 END AS place,
     CASE outcome
       WHEN 'verified' THEN 'verified: the same memory each time'
-      WHEN 'unstable' THEN 'unstable: same but for what varies each time'
+      WHEN 'unstable' THEN 'unstable: same except bytes that may vary'
       WHEN 'different' THEN 'different: other memory than the launch'
-      WHEN 'failed' THEN 'failed: did not come to its end'
+      WHEN 'failed' THEN 'failed: did not complete'
       ELSE outcome
     END AS outcome,
     CASE outcome WHEN 'not bundled' THEN refusal WHEN 'verified' THEN NULL ELSE detail END AS reason,
@@ -34,7 +34,7 @@ SELECT
   sum(repeats) AS replays,
   sum(bytes) AS bytes,
   max(outcome) AS outcome,
-  CASE WHEN position <= $top THEN max(reason) ELSE '(others)' END AS reason,
+  CASE WHEN position <= $top THEN max(reason) ELSE 'other' END AS reason,
   CASE WHEN position <= $top THEN max(kernel) END AS kernel
 FROM placed
 GROUP BY place, position

@@ -1,7 +1,8 @@
 -- Tensors by stall cost
--- Samples of warps that waited for a tensor's data, or for an allocation outside any tensor; low to high holds 95 of 100
--- repetitions; time is estimated from the sampling period. Equal tensors are one row. Rows in parentheses are stalls
--- that no object bears: all rows together are the samples taken. (grad): in backward, the line whose gradient it is.
+-- Samples of warps that waited for a tensor's data, or for an allocation outside tensors. low to high is the 95 %
+-- confidence interval (CI). time is estimated from the sampling period. Tensors are grouped by name, or op, line,
+-- shape. Rows in parentheses are unattributed. All rows add up to the samples. (grad): in backward, the line whose
+-- gradient it is.
 WITH cost AS (
   SELECT
     remainder, object, type, op, born_at,
@@ -15,11 +16,11 @@ WITH cost AS (
   FROM object_cost
   GROUP BY remainder, object, type, op, born_at
 ), placed AS (
-  -- Objects by cost, the others together, then the remainders by cost.
+  -- Objects by cost, the rest aggregated, then unattributed rows by cost.
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
     PARTITION BY remainder IS NULL ORDER BY samples DESC, object, type, op, born_at
   )) ELSE $top + 1 + row_number() OVER (
-    PARTITION BY remainder IS NULL ORDER BY remainder = '(not waiting for memory)', samples DESC, remainder
+    PARTITION BY remainder IS NULL ORDER BY remainder = '(not memory)', samples DESC, remainder
   ) END AS place
   FROM cost
 ), summed AS (
@@ -37,7 +38,7 @@ SELECT
   poisson_high(samples / weight) * weight AS high,
   estimated_ns AS time_ns,
   nullif(tensors, 0) AS tensors,
-  CASE WHEN place = $top + 1 THEN '(' || CAST(objects AS VARCHAR) || ' others)' ELSE coalesce(remainder, object) END
+  CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, object) END
     AS tensor,
   CASE WHEN place <= $top THEN type END AS type,
   CASE WHEN place <= $top THEN op END AS op,

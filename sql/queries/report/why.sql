@@ -1,6 +1,6 @@
 -- Why
--- What the costliest waits waited for, one sentence each: the stall, the instruction that waited, the one that it
--- waited for, and what that one accesses. Places are source lines, or the kernel and its pc where the code has no lines.
+-- The costliest waits, one sentence each: the stall, the waiting instruction, its producer, and the memory that the
+-- producer accesses. Locations are source lines, or the kernel and its pc if the code has no lines.
 WITH charged AS (
   SELECT
     l.function_id AS kernel_function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS python_line,
@@ -14,7 +14,7 @@ WITH charged AS (
     c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
     coalesce(c.tensor_id, c.storage_id, c.allocation_id)
 ), cost AS (
-  -- Equal things by name are one: the buffers of a step are made anew in each.
+  -- Objects with equal names are one: each step allocates its buffers again.
   SELECT
     c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type, sum(c.samples) AS samples
@@ -67,7 +67,7 @@ WITH charged AS (
       replace(type, ' strides ', ', non-contiguous, strides '),
       CASE WHEN evidence = 'derived' THEN 'by its tensor map' END,
       CASE WHEN sectors_per_request IS NOT NULL THEN
-        CAST(CAST(sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors a request, ideal '
+        CAST(CAST(sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, ideal '
           || CAST(CAST(ideal_sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) END
     ) AS facts
   FROM placed
@@ -78,11 +78,11 @@ SELECT
   samples,
   stall_reason || ' at ' || place
     || CASE
-      WHEN charge = 'no producer' THEN ': nothing found that it waits for'
-      WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of what '
+      WHEN charge = 'no producer' THEN ': no producer found'
+      WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of requests of '
         || producer || ' asks for'
       WHEN stall_reason IN ('drain', 'membar') THEN ' waits until ' || producer || ' at ' || producer_place || ' is done'
-      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', at which no copy is known to arrive'
+      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', which no known copy signals'
       ELSE ' waits for ' || producer || ' at ' || producer_place
     END
     || CASE
@@ -91,11 +91,11 @@ SELECT
         || CASE WHEN facts <> '' THEN ' (' || facts || ')' ELSE '' END
       WHEN target = 'not global' THEN ', which ' || verb || ' shared, local or constant memory'
       WHEN target = 'not observed' THEN ', whose accesses were not recorded'
-      WHEN target = 'no memory' THEN ', which accesses no memory'
+      WHEN target = 'no memory' THEN ', a non-memory instruction'
       ELSE ', which ' || verb || ' an ' || target
     END
-    || CASE confidence WHEN 'shared' THEN '; one of several' WHEN 'approximate' THEN '; approximate'
-      WHEN 'low' THEN '; not sure' ELSE '' END
+    || CASE confidence WHEN 'shared' THEN '; shared by several producers' WHEN 'approximate' THEN '; approximate'
+      WHEN 'low' THEN '; low confidence' ELSE '' END
     || coalesce('; launched at ' || python_line, '') AS why
 FROM worded
 ORDER BY samples DESC, why

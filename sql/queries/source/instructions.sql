@@ -1,6 +1,6 @@
 -- Instructions
--- Code in its order. samples: of warps that stood at the instruction; charged: of warps, here or elsewhere, that waited
--- for what it loads or stores. sectors and ideal_sectors are of 32 bytes, over all its requests.
+-- Code in program order. samples: of warps that waited at the instruction. charged: of warps, here or elsewhere, that
+-- waited for its loads or stores. sectors and ideal_sectors are of 32 bytes, over all its requests.
 WITH code AS (
   SELECT function_id FROM function_code WHERE kernel_function_id = $function
 ), taken AS (
@@ -24,7 +24,7 @@ WITH code AS (
   WHERE l.function_id = $function
   GROUP BY a.function_id, a.pc
 ), place AS (
-  -- Where the code could not be read, what was sampled and recorded is shown all the same.
+  -- Samples and accesses are shown even if the code could not be decoded.
   SELECT i.function_id, i.pc FROM instruction i JOIN code ON code.function_id = i.function_id
   UNION
   SELECT function_id, pc FROM taken

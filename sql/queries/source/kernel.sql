@@ -1,5 +1,5 @@
 -- Kernel
--- The kernel over all its launches; share: its part of all samples taken.
+-- The kernel over all its launches. share: part of all samples.
 SELECT
   k.kernel,
   k.function_id,

@@ -1,5 +1,6 @@
 -- Source lines
--- Samples of warps that stood at each line's instructions, and those charged to its loads and stores, hottest first.
+-- Samples of warps that waited at each line's instructions, and samples attributed to its loads and stores, hottest
+-- first.
 WITH code AS (
   SELECT function_id FROM function_code WHERE kernel_function_id = $function
 ), taken AS (

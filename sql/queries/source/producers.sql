@@ -1,6 +1,5 @@
 -- Producers
--- For whom each stalled instruction waited: samples times the producer's weight. What has no producer says so in
--- remainder.
+-- Producers of each stalled instruction: samples times the producer's weight. Rows without a producer have a remainder.
 WITH taken AS (
   SELECT s.function_id, s.pc, s.stall_reason, sum(s.samples) AS samples
   FROM sample s

@@ -1,6 +1,6 @@
 -- Tensors
--- What each instruction touches: share is its part of the instruction's sectors; charged: samples of warps that waited
--- for it. Where no access was observed, the target follows from the code.
+-- Targets of each instruction. share: part of the instruction's sectors. charged: samples of warps that waited for it.
+-- Without observed accesses, the target follows from the code.
 WITH counted AS (
   SELECT
     p.function_id, p.pc, CAST(p.target AS VARCHAR) AS target, coalesce(p.tensor_id, p.storage_id, p.allocation_id) AS id,

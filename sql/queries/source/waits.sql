@@ -1,5 +1,5 @@
 -- Waits
--- For whom each instruction can wait, whether a sample found it so or not: what chains of loads are made of.
+-- Instructions that each instruction can wait for, with or without a sample: the links of load chains.
 SELECT
   p.function_id, p.pc, p.wait, p.producer_function_id, p.producer_pc, p.link, p.weight, p.confidence, p.explanation
 FROM producer_candidate p

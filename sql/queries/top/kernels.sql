@@ -1,6 +1,5 @@
 -- Kernels by cost
--- What each kernel cost over its launches; memory: the part of its samples that are memory stalls. All rows together
--- are all launches.
+-- The cost of each kernel over its launches. memory: share of memory stalls. All rows add up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, kernel, function_id
@@ -14,7 +13,7 @@ SELECT
   sum(memory_samples) AS memory_samples,
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
-  CASE WHEN place <= $top THEN max(kernel) ELSE '(' || CAST(count(*) AS VARCHAR) || ' other kernels)' END AS kernel
+  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel
 FROM placed
 GROUP BY place
 ORDER BY place

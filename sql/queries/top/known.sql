@@ -1,11 +1,11 @@
 -- Known
--- What costs are made of: launches that were sampled, samples that were delivered, GPUs and sampling periods.
--- DISTINCT, because a run that is there once for each launch makes a lookup take the square of their number.
+-- Basis of the costs: launches sampled, samples collected, GPUs and sampling periods. DISTINCT: a run with one row per
+-- launch would make a lookup quadratic.
 SELECT
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM pc_sample WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
-    AS delivered_samples,
+    AS collected_samples,
   (
     SELECT CAST(coalesce(sum(missing_count), 0) AS DOUBLE)
     FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))

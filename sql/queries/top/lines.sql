@@ -1,6 +1,6 @@
 -- Python lines by cost
--- What the kernels launched from each line cost; in backward, beside the line whose gradient they compute. All rows
--- together are all launches.
+-- The cost of the kernels launched from each line. In backward, with the line whose gradient they compute. All rows add
+-- up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, line, forward_line
@@ -15,7 +15,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' other lines)' END AS line,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS line,
   CASE WHEN place <= $top THEN max(forward_line) END AS forward_line
 FROM placed
 GROUP BY place

@@ -1,5 +1,5 @@
 -- Operators by cost
--- What the kernels of each operator cost, by the part of the training step. All rows together are all launches.
+-- The cost of the kernels of each operator, by the phase of the training step. All rows add up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
     ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, op, phase
@@ -14,7 +14,7 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(op), '(outside any operator)')
-    ELSE '(' || CAST(count(*) AS VARCHAR) || ' others)' END AS op,
+    ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS op,
   CASE WHEN place <= $top THEN max(phase) END AS phase
 FROM placed
 GROUP BY place

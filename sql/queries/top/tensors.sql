@@ -1,6 +1,6 @@
 -- Tensors by cost
--- Samples of warps that waited for a tensor's data; low to high holds 95 of 100 repetitions. Equal tensors are one
--- row; stalls that no tensor bears are in parentheses: all rows together are the samples taken.
+-- Samples of warps that waited for a tensor's data. low to high is the 95 % confidence interval (CI). Tensors are
+-- grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT
     remainder, object, type, op, born_at,
@@ -14,11 +14,11 @@ WITH cost AS (
   FROM object_cost
   GROUP BY remainder, object, type, op, born_at
 ), placed AS (
-  -- Objects by cost, the others together, then the remainders by cost.
+  -- Objects by cost, the rest aggregated, then unattributed rows by cost.
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
     PARTITION BY remainder IS NULL ORDER BY $sort DESC NULLS LAST, samples DESC, object, type, op, born_at
   )) ELSE $top + 1 + row_number() OVER (
-    PARTITION BY remainder IS NULL ORDER BY remainder = '(not waiting for memory)', samples DESC, remainder
+    PARTITION BY remainder IS NULL ORDER BY remainder = '(not memory)', samples DESC, remainder
   ) END AS place
   FROM cost
 ), summed AS (
@@ -36,7 +36,7 @@ SELECT
   poisson_high(samples / weight) * weight AS high,
   estimated_ns AS time_ns,
   nullif(tensors, 0) AS tensors,
-  CASE WHEN place = $top + 1 THEN '(' || CAST(objects AS VARCHAR) || ' others)' ELSE coalesce(remainder, object) END
+  CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, object) END
     AS tensor,
   CASE WHEN place <= $top THEN type END AS type,
   CASE WHEN place <= $top THEN op END AS op,

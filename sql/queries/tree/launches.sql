@@ -1,5 +1,5 @@
 -- Call paths
--- One launch with the calls that led to it and what it cost; the tree sums these rows up.
+-- One launch with its call path and its cost. The tree aggregates these rows.
 SELECT
   frames, user_frames, forward_frames, module_path, phase, step, ops, kernel, samples, memory_samples, estimated_ns
 FROM call_path_cost

@@ -1,20 +1,20 @@
--- One launch's cost: the sampling run that it is taken from, so that no answer mixes measures.
+-- One launch's cost and the sampling run that provides it: measures never mix.
 --
--- The rule: where the capture has sampling runs of the program, those. Otherwise of each launch its newest sampling run
--- of replays in which a repeat did to memory what the launch did. Launches differ in period, and replays in repeats:
--- samples are scaled to one execution of the launch at the smallest period in use, so that launches compare.
+-- Rule: sampling runs of the program come first. Without one, each launch takes its newest sampling run of replays in
+-- which a repeat left the same memory as the launch. Launches differ in period, and replays differ in repeats. Samples
+-- are scaled to one execution of the launch at the smallest period in use, which makes launches comparable.
 CREATE VIEW cost_run (
   -- The launch.
   kernel_id,
   -- The run.
   run_id,
-  -- Whether the run replayed the launch.
+  -- True if the run replayed the launch.
   is_replay,
-  -- Times that its samples are the sum of.
+  -- Executions that its samples sum over.
   repeats,
-  -- What one sample of the run counts as: 1 in runs of the program with one period.
+  -- Weight of one sample of the run: 1 in runs of the program with one period.
   scale,
-  -- GPU cycles between two samples of a multiprocessor; null where they are not known.
+  -- GPU cycles between two samples of a multiprocessor. Null if unknown.
   period_cycles
 ) AS
 WITH placed AS (

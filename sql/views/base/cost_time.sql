@@ -1,14 +1,13 @@
--- One launch's cost: what one of its samples stands for in time.
+-- One launch's cost: the time that one of its samples represents.
 --
--- Launches of the program share the drops of their run, because samples are handed over late; a loss that names its launch
--- is that launch's. Replays of one launch follow each other, so that each launch has its own drops.
+-- Launches of the program share the drops of their run, because samples arrive late. A loss that names its launch
+-- counts for that launch only. Replays of one launch run back to back, so each replayed launch has its own drops.
 CREATE VIEW cost_time (
   -- The launch.
   kernel_id,
-  -- The run that its cost is taken from.
+  -- The run that provides its cost.
   run_id,
-  -- Nanoseconds of one execution that one sample of the view `sample` stands for; null where the capture lacks a
-  -- number.
+  -- Nanoseconds of one execution that one sample of the view `sample` represents. Null if the capture lacks a number.
   sample_ns
 ) AS
 WITH timed AS (
@@ -28,12 +27,12 @@ WITH timed AS (
   FROM loss
   WHERE kind = 'sample' AND kernel_id IS NOT NULL
   GROUP BY run_id, kernel_id
-), delivered AS (
+), collected AS (
   SELECT run_id, kernel_id, CAST(sum(samples) AS DOUBLE) AS samples FROM pc_sample GROUP BY run_id, kernel_id
 ), lost AS (
   SELECT o.run_id, o.kernel_id, (d.samples + o.lost) / d.samples AS factor
   FROM own o
-  JOIN delivered d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
+  JOIN collected d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
   WHERE d.samples > 0
 )
 SELECT

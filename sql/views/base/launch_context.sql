@@ -1,4 +1,4 @@
--- One launch of the program with what it ran for: kernel, op, Python lines.
+-- One launch of the program with its context: kernel, op, Python lines.
 CREATE VIEW launch_context (
   -- The launch.
   kernel_id,
@@ -10,29 +10,30 @@ CREATE VIEW launch_context (
   device_id,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- The innermost op or region around the launch.
   op_id,
   -- Its name.
   op,
-  -- The part of the training step.
+  -- The phase of the training step.
   phase,
-  -- Optimizer steps finished before.
+  -- Optimizer steps completed before.
   step,
   -- Dotted path of the module.
   module_path,
   -- The Python stack.
   pystates_hash,
-  -- Its innermost line in the user's own code.
+  -- Its innermost line in the user's code.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
-  -- The rank of its process; null outside distributed programs.
+  -- The rank of its process. Null outside distributed programs.
   rank,
-  -- The CUDA graph that launched it; null for every other launch. `op`, `line` and the like are those of its capture.
+  -- The CUDA graph that launched it. Null for every other launch. `op`, `line` and the other context columns
+  -- are those of its capture.
   graph_id,
-  -- The n-th launch of that graph, from 0.
+  -- Index of the launch of that graph, from 0.
   graph_launch,
   -- Its node in that graph.
   graph_node

@@ -1,20 +1,20 @@
--- One op with the lines and the module that it runs for.
+-- One op with its lines and its module.
 CREATE VIEW op_context (
   -- The op.
   op_id,
   -- Its name.
   op,
-  -- The part of the training step.
+  -- The phase of the training step.
   phase,
-  -- Optimizer steps finished before.
+  -- Optimizer steps completed before.
   step,
-  -- Dotted path of the module, in backward of that whose gradient this is; null outside modules.
+  -- Dotted path of the module, in backward of the module whose gradient this is. Null outside modules.
   module_path,
-  -- The innermost line around it in the user's own code.
+  -- The innermost line around it in the user's code.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
-  -- The line to look at: forward_line with (grad) behind it where there is one, else line.
+  -- The line to look at: forward_line with (grad) appended if there is one, else line.
   source_line
 ) AS
 SELECT

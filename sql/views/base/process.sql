@@ -1,10 +1,11 @@
--- One process of the program, as its defining run saw it: a rank of a distributed program, or the whole of any other.
+-- One process of the program, as its defining run recorded it: a rank of a distributed program, or the complete
+-- program.
 CREATE VIEW process (
   -- The defining run: that of `launch`.
   run_id,
-  -- The rank; null outside distributed programs.
+  -- The rank. Null outside distributed programs.
   rank,
-  -- Processes of the distributed program; null where it is not known.
+  -- Processes of the distributed program. Null if unknown.
   world_size,
   -- The host's name.
   host,
@@ -14,15 +15,15 @@ CREATE VIEW process (
   devices,
   -- Launches.
   launch_count,
-  -- Launches that were not recorded, and launches that have no row. Of several runs, the largest number counts.
+  -- Launches that were not recorded, and launches without a row. With several runs, the largest number counts.
   lost_launch_count,
   -- Samples that are in the capture.
   sample_count,
-  -- Samples of its launches that are not.
+  -- Samples of its launches that are missing from the capture.
   lost_sample_count,
   -- Warp requests that are in the capture.
   request_count,
-  -- Warp requests that are not.
+  -- Warp requests that are missing from the capture.
   lost_request_count
 ) AS
 WITH launched AS (
@@ -41,7 +42,7 @@ WITH launched AS (
     sum(CASE WHEN kind = 'access' THEN lost_count ELSE 0 END) AS requests
   FROM loss
   GROUP BY run_id
-), delivered AS (
+), collected AS (
   SELECT run_id, sum(samples) AS samples FROM pc_sample GROUP BY run_id
 ), seen AS (
   SELECT
@@ -51,7 +52,7 @@ WITH launched AS (
   WHERE matched <> 'replayed'
   GROUP BY run_id
 ), run_sum AS (
-  -- The same loss can be known by launch and by run.
+  -- The same loss can be recorded by launch and by run.
   SELECT
     r.reference_run_id AS run_id,
     max(greatest(coalesce(s.launches, 0), coalesce(l.launches, 0))) AS lost_launches,
@@ -62,7 +63,7 @@ WITH launched AS (
   FROM run r
   LEFT JOIN seen s ON s.run_id = r.run_id
   LEFT JOIN lost_row l ON l.run_id = r.run_id
-  LEFT JOIN delivered d ON d.run_id = r.run_id
+  LEFT JOIN collected d ON d.run_id = r.run_id
   LEFT ANTI JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
   GROUP BY r.reference_run_id
 )

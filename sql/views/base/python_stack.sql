@@ -1,19 +1,19 @@
--- One Python stack: its innermost line in the user's own code, and the whole.
+-- One Python stack: its innermost line in the user's code, and all its frames.
 --
--- A frame is the user's own unless its file lies in an installed package or in Python itself; where no frame is,
--- the innermost one stands for the stack.
+-- A frame belongs to the user unless its file lies in an installed package or in Python itself. If no frame does, the
+-- innermost frame represents the stack.
 CREATE VIEW python_stack (
   -- Stable hash of the stack.
   pystates_hash,
   -- The line, as file:line function.
   line,
-  -- The whole stack, innermost frame first, one frame a line.
+  -- All frames, innermost first, one per line.
   stack,
   -- Frames.
   frame_count,
-  -- They, outermost first, each as file:line function.
+  -- Frames, callers first, each as file:line function.
   frames,
-  -- Those of them in the user's own code; null where none is.
+  -- Frames in the user's code. Null if there are none.
   user_frames
 ) AS
 WITH frame AS (

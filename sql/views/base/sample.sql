@@ -1,9 +1,9 @@
--- Samples that count as cost: those of `pc_sample` that `cost_run` takes, scaled so that launches compare.
+-- Samples that count as cost: rows of `pc_sample` chosen by `cost_run`, scaled to make launches comparable.
 --
--- They are what one execution at the smallest period in use would have given: where the program was sampled with one
--- period, what was counted. `pc_sample` holds what each run counted.
+-- Values are those of one execution at the smallest period in use. For a program sampled with one period, they equal
+-- the counts. `pc_sample` holds the counts of each run.
 CREATE VIEW sample (
-  -- The run that took them.
+  -- The run that took the samples.
   run_id,
   -- The launch.
   kernel_id,
@@ -11,11 +11,11 @@ CREATE VIEW sample (
   function_id,
   -- The instruction.
   pc,
-  -- Why warps did not go on.
+  -- The reason why warps stalled.
   stall_reason,
-  -- Samples that found a warp so.
+  -- Samples that found a warp in this state.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued
 ) AS
 SELECT

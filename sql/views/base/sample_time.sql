@@ -1,30 +1,30 @@
--- One sampling run on one device: what a sample of `pc_sample` stands for in time, at the run's period.
+-- One sampling run on one device: the time that a sample of `pc_sample` represents, at the run's period.
 --
--- A multiprocessor takes one sample each period while it runs a kernel, so that a kernel's time is
--- `samples * period / (multiprocessors * clock)`, times taken / delivered where the hardware dropped samples. Samples that
--- other reasons left out (outside the program's kernels, launch not selected, process killed) are not time of the launches
--- that are here, and those that are known to be of one launch scale that one alone: see `cost_time`. Measured on an
--- H200 (132 multiprocessors, 1.98 GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles; the
--- formula gives 0.11 ms. The clock is the device's largest, so the estimate is low where it ran slower. A launch that
--- leaves multiprocessors without a block counts as the part of the GPU that it holds: its time from start to end, which
--- `launch_duration` has of its replays, is longer.
--- Null where the capture lacks a number. A run of replays has samples of several executions, and a launch may have a
--- period of its own: see `cost_time`.
+-- A multiprocessor takes one sample per period while it runs a kernel. A kernel's time is therefore `samples * period /
+-- (multiprocessors * clock)`, times taken / collected if the hardware dropped samples. Samples missing for other
+-- reasons (outside the program's kernels, launch not selected, process killed) are not time of the recorded launches.
+-- Drops of one known launch scale that launch only: see `cost_time`. Measured on an H200 (132 multiprocessors, 1.98
+-- GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles. The formula gives 0.11 ms. The clock is the
+-- device's maximum, so the estimate is low at a lower clock. A launch that leaves multiprocessors without a block
+-- counts as the part of the GPU that it uses. Its time from start to end, in `launch_duration` from its replays, is
+-- longer. Null if the capture lacks a number. A run of replays has samples of several executions, and a launch may have
+-- its own period: see `cost_time`.
 CREATE VIEW sample_time (
   -- The run.
   run_id,
   -- CUDA's device ordinal.
   device_id,
-  -- Samples that the hardware took, the dropped ones too; null where the run does not say. Repeats that did not verify
-  -- do not count, here and below.
+  -- Samples that the hardware took, including dropped ones. Null if the run does not record it. Repeats that did not
+  -- verify do not count, here and below.
   taken_count,
-  -- Those that the hardware dropped, less those that are known to be of one launch.
+  -- Samples that the hardware dropped, minus those attributed to one launch.
   lost_count,
-  -- Nanoseconds that one delivered sample stands for.
+  -- Nanoseconds that one collected sample represents.
   sample_ns,
-  -- Nanoseconds that one sample stands for where none was dropped.
+  -- Nanoseconds that one sample represents if none was dropped.
   taken_ns,
-  -- GPU cycles between two samples of a multiprocessor for which both hold: the run's, else the smallest of a launch.
+  -- GPU cycles between two samples of a multiprocessor, the basis of both: the run's period, else the smallest
+  -- period of a launch.
   period_cycles,
   -- Samples of selected launches that are not in the capture. Samples outside the program's kernels do not count.
   missing_count
@@ -50,20 +50,20 @@ WITH replayed AS (
     run_id,
     sum(CASE WHEN reason IN ('taken outside the program''s kernels', 'launch was not selected') THEN 0 ELSE lost_count END)
       AS lost,
-    -- A drop that names a launch is that launch's. What is in no record may be of no kernel.
+    -- A drop that names a launch counts for that launch only. Samples in no record may belong to no kernel.
     sum(CASE WHEN kernel_id IS NULL AND strpos(reason, 'hardware') > 0 AND strpos(reason, 'in no record') = 0
       THEN lost_count ELSE 0 END) AS dropped,
     sum(CASE WHEN kernel_id IS NULL THEN 0 ELSE lost_count END) AS of_launches
   FROM loss
   WHERE kind = 'sample'
   GROUP BY run_id
-), delivered AS (
-  SELECT run_id, sum(samples) AS delivered FROM pc_sample GROUP BY run_id
+), collected AS (
+  SELECT run_id, sum(samples) AS collected FROM pc_sample GROUP BY run_id
 ), dropped AS (
-  -- The same loss can be known by launch and by run: the larger number counts.
+  -- The same loss can be recorded by launch and by run: the larger number counts.
   SELECT
     r.run_id,
-    coalesce(d.delivered, 0) AS delivered,
+    coalesce(d.collected, 0) AS collected,
     greatest(
       CAST(coalesce(s.lost, 0) AS DOUBLE) - CAST(coalesce(l.of_launches, 0) AS DOUBLE),
       coalesce(l.dropped, 0) * coalesce(s.verified_share, 1.0), 0.0
@@ -73,7 +73,7 @@ WITH replayed AS (
   FROM run r
   LEFT JOIN seen s ON s.run_id = r.run_id
   LEFT JOIN loss_row l ON l.run_id = r.run_id
-  LEFT JOIN delivered d ON d.run_id = r.run_id
+  LEFT JOIN collected d ON d.run_id = r.run_id
   WHERE r.instrument = 'pc_samples'
 ), timed AS (
   SELECT
@@ -86,6 +86,6 @@ WITH replayed AS (
   JOIN device v ON v.run_id = d.run_id
 )
 SELECT
-  run_id, device_id, taken, lost, CASE WHEN delivered > 0 THEN taken_ns * (delivered + lost) / delivered END, taken_ns,
+  run_id, device_id, taken, lost, CASE WHEN collected > 0 THEN taken_ns * (collected + lost) / collected END, taken_ns,
   period_cycles, missing
 FROM timed

@@ -1,21 +1,21 @@
--- One launch that one sampling run measured: as the program ran, or by replays from its bundle.
+-- One launch that one sampling run measured: in the program, or by replays from its bundle.
 CREATE VIEW sampled_launch (
   -- The run that took the samples.
   run_id,
   -- The launch.
   kernel_id,
-  -- Whether the run replayed the launch.
+  -- True if the run replayed the launch.
   is_replay,
-  -- Times that the samples are the sum of: 1 in the program; replays that did to memory what the launch did.
+  -- Executions that the samples sum over: 1 in the program, else replays that left the same memory as the launch.
   repeats,
-  -- GPU cycles between two samples of a multiprocessor: the launch's own period, else the run's; null where neither is
+  -- GPU cycles between two samples of a multiprocessor: the launch's own period, else the run's. Null if neither is
   -- known.
   period_cycles,
-  -- When the run started.
+  -- Start time of the run.
   started_ns
 ) AS
 WITH measured AS (
-  -- A launch that was left out may have a few samples: they are no measure of it.
+  -- A launch outside the selection may have a few samples. They do not measure it.
   SELECT run_id, kernel_id, false AS is_replay, 1 AS repeats, max(sampling_period_cycles) AS period_cycles
   FROM launch_run
   WHERE matched <> 'replayed' AND recorded

@@ -1,22 +1,22 @@
--- One thing that accesses can belong to, with its name: a tensor, a storage, an allocation of the driver.
+-- One target of accesses, with its name: a tensor, a storage or a driver allocation.
 CREATE VIEW target_context (
-  -- What it is, as in `pc_tensor`: tensor, storage, outside any tensor.
+  -- Type of the target, as in `pc_tensor`: tensor, storage, outside any tensor.
   target,
   -- Its tensor_id, storage_id or allocation_id.
   object_id,
-  -- Its own name; what made it where it has none.
+  -- Its name, else a label made from its op or size.
   name,
   -- Element type and shape of a tensor, bytes of everything else.
   type,
   -- The op that made it.
   op,
-  -- The line of that op; in backward, the line whose gradient it computes.
+  -- The line of that op. In backward, the line whose gradient it computes.
   born_at
 ) AS
 SELECT
   'tensor', tensor_id,
   CASE
-    WHEN name IS NULL THEN coalesce('result of ' || op, 'unnamed')
+    WHEN name IS NULL THEN coalesce(op || '()', 'unnamed')
     WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
     ELSE name
   END,
@@ -27,7 +27,7 @@ FROM tensor_context
 UNION ALL
 SELECT
   'storage', s.storage_id,
-  coalesce('memory of ' || o.op, 'memory of no tensor'),
+  coalesce('memory of ' || o.op, 'memory outside tensors'),
   CAST(s.size_bytes AS VARCHAR) || ' bytes',
   o.op,
   o.source_line

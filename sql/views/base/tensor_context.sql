@@ -1,22 +1,22 @@
--- One tensor with what it is: name, shape, the op and the line that made it.
+-- One tensor with its properties: name, shape, and the op and line that created it.
 CREATE VIEW tensor_context (
   -- The tensor.
   tensor_id,
   -- Its storage.
   storage_id,
-  -- Its own name, else the name of a tensor that shares its storage (a weight, seen by its transpose).
+  -- Its name, else the name of a tensor that shares its storage (a weight, for its transpose).
   name,
-  -- What it is to the model: parameter, gradient, buffer, optimizer_state.
+  -- Role in the model: parameter, gradient, buffer, optimizer_state.
   role,
   -- Element type.
   dtype,
-  -- Sizes, and the strides where they are not those of a contiguous tensor.
+  -- Sizes, and strides if not contiguous.
   shape,
   -- Bytes from the first to past the last element.
   span_bytes,
-  -- The op that made it; where none is known, the one that allocated its storage.
+  -- The op that created it, else the op that allocated its storage.
   op,
-  -- The innermost user line of that op; null where it was born before recording.
+  -- The innermost user line of that op. Null if the tensor is older than the recording.
   birth_line,
   -- In backward, the line whose gradient that op computes.
   birth_forward_line

@@ -1,33 +1,33 @@
--- One launch: the path of calls that led to it, outermost first, and what it cost.
+-- One launch: its call path, callers first, and its cost.
 --
--- The samples of all rows together are those of the view `sample`; launches without samples are rows too.
+-- The samples of all rows add up to those of the view `sample`. Launches without samples are rows too.
 CREATE VIEW call_path_cost (
   -- The launch.
   kernel_id,
-  -- Frames of its Python stack as file:line function, outermost first; null where there is none. In backward, the
-  -- stack of the call of backward().
+  -- Frames of its Python stack as file:line function, callers first. Null if there are none. In backward, the stack of
+  -- the call of backward().
   frames,
-  -- Those of them in the user's own code; all of them where none is.
+  -- Frames in the user's code, else all frames.
   user_frames,
   -- In backward, the user's frames of the forward op whose gradient this is.
   forward_frames,
-  -- Dotted path of the module, in backward of that whose gradient this is; null outside modules.
+  -- Dotted path of the module, in backward of the module whose gradient this is. Null outside modules.
   module_path,
-  -- The part of the training step; null outside ops.
+  -- The phase of the training step. Null outside ops.
   phase,
-  -- Optimizer steps finished before; null outside ops.
+  -- Optimizer steps completed before. Null outside ops.
   step,
-  -- Names of the regions and ops around the launch, outermost first; null outside ops.
+  -- Names of the regions and ops around the launch, callers first. Null outside ops.
   ops,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- Samples, as in the view `sample`.
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
   estimated_ns
 ) AS
 WITH RECURSIVE enclosing AS (
@@ -35,7 +35,7 @@ WITH RECURSIVE enclosing AS (
   FROM op o
   WHERE o.op_id IN (SELECT op_id FROM launch)
   UNION ALL
-  -- A capture whose ops enclose each other in a circle ends, too.
+  -- A capture whose ops enclose each other in a cycle terminates, too.
   SELECT e.launch_op_id, o.parent_op_id, o.name, e.height + 1
   FROM enclosing e
   JOIN op o ON o.op_id = e.parent_op_id

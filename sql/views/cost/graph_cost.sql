@@ -1,10 +1,10 @@
--- One CUDA graph over all its launches: what its kernels cost.
+-- One CUDA graph over all its launches: the cost of its kernels.
 CREATE VIEW graph_cost (
   -- The run that defines its launches.
   run_id,
   -- The graph, numbered in its process.
   graph_id,
-  -- The rank of its process; null outside distributed programs.
+  -- The rank of its process. Null outside distributed programs.
   rank,
   -- Launches of the graph.
   launch_count,
@@ -14,19 +14,19 @@ CREATE VIEW graph_cost (
   kernel_launch_count,
   -- Launches of its kernels that are not in the capture.
   missing_kernel_launch_count,
-  -- Part of its kernels' launches that were captured inside an op.
+  -- Part of its kernel launches that were captured inside an op.
   op_share,
   -- Samples of its kernels, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Part of the samples of all launches.
   share,
-  -- Part of `samples` that several nodes took together: how they divide among these nodes is an estimate.
+  -- Part of `samples` that several nodes share. Their division among these nodes is an estimate.
   split_share,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns,
-  -- The op that launched it first; null outside ops.
+  -- The op that launched it first. Null outside ops.
   op,
   -- The line that launched it first.
   line

@@ -2,9 +2,9 @@
 CREATE VIEW kernel_cost (
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
-  -- Launches, those without samples too.
+  -- Launches, including those without samples.
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
@@ -14,7 +14,7 @@ CREATE VIEW kernel_cost (
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

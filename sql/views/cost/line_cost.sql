@@ -1,10 +1,10 @@
--- One line of the user's Python code over all launches from it, and in backward one line whose gradient ran.
+-- One line of the user's Python code over all its launches. In backward, one line whose gradient ran.
 CREATE VIEW line_cost (
-  -- The innermost user line around the launches; null where there is no Python stack.
+  -- The innermost user line around the launches. Null without a Python stack.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
-  -- Launches, those without samples too.
+  -- Launches, including those without samples.
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
@@ -14,7 +14,7 @@ CREATE VIEW line_cost (
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

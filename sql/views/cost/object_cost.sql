@@ -1,38 +1,38 @@
--- What one object cost, with its name: a tensor, a storage where no tensor of it is known, an allocation of the driver.
+-- One object's cost, with its name: a tensor, a storage without a known tensor, a driver allocation.
 --
--- Stalls that no object bears are rows with a remainder: all rows sum to the samples taken.
+-- Unattributed stalls are rows with a remainder. All rows add up to the samples.
 CREATE VIEW object_cost (
-  -- What it is: tensor, storage, outside any tensor; null, or why it is not known, where nothing bears the stalls.
+  -- Type of the object: tensor, storage, outside any tensor. For unattributed stalls, null or the cause.
   target,
   -- Its tensor_id, storage_id or allocation_id.
   object_id,
-  -- Why no object bears it, in words; null where one does.
+  -- Label of unattributed stalls. Null for an object.
   remainder,
-  -- Its name; what made it where it has none.
+  -- Its name, else a label made from its op or size.
   object,
   -- Element type and shape of a tensor, bytes of everything else.
   type,
   -- The op that made it.
   op,
-  -- The line that made it; in backward, the line whose gradient it is.
+  -- The line that allocated it. In backward, the line whose gradient it is.
   born_at,
-  -- The line whose kernels stalled most on it; in backward, the line whose gradient that is.
+  -- The line whose kernels waited most for it. In backward, the line whose gradient that is.
   stalled_at,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Lower end of their interval.
+  -- Lower end of the 95 % confidence interval.
   samples_low,
-  -- Upper end of their interval.
+  -- Upper end of the 95 % confidence interval.
   samples_high,
-  -- What one sample that was counted makes of them, on average; see `cost_run`.
+  -- Weight of one counted sample among them, on average. See `cost_run`.
   sample_weight,
   -- Part of all samples.
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Part of the samples of memory stalls; null for what is none.
+  -- Share of the samples of memory stalls. Null for other stalls.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH used AS (

@@ -1,37 +1,37 @@
--- What one object cost by one key of the launches that waited for it: op, module, line, phase, step or kernel.
+-- One object's cost by one key of the launches that waited for it: op, module, line, phase, step or kernel.
 --
--- Every sample is there once for each key, with the stalls that no object bears: the rows of one key sum to the samples
--- taken. Filter by `key`, and sum over objects to see a key alone.
+-- Every sample counts once per key, including unattributed stalls. The rows of one key add up to the samples. Filter by
+-- `key`, and sum over objects to see the key alone.
 CREATE VIEW object_cost_by (
-  -- What the launches are told apart by: op, module, line, phase, step, kernel.
+  -- The key that distinguishes launches: op, module, line, phase, step, kernel.
   key,
-  -- The op, module path, line (in backward the line whose gradient it is), phase, step or kernel; null where the launch
+  -- The op, module path, line (in backward the line whose gradient it is), phase, step or kernel. Null if the launch
   -- has none.
   value,
-  -- What the object is: tensor, storage, outside any tensor; as in `object_cost`.
+  -- Type of the object: tensor, storage, outside any tensor, as in `object_cost`.
   target,
   -- Its tensor_id, storage_id or allocation_id.
   object_id,
-  -- Why no object bears it, in words; null where one does.
+  -- Label of unattributed stalls. Null for an object.
   remainder,
-  -- Its name; what made it where it has none.
+  -- Its name, else a label made from its op or size.
   object,
   -- Element type and shape of a tensor, bytes of everything else.
   type,
-  -- The line that made it.
+  -- The line that allocated it.
   born_at,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
   -- Part of all samples.
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH summed AS (
   SELECT
-    -- One of the grouping sets below each: the bits of what a row is not grouped by.
+    -- One grouping set per key below: the bits of the columns that a row is not grouped by.
     grouping(op, module_path, place, phase, step, kernel) AS kind,
     target, object_id, remainder, op, module_path, place, phase, step, kernel,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns

@@ -1,10 +1,10 @@
--- One kind of op, in one part of the step, over all launches inside it.
+-- One kind of op, in one phase of the step, over all launches inside it.
 CREATE VIEW op_cost (
-  -- The op's name; null for launches outside any op.
+  -- The op's name. Null for launches outside any op.
   op,
-  -- The part of the training step.
+  -- The phase of the training step.
   phase,
-  -- Launches, those without samples too.
+  -- Launches, including those without samples.
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
@@ -14,7 +14,7 @@ CREATE VIEW op_cost (
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds; see `sample_time` and `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -1,6 +1,6 @@
--- One process of the program, a rank of a distributed one: what it did, what it cost, and what of it is not recorded.
+-- One process of the program, such as a rank of a distributed one: its work, its cost, and the missing data.
 CREATE VIEW rank_cost (
-  -- The rank; null outside distributed programs.
+  -- The rank. Null outside distributed programs.
   rank,
   -- The run that defines its launches.
   run_id,
@@ -14,19 +14,19 @@ CREATE VIEW rank_cost (
   sampled_launch_count,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
   -- Their part of `samples`.
   memory_share,
   -- Part of the samples of all ranks.
   share,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns,
   -- Launches that were not recorded.
   lost_launch_count,
-  -- Part of the samples of its launches that is not in the capture.
+  -- Share of the samples of its launches that the capture lacks.
   lost_sample_share,
-  -- Part of its warp requests that is not in the capture.
+  -- Share of its warp requests that the capture lacks.
   lost_request_share
 ) AS
 WITH cost AS (

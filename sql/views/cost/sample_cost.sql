@@ -1,4 +1,4 @@
--- Samples of one launch: what kernels, lines and ops cost, before any blame.
+-- Samples of one launch: cost of kernels, lines and ops, before attribution to tensors.
 CREATE VIEW sample_cost (
   -- The run that took the samples.
   run_id,
@@ -6,9 +6,9 @@ CREATE VIEW sample_cost (
   kernel_id,
   -- Samples.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -1,30 +1,31 @@
--- What one storage cost, all its tensors together; beside it what lies outside storages, and stalls that nothing bears.
+-- One storage's cost with all its tensors. Memory outside storages and unattributed stalls have their own rows.
 --
--- All rows sum to the samples taken.
+-- All rows add up to the samples.
 CREATE VIEW storage_cost (
-  -- The storage; null outside storages.
+  -- The storage. Null outside storages.
   storage_id,
-  -- Its name: that of a named tensor in it, else of its costliest tensor, else what made it; null for remainders.
+  -- Its name: that of a named tensor in it, else of its costliest tensor, else a label made from its op. Null for
+  -- unattributed stalls.
   object,
-  -- Why no object bears it, in words; null where one does.
+  -- Label of unattributed stalls. Null for an object.
   remainder,
-  -- Bytes, as the allocator rounded them.
+  -- Bytes, rounded by the allocator.
   size_bytes,
   -- The op that allocated it.
   op,
-  -- Tensors in it that were waited for.
+  -- Tensors in it that kernels waited for.
   tensor_count,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Those that no tensor in it bears.
+  -- Samples that belong to no tensor in it.
   no_tensor_samples,
-  -- Those of its costliest tensor.
+  -- Samples of its costliest tensor.
   largest_samples,
   -- Part of all samples.
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH object AS (

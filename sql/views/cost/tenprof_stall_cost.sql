@@ -1,13 +1,13 @@
--- What one tensor would cost if every producer and every tensor that it touches were charged in full, by the join on
--- (pystates_hash, pc) that drops the function: for comparison with tools that count so, and for nothing else.
+-- One tensor's cost with every producer and every touched tensor counted in full, by the join on (pystates_hash, pc)
+-- that drops the function. It serves only to compare with tools that count like this.
 CREATE VIEW tenprof_stall_cost (
   -- The tensor.
   tensor_id,
-  -- Samples charged in full.
+  -- Samples, counted in full.
   samples,
-  -- Samples that `tensor_stall_cost` charges it.
+  -- Samples that `tensor_stall_cost` attributes to it.
   exact_samples,
-  -- How many times too much; null where it should have been charged nothing.
+  -- Factor of overcounting. Null if the exact attribution is 0.
   overcharge
 ) AS
 WITH touched AS (

@@ -1,34 +1,34 @@
--- What the tensors of one birth cost together: those of one name, or made by one op at one line with one shape.
+-- The cost of all tensors with one allocation site: one name, or one op, line and shape.
 --
--- A loop makes a tensor anew in each step; here they are one row. All rows sum to the samples taken.
+-- A loop creates a tensor in each step. Here these tensors are one row. All rows add up to the samples.
 CREATE VIEW tensor_birth_cost (
   -- tensor, or no tensor, no producer, self.
   charge,
-  -- Name; null where the tensors have none.
+  -- Name. Null if the tensors have none.
   name,
-  -- What they are to the model.
+  -- Role in the model.
   role,
   -- Element type.
   dtype,
-  -- Sizes, and strides where they are not contiguous.
+  -- Sizes, and strides if not contiguous.
   shape,
-  -- The op that made them.
+  -- The op that created them.
   op,
-  -- The line that made them.
+  -- The line that created them.
   birth_line,
   -- Tensors.
   tensor_count,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Lower end of their interval.
+  -- Lower end of the 95 % confidence interval.
   samples_low,
-  -- Upper end of their interval.
+  -- Upper end of the 95 % confidence interval.
   samples_high,
   -- Part of all samples.
   share,
   -- Part of the samples of memory stalls.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -1,23 +1,23 @@
--- What one object cost in one place of the program: samples charged to it in the launches of one kernel, op, module,
+-- One object's cost at one location of the program: samples attributed to it in the launches of one kernel, op, module,
 -- line, phase and step.
 --
--- Every other view of what tensors cost sums these rows up. An object is a tensor, a storage where no tensor of it is
--- known, or an allocation of the driver; stalls that no object bears are rows with a remainder: all rows sum to the
--- samples taken. `object_cost` has the names.
+-- Every other view of tensor cost aggregates these rows. An object is a tensor, a storage without a known tensor, or a
+-- driver allocation. Unattributed stalls are rows with a remainder. All rows add up to the samples. `object_cost` has
+-- the names.
 CREATE VIEW tensor_cost (
   -- tensor, or no tensor, no producer, self.
   charge,
-  -- What bears it, as in `stall_charge`; null where nothing does.
+  -- Type of the object, as in `stall_charge`. Null if unattributed.
   target,
-  -- Why no object bears it, in words; null where one does.
+  -- Label of unattributed stalls. Null for an object.
   remainder,
   -- The object: its tensor_id, storage_id or allocation_id, by `target`.
   object_id,
   -- The tensor.
   tensor_id,
-  -- The storage that it lies in.
+  -- Its storage.
   storage_id,
-  -- The allocation of the driver, outside any storage.
+  -- The driver allocation, outside any storage.
   allocation_id,
   -- The kernel that waited.
   function_id,
@@ -25,32 +25,32 @@ CREATE VIEW tensor_cost (
   kernel,
   -- The op that launched it.
   op,
-  -- Dotted path of its module; in backward that of the forward op.
+  -- Dotted path of its module. In backward, that of the forward op.
   module_path,
   -- The line that launched it.
   line,
   -- In backward, the line whose gradient it computes.
   forward_line,
-  -- The part of the training step.
+  -- The phase of the training step.
   phase,
-  -- Optimizer steps finished before.
+  -- Optimizer steps completed before.
   step,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- What one sample that was counted makes of them, on average: 1 where the program was sampled; see `cost_run`.
+  -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 WITH launched AS (
-  -- First by launch: there are far fewer of these than charges.
+  -- First by launch: there are far fewer of these than attributions.
   SELECT
     run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id,
     sum(samples) AS samples,
     sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
-    -- Of a sum of scaled counts, the variance is the sum of the scaled samples, each scaled once more.
+    -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
     sum(samples * scale) AS variance
   FROM stall_charge
   GROUP BY run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id
@@ -73,11 +73,11 @@ SELECT
   charge, target,
   CASE
     WHEN tensor_id IS NOT NULL OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN NULL
-    WHEN charge = 'self' THEN '(not waiting for memory)'
-    WHEN charge = 'no producer' THEN '(no access found that the stall waits for)'
+    WHEN charge = 'self' THEN '(not memory)'
+    WHEN charge = 'no producer' THEN '(no matching access)'
     WHEN target = 'not global' THEN '(shared, local or constant memory)'
-    WHEN target = 'mbarrier' THEN '(mbarriers: other warps, or copies not known)'
-    WHEN target = 'no memory' THEN '(instructions that access no memory)'
+    WHEN target = 'mbarrier' THEN '(mbarrier, unattributed)'
+    WHEN target = 'no memory' THEN '(non-memory instructions)'
     WHEN target = 'not observed' THEN '(accesses not recorded)'
     ELSE '(' || target || ')'
   END,

@@ -1,8 +1,8 @@
--- What one tensor cost: samples of stalls charged to it, by the join on (kernel_id, function_id, pc).
+-- One tensor's cost: samples of stalls attributed to it, by the join on (kernel_id, function_id, pc).
 --
--- Stalls that no tensor bears are rows too, with a charge other than tensor and no tensor_id: all rows sum to the
--- samples taken. Samples are counts: `samples_low` to `samples_high` is where 95 of 100 repetitions would lie (Poisson).
--- For the estimated time see `sample_time` and `cost_time`.
+-- Unattributed stalls are rows too, with a charge other than tensor and no tensor_id. All rows add up to the samples.
+-- `samples_low` to `samples_high` is the 95 % confidence interval of the count (Poisson). For the estimated time see
+-- `sample_time` and `cost_time`.
 CREATE VIEW tensor_stall_cost (
   -- tensor, or no tensor, no producer, self.
   charge,
@@ -10,31 +10,31 @@ CREATE VIEW tensor_stall_cost (
   tensor_id,
   -- Its name.
   name,
-  -- What it is to the model.
+  -- Role in the model.
   role,
   -- Element type.
   dtype,
-  -- Sizes, and strides where it is not contiguous.
+  -- Sizes, and strides if not contiguous.
   shape,
   -- The op that made it.
   op,
-  -- The line that made it.
+  -- The line that allocated it.
   birth_line,
-  -- The line whose kernels stalled most on it.
+  -- The line whose kernels waited most for it.
   stalled_line,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Lower end of their interval.
+  -- Lower end of the 95 % confidence interval.
   samples_low,
-  -- Upper end of their interval.
+  -- Upper end of the 95 % confidence interval.
   samples_high,
-  -- What one sample that was counted makes of them, on average: 1 where the program was sampled; see `cost_run`.
+  -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
   -- Part of all samples.
   share,
-  -- Part of the samples of memory stalls; null for the charge self.
+  -- Share of the samples of memory stalls. Null for the charge self.
   memory_share,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH used AS (

@@ -1,6 +1,6 @@
--- What one tensor cost by the join on (pystates_hash, function_id, pc): for samples and accesses of launches that
--- cannot be matched one to one. The access pattern of all launches from one Python state and function is shared out
--- over the samples of all launches from it.
+-- One tensor's cost by the join on (pystates_hash, function_id, pc), for samples and accesses of launches that cannot
+-- be matched one to one. The access pattern of all launches from one Python state and function is distributed over the
+-- samples of all launches from it.
 CREATE VIEW tensor_stall_cost_by_pystate (
   -- tensor, or no tensor, no producer, self.
   charge,
@@ -10,13 +10,13 @@ CREATE VIEW tensor_stall_cost_by_pystate (
   name,
   -- Element type.
   dtype,
-  -- Sizes, and strides where it is not contiguous.
+  -- Sizes, and strides if not contiguous.
   shape,
   -- The op that made it.
   op,
-  -- The line that made it.
+  -- The line that allocated it.
   birth_line,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
   -- Part of all samples.
   share
@@ -29,7 +29,7 @@ WITH touched AS (
   JOIN launch l ON l.kernel_id = p.kernel_id
   GROUP BY coalesce(l.pystates_hash, 0), p.function_id, p.pc, p.tensor_id
 ), mapped AS (
-  -- Copies by tensor maps, of which nothing is observed: each launch counts as much as another.
+  -- Copies by tensor maps, whose accesses are not observed: each launch has the same weight.
   SELECT coalesce(l.pystates_hash, 0) AS state, p.function_id, p.pc, p.tensor_id, sum(p.share) AS sectors
   FROM pc_tensor_share p
   JOIN launch l ON l.kernel_id = p.kernel_id

@@ -1,22 +1,22 @@
 -- One hardware counter of one launch, over the repeats of the newest run that measured it.
 --
--- Repeats that left other memory than the launch did, or did not come to their end, do not count.
+-- Repeats that left other memory than the launch, or that failed, do not count.
 CREATE VIEW kernel_counter (
   -- The launch.
   kernel_id,
   -- The metric's name, as in ncu.
   metric,
-  -- Its mean over the repeats; null where the hardware gave none (a ratio whose divisor is 0).
+  -- Its mean over the repeats. Null if the hardware gave no value (a ratio whose divisor is 0).
   value,
   -- Its smallest value.
   low,
   -- Its largest value.
   high,
-  -- Difference of the two as a part of the mean; null with fewer than two values.
+  -- Difference of high and low divided by the mean. Null with fewer than two values.
   spread,
   -- Repeats that gave a value.
   repeat_count,
-  -- Its unit, as CUPTI names it and never scaled.
+  -- Its unit, as CUPTI names it, not scaled.
   unit,
   -- The run that measured it.
   run_id

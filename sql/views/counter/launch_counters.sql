@@ -1,13 +1,13 @@
--- The hardware counters of one launch, side by side; see `launch_work` for sums and `kernel_counter` for all others.
+-- The hardware counters of one launch, side by side. See `launch_work` for sums and `kernel_counter` for all others.
 --
--- Shares are parts of 1, where ncu says percent. Null where a counter was not measured. Nothing is clamped: the parts of
--- a share may come from different passes, so that one of a tiny launch can be above 1, as in ncu (see `launch_work`).
+-- Shares are parts of 1. ncu prints percent. Null if a counter was not measured. Values are not clamped: numerator and
+-- denominator may come from different passes, and a share of a tiny launch can exceed 1, as in ncu (see `launch_work`).
 CREATE VIEW launch_counters (
   -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- The innermost op or region around the launch.
   op_id,
@@ -15,7 +15,7 @@ CREATE VIEW launch_counters (
   op,
   -- Its time on the GPU while it was measured, nanoseconds.
   duration_ns,
-  -- Difference between its longest and its shortest time as a part of their mean; null with one repeat.
+  -- Difference between its longest and its shortest time, divided by their mean. Null with one repeat.
   duration_spread,
   -- Its time in replays without an instrument, nanoseconds.
   native_duration_ns,
@@ -23,41 +23,42 @@ CREATE VIEW launch_counters (
   dram_read_bytes,
   -- Bytes written to DRAM.
   dram_write_bytes,
-  -- Both, a second.
+  -- Read and written bytes per second.
   dram_bytes_per_second,
-  -- Part of DRAM's peak: of bytes or of its commands, whichever is nearer to its own.
+  -- DRAM throughput, part of the peak: by bytes or by commands, the larger of the two.
   dram_throughput_share,
-  -- Part of the peak of the busiest part of the memory system: caches, their wires, DRAM.
+  -- Memory throughput, part of the peak of its busiest unit: caches, interconnect, DRAM.
   memory_throughput_share,
-  -- Part of the peak of the busiest part of the multiprocessors: issue and pipes.
+  -- SM throughput, part of the peak of its busiest unit: issue and pipes.
   sm_throughput_share,
-  -- Part of the sectors looked up in L2 that it had: hits of hits and misses. ncu's lts__t_sector_hit_rate.pct divides by
-  -- all sectors, which another pass counts: the two differ for launches of a few microseconds.
+  -- L2 hit rate in sectors: hits divided by hits and misses. ncu's lts__t_sector_hit_rate.pct divides by all sectors,
+  -- which another pass counts. The two differ for launches of a few microseconds.
   l2_hit_share,
-  -- Part of the sectors looked up in L1 that it had.
+  -- L1 hit rate in sectors.
   l1_hit_share,
-  -- Sectors of 32 bytes of a global load of a warp: 4 where 32 lanes read 4 bytes each side by side.
+  -- Sectors of 32 bytes per global load of a warp: 4 if 32 lanes read 4 adjacent bytes each.
   sectors_per_load,
-  -- The same of a global store.
+  -- The same for global stores.
   sectors_per_store,
   -- Bank conflicts of shared memory.
   shared_conflicts,
   -- Wavefronts of local memory: spilled registers, and arrays of threads.
   local_wavefronts,
-  -- Warps on a multiprocessor, of those that it can hold, while it had any.
+  -- Achieved occupancy: active warps divided by the maximum, while the multiprocessor had any.
   occupancy_share,
-  -- Cycles in which tensor cores worked, of those in which their schedulers had a warp. They also execute HFMA2, which
-  -- compilers use to set registers, so that kernels without any product have some.
+  -- Tensor core activity: cycles in which tensor cores worked, divided by cycles in which their schedulers had a warp.
+  -- Tensor cores also execute HFMA2, which compilers use to set registers: kernels without any matrix product show some
+  -- activity.
   tensor_active_share,
-  -- Cycles in which a scheduler issued an instruction, of those in which it had a warp.
+  -- Issue activity: cycles in which a scheduler issued an instruction, divided by cycles in which it had a warp.
   issue_active_share,
-  -- Instructions executed, of whole warps.
+  -- Warp instructions executed.
   instructions,
-  -- The same for each cycle in which a multiprocessor had a warp.
+  -- Warp instructions executed per cycle in which a multiprocessor had a warp.
   instructions_per_cycle,
-  -- Threads of an executed instruction, of 32.
+  -- Threads per executed instruction, up to 32.
   threads_per_instruction,
-  -- Cycles that a warp spent on the multiprocessor for each instruction that it issued.
+  -- Cycles that a warp spent on the multiprocessor per instruction that it issued.
   warp_cycles_per_instruction,
   -- Repeats that gave its time.
   repeat_count

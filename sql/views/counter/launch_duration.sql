@@ -1,14 +1,15 @@
--- How long one launch takes by itself, from its replays.
+-- One launch's duration when it runs alone, from its replays.
 --
--- The two measures differ for launches of microseconds. A replay without an instrument is timed between two events, which
--- takes some 3 microseconds more than the kernel; while counters are measured, the kernel may first have to fetch its
+-- The two measures differ for launches of microseconds. A replay without an instrument is timed between two events,
+-- which adds some 3 microseconds to the kernel. While counters are measured, the kernel may first have to fetch its
 -- code.
 CREATE VIEW launch_duration (
   -- The launch.
   kernel_id,
-  -- Nanoseconds: of the kernel alone where counters were measured, between two events otherwise.
+  -- Nanoseconds: of the kernel alone if counters were measured, otherwise between two events.
   duration_ns,
-  -- Median time of replays without an instrument that left memory as the launch did, nanoseconds, between two events.
+  -- Median time of replays without an instrument that left the same memory as the launch, nanoseconds, between two
+  -- events.
   native_ns,
   -- Mean time while counters were measured, nanoseconds.
   counted_ns

@@ -1,20 +1,19 @@
--- Floating-point operations of one launch, from hardware counters; two for each multiply-add.
+-- Floating-point operations of one launch, from hardware counters. A multiply-add counts as two.
 --
--- Tensor cores count their operations by the type of the operands, sparse ones as if dense. CUPTI's peak is that of
--- sparse products, twice that of dense ones (but for fp64, which has no sparse ones): the peak here is the dense one, so
--- that a sparse product can take half the time that it allows. The threads' own operations are counted in patched code,
--- in the set `sass` only. Integer operations are none of either.
+-- Tensor core operations are counted by operand type, sparse ones as if dense. CUPTI's peak is that of sparse products,
+-- twice that of dense ones (except fp64, which has no sparse ones). The peak here is the dense one: a sparse product
+-- can take half the time that it allows. Thread operations are counted in patched code, in the set `sass` only. Integer
+-- operations do not count.
 CREATE VIEW launch_flops (
   -- The launch.
   kernel_id,
-  -- Operations of the tensor cores; null where they were not measured.
+  -- Operations of the tensor cores. Null if not measured.
   tensor_flops,
-  -- Time that they would take, as dense products, at the peak of their types, at the clock then, nanoseconds; null where
-  -- a peak is not known.
+  -- Time at the dense peak of their types, at the clock of the measurement, nanoseconds. Null if a peak is not known.
   tensor_ns,
-  -- Operations of threads, of single, half and double precision; null where not all of them were measured.
+  -- Thread operations in single, half and double precision. Null if one of them was not measured.
   thread_flops,
-  -- Time that they would take at the peaks of their types, nanoseconds.
+  -- Time at the peaks of their types, nanoseconds.
   thread_ns
 ) AS
 WITH event AS (

@@ -1,34 +1,34 @@
--- What one launch did, as hardware counters that add up over launches; see `kernel_counter`.
+-- One launch's work, as hardware counters that add up over launches. See `kernel_counter`.
 --
--- Null where a counter was not measured. Counters come from several passes, each a launch of its own. The first alone
--- may have to fetch the kernel's code, which no flush of caches puts out afterwards: what it counts (bytes of DRAM, time,
--- warps) knows of the code, what later ones count does not. For launches of a few microseconds that is much.
+-- Null if a counter was not measured. Counters come from several passes, each a separate execution. Only the first may
+-- have to fetch the kernel's code, which a cache flush does not evict. The counters of the first pass (DRAM bytes,
+-- time, warps) include the code fetch, later ones do not. This matters for launches of a few microseconds.
 CREATE VIEW launch_work (
   -- The launch.
   kernel_id,
   -- Its time on the GPU while it was measured, nanoseconds.
   duration_ns,
-  -- Bytes read from DRAM, some kilobytes of the measurement's own and the kernel's code among them.
+  -- Bytes read from DRAM, including the kernel's code and some kilobytes of the measurement.
   dram_read_bytes,
   -- Bytes written to DRAM.
   dram_write_bytes,
-  -- Bytes that DRAM could have moved in that time, at its clock then.
+  -- DRAM's peak bytes in that time, at the clock of the measurement.
   dram_peak_bytes,
-  -- Sectors of 32 bytes that L2 had: of all that asks it, some 800 of the measurement's own among them.
+  -- Sectors of 32 bytes that hit L2, for all clients of L2, including some 800 of the measurement.
   l2_hit_sectors,
-  -- Sectors that L2 did not have.
+  -- Sectors that missed L2.
   l2_miss_sectors,
-  -- Sectors that L1 was asked for.
+  -- Sectors looked up in L1.
   l1_sectors,
-  -- Those that it had.
+  -- Sectors that hit L1.
   l1_hit_sectors,
   -- Sectors of global loads.
   load_sectors,
-  -- Global loads of whole warps.
+  -- Global loads, by warp.
   load_requests,
   -- Sectors of global stores.
   store_sectors,
-  -- Global stores of whole warps.
+  -- Global stores, by warp.
   store_requests,
   -- Bank conflicts of shared memory.
   shared_conflicts,
@@ -36,25 +36,25 @@ CREATE VIEW launch_work (
   local_wavefronts,
   -- Cycles that warps spent on multiprocessors, summed over warps.
   active_warp_cycles,
-  -- What that would be with every multiprocessor full while it had a warp.
+  -- The same if every multiprocessor were full while it had a warp.
   warp_slot_cycles,
   -- Cycles in which a multiprocessor had a warp, summed over multiprocessors.
   sm_active_cycles,
-  -- Cycles of its whole time, summed over multiprocessors.
+  -- Elapsed cycles, summed over multiprocessors.
   sm_elapsed_cycles,
-  -- Cycles in which a scheduler had a warp, summed over schedulers, of which a multiprocessor has four.
+  -- Cycles in which a scheduler had a warp, summed over schedulers. A multiprocessor has four.
   scheduler_active_cycles,
-  -- Those in which a scheduler's tensor core worked.
+  -- Cycles among these in which a scheduler's tensor core worked.
   tensor_active_cycles,
-  -- Those in which a scheduler issued an instruction.
+  -- Cycles among these in which a scheduler issued an instruction.
   issue_active_cycles,
-  -- Instructions executed, of whole warps.
+  -- Warp instructions executed.
   instructions,
-  -- Instructions issued, of whole warps: more, where one had to be issued again.
+  -- Warp instructions issued, including reissues.
   issued_instructions,
   -- Cycles that warps spent on multiprocessors in the pass that compared them with the instructions issued.
   issued_warp_cycles,
-  -- Instructions executed, of threads.
+  -- Thread instructions executed.
   thread_instructions
 ) AS
 SELECT

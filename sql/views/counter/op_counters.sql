@@ -1,24 +1,24 @@
--- Hardware counters of the ops of one name, with the names and formulas of Operator Profiler, to compare with it.
+-- Hardware counters of the ops of one name, with the names and formulas of Operator Profiler, for comparison.
 --
--- Sums; means weighted by time, of those launches that have the counter; maxima. A mean of rates is not the rate of the
--- whole: see `op_counters_exact`. Times are those of `launch_duration`. Nothing is clamped: what is counted in one pass
--- and divided by what another counted can be above 100 percent for tiny launches, as in ncu.
+-- Sums, time-weighted means over launches that have the counter, and maxima. A mean of rates differs from the overall
+-- rate: see `op_counters_exact`. Times are those of `launch_duration`. Values are not clamped: a ratio of counters from
+-- two passes can exceed 100 percent for tiny launches, as in ncu.
 CREATE VIEW op_counters (
-  -- The op's name; null for launches outside any op.
+  -- The op's name. Null for launches outside any op.
   op,
-  -- Launches, those without counters too.
+  -- Launches, including those without counters.
   kernel_count,
   -- Launches with counters.
   counted_kernel_count,
   -- Their time, overlaps counted twice, nanoseconds.
   total_duration_ns,
-  -- The launch that takes longest; the first of several.
+  -- The longest launch, the first if several are equal.
   dominant_kernel_id,
   -- Bytes read from DRAM.
   total_dram_bytes_read,
   -- Bytes written to DRAM.
   total_dram_bytes_written,
-  -- Throughput of DRAM, percent of its peak: the name is theirs.
+  -- Throughput of DRAM, percent of its peak. The name is that of Operator Profiler.
   memory_throughput_pct,
   -- The same from the unit of DRAM.
   dram_throughput_pct,
@@ -26,7 +26,7 @@ CREATE VIEW op_counters (
   mem_busy_pct,
   -- Hits of L1, percent.
   l1_hit_rate,
-  -- Hits of L2, percent: of requests, of sectors where those were not measured.
+  -- Hits of L2, percent: of requests, or of sectors if requests were not measured.
   l2_hit_rate,
   -- Throughput of the multiprocessors, percent of their peak.
   sm_throughput_pct,
@@ -34,7 +34,7 @@ CREATE VIEW op_counters (
   tensor_core_active_pct,
   -- Occupancy, percent.
   achieved_occupancy,
-  -- Cycles of a warp for each instruction that it issued.
+  -- Cycles of a warp per instruction that it issued.
   warp_cycles_per_instruction,
   -- Cycles in which an instruction was issued, percent.
   eligible_cycles_pct,
@@ -42,15 +42,15 @@ CREATE VIEW op_counters (
   total_executed_instructions,
   -- Instructions issued; 0 where not measured.
   total_issued_instructions,
-  -- Instructions executed for each active cycle of a scheduler, not of a multiprocessor.
+  -- Instructions executed per active cycle of a scheduler, not of a multiprocessor.
   ipc_active,
   -- Threads of an executed instruction.
   avg_threads_per_warp,
-  -- Largest number of registers of a thread.
+  -- Maximum of registers per thread.
   registers_per_thread,
-  -- Most dynamic shared memory of a block, bytes.
+  -- Maximum of dynamic shared memory per block, bytes.
   dynamic_smem_per_block,
-  -- Wavefronts of local memory, spills or not.
+  -- Wavefronts of local memory, including those that are not spills.
   local_memory_spills
 ) AS
 WITH pivot AS (

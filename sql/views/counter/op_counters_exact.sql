@@ -1,19 +1,19 @@
--- Hardware counters of one op call, and of all ops of one name: rates made anew from the sums that they are rates of.
+-- Hardware counters of one op call, or of all ops of one name: rates computed from the sums of their parts.
 --
--- Each launch belongs to its innermost op only, so that each counts once. A rate is of those launches that have both of
--- its sums. What `op_counters` says of the same ops is what other tools say.
+-- Each launch belongs to its innermost op only, and counts once. A rate covers the launches that have both of its sums.
+-- `op_counters` has the values as other tools compute them.
 CREATE VIEW op_counters_exact (
-  -- What the row is: call (one op), name (all of one name).
+  -- Level of the row: call (one op), name (all ops of one name).
   grain,
-  -- The op; null where the row is of all of a name, and for launches outside any op.
+  -- The op. Null if the row covers all ops of a name, and for launches outside any op.
   op_id,
   -- Its name.
   op,
-  -- Launches, those without counters too.
+  -- Launches, including those without counters.
   launch_count,
-  -- Launches with counters; all that follows is theirs but for the last two.
+  -- Launches with counters. All columns below cover these launches, except for the last two.
   counted_launch_count,
-  -- Their part.
+  -- Their share of the launches.
   counted_share,
   -- Time of those launches while they were measured, overlaps counted twice, nanoseconds.
   duration_ns,
@@ -21,43 +21,44 @@ CREATE VIEW op_counters_exact (
   dram_read_bytes,
   -- Bytes written to DRAM.
   dram_write_bytes,
-  -- Both, a second.
+  -- Read and written bytes per second.
   dram_bytes_per_second,
-  -- Both, of what DRAM could have moved in the time.
+  -- DRAM throughput, read and write, part of the peak.
   dram_throughput_share,
-  -- Part of the sectors looked up in L2 that it had.
+  -- L2 hit rate in sectors.
   l2_hit_share,
-  -- Part of the sectors looked up in L1 that it had.
+  -- L1 hit rate in sectors.
   l1_hit_share,
-  -- Sectors of 32 bytes of a global load of a warp.
+  -- Sectors of 32 bytes per global load of a warp.
   sectors_per_load,
-  -- The same of a global store.
+  -- The same for global stores.
   sectors_per_store,
   -- Bank conflicts of shared memory.
   shared_conflicts,
   -- Wavefronts of local memory: spilled registers, and arrays of threads.
   local_wavefronts,
-  -- Warps on a multiprocessor, of those that it can hold, while it had any.
+  -- Achieved occupancy: active warps divided by the maximum, while the multiprocessor had any.
   occupancy_share,
-  -- Cycles in which tensor cores worked, of those in which their schedulers had a warp.
+  -- Tensor core activity: cycles in which tensor cores worked, divided by cycles in which their schedulers had a warp.
   tensor_active_share,
-  -- Cycles in which a scheduler issued an instruction, of those in which it had a warp.
+  -- Issue activity: cycles in which a scheduler issued an instruction, divided by cycles in which it had a warp.
   issue_active_share,
-  -- Cycles in which a multiprocessor had a warp, of all: low where launches are small or end unevenly.
+  -- SM activity: cycles in which a multiprocessor had a warp, part of all. Low for launches that are small or end
+  -- unevenly.
   sm_active_share,
-  -- Instructions executed, of whole warps.
+  -- Warp instructions executed.
   instructions,
-  -- Instructions issued, of whole warps.
+  -- Warp instructions issued.
   issued_instructions,
-  -- Instructions executed for each cycle in which a multiprocessor had a warp.
+  -- Warp instructions executed per cycle in which a multiprocessor had a warp.
   instructions_per_cycle,
-  -- Threads of an executed instruction, of 32.
+  -- Threads per executed instruction, up to 32.
   threads_per_instruction,
-  -- Cycles that a warp spent on the multiprocessor for each instruction that it issued.
+  -- Cycles that a warp spent on the multiprocessor per instruction that it issued.
   warp_cycles_per_instruction,
-  -- Largest number of registers of a thread, of all launches.
+  -- Maximum of registers per thread, over all launches.
   register_count,
-  -- Most dynamic shared memory of a block, of all launches, bytes.
+  -- Maximum of dynamic shared memory per block, over all launches, bytes.
   dynamic_shared_bytes
 ) AS
 WITH work AS (

@@ -1,45 +1,45 @@
--- Where one launch, or one kernel over its launches, stands under the roofline: what holds it back, and how near it is.
+-- Position of one launch, or of one kernel over its launches, under the roofline: its bound and its efficiency.
 --
--- A launch can be no faster than its floating-point operations at the peak of their types, and no faster than its bytes
--- of DRAM at DRAM's peak; the longer of the two times is the roof (Williams, Waterman, Patterson: Roofline, 2009; with
--- several types, each at its own peak). Peaks are CUPTI's, at the clocks of the measurement: what all units of a kind can
--- do in a cycle, by their clock; of tensor cores, the dense peak (see `launch_flops`). Nothing is clamped: more than 1
--- says that a counter is wrong, or that products were sparse.
+-- A launch is never faster than its floating-point operations at the peak of their types, nor than its DRAM bytes at
+-- DRAM's peak. The longer of the two times is the roof (Williams, Waterman, Patterson: Roofline, 2009; each of several
+-- types has its own peak). Peaks are CUPTI's, at the clocks of the measurement: the capacity of all units of a kind per
+-- cycle, times their clock. Tensor cores count with the dense peak (see `launch_flops`). Values are not clamped: more
+-- than 1 means a wrong counter or sparse products.
 CREATE VIEW roofline (
-  -- What the row is: launch, kernel (its launches of one flops_source, together).
+  -- Level of the row: launch, kernel (its launches with one flops_source).
   grain,
-  -- The launch; null where the row is of a kernel.
+  -- The launch. Null if the row covers a kernel.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- Launches.
   launch_count,
   -- Their time while they were measured, nanoseconds.
   duration_ns,
-  -- Floating-point operations: of tensor cores and threads, as far as they were measured.
+  -- Floating-point operations of tensor cores and threads, if measured.
   flops,
-  -- Whose operations they are: tensor and thread; tensor (those of threads were not measured, so there may be more);
-  -- thread; null where neither was measured, or only tensor cores, which did nothing.
+  -- Origin of the operations: tensor and thread, tensor (threads were not measured, so there may be more), thread. Null
+  -- if neither was measured, or if only tensor cores were measured and did nothing.
   flops_source,
   -- Bytes of DRAM, read and written.
   dram_bytes,
-  -- Operations for each byte.
+  -- Operational intensity: operations per byte.
   intensity,
-  -- Operations for each byte from which on operations are the roof.
+  -- Ridge point: intensity above which operations are the roof.
   ridge,
-  -- Operations a second.
+  -- Operations per second.
   flops_per_second,
-  -- Bytes of DRAM a second.
+  -- DRAM bytes per second.
   dram_bytes_per_second,
-  -- Operations a second at the peak of their types.
+  -- Peak operations per second of their types.
   peak_flops_per_second,
-  -- Bytes of DRAM a second at its peak.
+  -- Peak DRAM bytes per second.
   peak_dram_bytes_per_second,
-  -- What the roof is: compute, memory; with operations unknown, memory.
+  -- The roof: compute or memory. If operations are unknown, memory.
   bound,
-  -- Time at the roof as a part of the time taken.
+  -- Time at the roof divided by the measured time.
   efficiency
 ) AS
 WITH known AS (

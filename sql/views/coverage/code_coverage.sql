@@ -1,16 +1,16 @@
--- How far the code of launched kernels is read, and what of its memory instructions is observed: rows of `coverage`.
+-- Coverage of machine code: decoded kernels and observed memory instructions, as rows of `coverage`.
 CREATE VIEW code_coverage (
-  -- The order in which to read.
+  -- Position in the reading order.
   position,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; null where there is no whole.
+  -- Total of the item. Null if it has none.
   total,
-  -- Whether nothing is missing that should be there; null where a part is expected.
+  -- True if nothing that should be there is missing. Null if a part is expected.
   is_whole,
-  -- What it means.
+  -- Explanation.
   detail
 ) AS
 WITH code AS (
@@ -37,23 +37,23 @@ WITH code AS (
   JOIN function_coverage f ON f.function_id = l.function_id
   LIMIT 1
 ), fact AS (
-  -- What --spaces left out is a part that is expected to be missing.
+  -- Accesses excluded by --spaces are expected to be missing.
   SELECT
-    32 AS position, 'memory instructions in launched kernels that are observed' AS item, observed AS count,
+    32 AS position, 'memory instructions of launched kernels observed' AS item, observed AS count,
     instructions AS total, CASE WHEN unpatched > 0 THEN false WHEN left_out = 0 THEN true END AS is_whole,
     CASE WHEN unpatched > 0 THEN CAST(unpatched AS VARCHAR) || ' are tensor-map and bulk copies, textures, matrices' END
       AS detail
   FROM used
   WHERE instructions IS NOT NULL AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
-  SELECT 33, 'launches whose memory instructions are all observed', launches, all_launches,
+  SELECT 33, 'launches with all memory instructions observed', launches, all_launches,
     CASE WHEN unpatched > 0 THEN false WHEN launches = all_launches THEN true END, NULL
   FROM sighted
   WHERE all_launches > 0 AND (SELECT count(*) FROM run WHERE instrument = 'accesses') > 0
   UNION ALL
-  SELECT 34, 'functions whose code is read', functions_read, functions, functions_read = functions, NULL FROM code
+  SELECT 34, 'functions with decoded code', functions_read, functions, functions_read = functions, NULL FROM code
   UNION ALL
-  SELECT 35, 'functions whose code is not read', count(*), NULL, false, c.reason
+  SELECT 35, 'functions without decoded code', count(*), NULL, false, c.reason
   FROM function f
   JOIN function_code c ON c.function_id = f.function_id
   WHERE NOT c.is_read

@@ -1,24 +1,24 @@
--- What a reader must know before trusting any answer: one fact a row, in the order of `position`.
+-- One fact about the completeness of the capture, ordered by `position`. Read it before you trust any result.
 --
--- A share of less than 1 says how much of the truth is missing; a loss is a count of things that are not in the capture.
+-- A share below 1 shows missing data. A loss counts items that the capture lacks.
 CREATE VIEW coverage (
-  -- The order in which to read.
+  -- Position in the reading order.
   position,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; null where there is no whole.
+  -- Total of the item. Null if it has none.
   total,
   -- Their ratio.
   share,
-  -- Whether nothing is missing that should be there; null where a part is expected, or where there is no whole.
+  -- True if nothing that should be there is missing. Null if a part is expected, or if there is no total.
   is_whole,
-  -- What it means, where the item does not say it: the reason of a loss, the name of what is missing.
+  -- Explanation, if the item needs one: the reason of a loss, the name of the missing item.
   detail
 ) AS
--- Each LIMIT 1 below keeps filters above a sum over everything: DataFusion 55 moves a filter on a constant below it,
--- where the sum of no rows is a row again.
+-- Each LIMIT 1 below keeps filters above a sum over everything. DataFusion 55 moves a filter on a constant below
+-- it, where the sum of no rows is again a row.
 WITH seen AS (
   SELECT
     CAST(r.instrument AS VARCHAR) AS instrument,
@@ -52,9 +52,9 @@ WITH seen AS (
   FROM sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   LIMIT 1
-), delivered AS (
-  -- As counted, in the runs that costs are taken from.
-  SELECT coalesce(sum(samples), 0) AS delivered
+), collected AS (
+  -- Counts of the runs that provide costs.
+  SELECT coalesce(sum(samples), 0) AS collected
   FROM pc_sample
   WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
   LIMIT 1
@@ -84,7 +84,7 @@ WITH seen AS (
   FROM seen
   WHERE matchable > 0
   UNION ALL
-  SELECT 23, 'launches whose samples are of replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
+  SELECT 23, 'launches sampled in replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
   UNION ALL
   SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
     NULL
@@ -95,7 +95,7 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM code_coverage
   UNION ALL
-  SELECT 40, 'samples delivered', delivered, delivered + lost, lost = 0, NULL FROM delivered CROSS JOIN dropped
+  SELECT 40, 'samples collected', collected, collected + lost, lost = 0, NULL FROM collected CROSS JOIN dropped
   UNION ALL
   SELECT 41, 'samples of memory stalls', memory, samples, NULL, NULL FROM sampled
   UNION ALL
@@ -109,7 +109,7 @@ WITH seen AS (
   UNION ALL
   SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
   UNION ALL
-  -- Launches among launches, bytes among bytes. Why launches are not bundled, losses say.
+  -- Launches among launches, bytes among bytes. Losses explain why launches are not bundled.
   SELECT CASE WHEN ordinal <= 6 THEN 52 + ordinal ELSE 74 + ordinal END, item, count, total, is_whole, detail
   FROM replay_coverage
   WHERE item <> 'launches not bundled'

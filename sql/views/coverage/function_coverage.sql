@@ -1,21 +1,21 @@
--- One function whose code is read: its instructions that access memory, and how many of them the recording observed.
+-- One function with decoded code: its memory instructions, and the number of those that the recording observed.
 --
 -- The recorder patches the spaces that `--spaces` names. Generic instructions count as global.
 CREATE VIEW function_coverage (
   -- The function.
   function_id,
-  -- Instructions that access memory; constants do not count.
+  -- Instructions that access memory, except constant memory.
   memory_instruction_count,
-  -- Those that the recording observed.
+  -- Instructions among these that the recording observed.
   observed_count,
-  -- Those of spaces that `--spaces` left out.
+  -- Instructions among these that `--spaces` excluded.
   left_out_count,
-  -- Those that the recorder never observes: tensor maps, bulk copies, textures; where shared memory is recorded, matrices
-  -- in it and shared memory of other blocks.
+  -- Instructions among these that the recorder never observes: tensor maps, bulk copies, textures. If shared memory is
+  -- recorded, also matrices in it and shared memory of other blocks.
   unpatched_count
 ) AS
 WITH space AS (
-  -- A recording that does not say what it patched has patched all.
+  -- A recording without a list of patched spaces has patched all.
   SELECT
     coalesce(bool_and(strpos(o.value, 'global') > 0), true) AS has_global,
     coalesce(bool_and(strpos(o.value, 'shared') > 0), true) AS has_shared,

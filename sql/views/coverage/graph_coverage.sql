@@ -1,16 +1,16 @@
--- How far kernels that CUDA graphs launched are recorded: rows of `coverage`, none for a program without graphs.
+-- Coverage of kernels that CUDA graphs launched, as rows of `coverage`. Programs without graphs have no rows.
 CREATE VIEW graph_coverage (
-  -- The order in which to read.
+  -- Position in the reading order.
   position,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; null where there is no whole.
+  -- Total of the item. Null if it has none.
   total,
-  -- Whether nothing is missing that should be there; null where a part is expected.
+  -- True if nothing that should be there is missing. Null if a part is expected.
   is_whole,
-  -- What it means.
+  -- Explanation.
   detail
 ) AS
 WITH called AS (
@@ -42,8 +42,8 @@ SELECT
 FROM called
 WHERE launches > 0
 UNION ALL
-SELECT 25, 'kernels of CUDA graphs that are launches here', CAST(n.defined AS DOUBLE), CAST(c.kernels AS DOUBLE),
-  n.defined >= c.kernels, 'the rest has no row'
+SELECT 25, 'kernels of CUDA graphs recorded as launches', CAST(n.defined AS DOUBLE), CAST(c.kernels AS DOUBLE),
+  n.defined >= c.kernels, 'the rest have no row'
 FROM called c
 CROSS JOIN node n
 WHERE c.kernels > 0
@@ -52,7 +52,7 @@ SELECT 26, 'kernels of CUDA graphs captured inside an op', CAST(with_op AS DOUBL
 FROM node
 WHERE kernels > 0
 UNION ALL
-SELECT 27, 'kernels of CUDA graphs whose samples are an estimated share', CAST(split AS DOUBLE), CAST(kernels AS DOUBLE),
+SELECT 27, 'kernels of CUDA graphs with an estimated share of samples', CAST(split AS DOUBLE), CAST(kernels AS DOUBLE),
   NULL, NULL
 FROM sampled
 WHERE kernels > 0

@@ -1,19 +1,19 @@
--- How far the ranks of a distributed program are recorded: rows of `coverage`, none for any other program.
+-- Coverage of the ranks of a distributed program, as rows of `coverage`. Other programs have no rows.
 --
--- A rank has a row of its own where less is known of it than of another: it has fewer launches, or its loss is larger by
--- one hundredth or more.
+-- A rank has a row of its own if its data is less complete than that of another rank: it has fewer launches, or its
+-- loss is larger by 1 % or more.
 CREATE VIEW rank_coverage (
-  -- The order in which to read.
+  -- Position in the reading order.
   position,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; of launches, those of the rank that has most.
+  -- Total of the item. For launches, those of the rank with the most.
   total,
-  -- Whether nothing is missing that should be there.
+  -- True if nothing that should be there is missing.
   is_whole,
-  -- What it means.
+  -- Explanation.
   detail
 ) AS
 WITH ranked AS (
@@ -38,7 +38,7 @@ SELECT 13, 'launches of rank ' || rank, launches, most_launches, false, 'another
 FROM compared
 WHERE launches < most_launches
 UNION ALL
-SELECT 14, 'samples of rank ' || rank || ' delivered', samples, taken, false, 'another rank lost less'
+SELECT 14, 'samples of rank ' || rank || ' collected', samples, taken, false, 'another rank lost less'
 FROM compared
 WHERE sample_share <= best_sample_share - 0.01
 UNION ALL

@@ -1,8 +1,8 @@
--- What memory stalls one instruction caused by what it accessed of one target, in one launch, with how well it
+-- Memory stalls that one instruction caused by its accesses to one target, in one launch, with the quality of these
 -- accesses.
 --
--- The rows are the charges of `stall_charge` to instructions that access memory, with their accesses beside them, where
--- these were recorded. Sectors are units of 32 bytes, distinct in each warp request.
+-- The rows are the samples that `stall_charge` attributes to instructions that access memory, with their accesses if
+-- recorded. Sectors are units of 32 bytes, distinct in each warp request.
 CREATE VIEW access_cost (
   -- The launch.
   kernel_id,
@@ -10,36 +10,37 @@ CREATE VIEW access_cost (
   kernel_function_id,
   -- The function that holds the instruction: the kernel, or one that it calls.
   function_id,
-  -- The instruction that was waited for.
+  -- The producer: the instruction that warps waited for.
   pc,
-  -- Which memory it accesses: global, local, shared and others, as in `instruction`; null where the code is not read.
+  -- Memory space of its accesses: global, local, shared and others, as in `instruction`. Null if the code was not
+  -- decoded.
   memory_space,
-  -- What it does: read, write, atomic, reduction and others, as in `instruction`.
+  -- Kind of access: read, write, atomic, reduction and others, as in `instruction`.
   memory_kind,
-  -- What the lanes belong to, as in `stall_charge`.
+  -- Target of the lanes, as in `stall_charge`.
   target,
   -- Its tensor_id, storage_id or allocation_id.
   object_id,
   -- The tensor.
   tensor_id,
-  -- Samples charged.
+  -- Attributed samples.
   samples,
-  -- Estimated time that they stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that they represent, nanoseconds. See `cost_time`.
   estimated_ns,
-  -- Warp requests to the target; null where accesses were not recorded.
+  -- Warp requests to the target. Null if accesses were not recorded.
   request_count,
   -- Sectors that they touch.
   sectors,
-  -- The fewest that could hold the bytes.
+  -- The fewest sectors that hold the bytes.
   ideal_sectors,
   -- The most frequent class of the instruction's requests: unit, broadcast, strided, gather.
   class,
-  -- Part of its requests that are of unit stride and do not begin on a sector.
+  -- Part of its requests that have unit stride but do not begin on a sector.
   misaligned_share,
-  -- Bytes from lane to lane in its requests, most often; null where lanes are irregular.
+  -- The most frequent byte distance from lane to lane. Null if lanes are irregular.
   stride_bytes,
   -- Bytes of a stride that the instructions of its function with this stride access together, in this launch and
-  -- target: as much as the stride, and no byte between is left out, though each alone leaves some.
+  -- target. Equal to the stride if together they leave no byte out, although each alone does.
   covered_bytes
 ) AS
 WITH timed AS (

@@ -1,28 +1,27 @@
--- One kind of op, in one part of the step: the time that the CPU spent in it beside the time of the GPU (DeepContext's
--- CPU latency analysis).
+-- One kind of op, in one phase of the step: its CPU time next to its GPU time (DeepContext's CPU latency analysis).
 --
--- CPU time is an op's own: without the ops inside it, and without its launch calls, which under the recorder last as
--- long as the kernels. The median call stands for all, because the first ones also load code. What the recorder itself
--- costs is in it, so that it is an upper bound: compare ops with each other. Threshold: an op waits for the CPU if that
--- takes more than ten times as long as its kernels.
+-- CPU time is exclusive: without the ops inside, and without launch calls, which last as long as the kernels under the
+-- recorder. The median call represents all calls, because the first ones also load code. The time includes the
+-- recorder's overhead and is an upper bound: compare ops with each other. Threshold: an op is CPU-bound if it takes
+-- more than ten times as long as its kernels.
 CREATE VIEW cpu_latency (
   -- The op's name.
   op,
-  -- The part of the training step.
+  -- The phase of the training step.
   phase,
   -- Calls.
   call_count,
-  -- Launches inside, not those of ops inside it.
+  -- Launches inside, except launches of ops inside it.
   launch_count,
-  -- Time of the CPU, nanoseconds: that of the median call, times the calls.
+  -- CPU time, nanoseconds: that of the median call, times the calls.
   cpu_ns,
-  -- Estimated time of the GPU, nanoseconds, of those launches; null where none was measured.
+  -- Estimated GPU time of those launches, nanoseconds. Null if none was measured.
   estimated_ns,
-  -- The one by the other.
+  -- CPU time divided by GPU time.
   ratio,
   -- Samples of those launches.
   samples,
-  -- Whether `ratio` is above 10.
+  -- True if `ratio` is above 10.
   is_cpu_bound
 ) AS
 WITH inner_op AS (

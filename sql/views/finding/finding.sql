@@ -1,35 +1,35 @@
--- One inefficiency: what is inefficient, where, what it costs, what to change, and how to see it.
+-- One inefficiency: its subject, location, cost, fix and evidence.
 --
--- Each kind has a view of its own, where its rule, its thresholds and the formula of what a fix saves stand. `samples`
--- are a part of the samples taken, and `saving_samples` an upper bound: that of a fix which does away with all of it.
--- Two findings can speak of the same samples, so that neither is ever added up. Rank by `saving_samples`.
+-- Each kind has a view of its own, with its rule, its thresholds and the formula of the saving. `samples` are part of
+-- all samples, and `saving_samples` is the upper bound that a complete fix saves. Two findings can share samples, so
+-- savings do not add up. Rank by `saving_samples`.
 CREATE VIEW finding (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about: a tensor in a kernel, a kernel, a line, an op.
+  -- Its subject: a tensor in a kernel, a kernel, a line, an op.
   subject,
-  -- What is inefficient, where, and what it costs.
+  -- Sentence with the inefficiency, its location and its cost.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel; null where there are several.
+  -- The kernel. Null for several.
   kernel,
-  -- The innermost user line around its launches; in backward, the line whose gradient this is, with (grad); null where
-  -- there are several, or none is known.
+  -- The innermost user line around its launches. In backward, the line whose gradient this is, with (grad). Null for
+  -- several, or if none is known.
   line,
-  -- The op; null where there are several, or none is known.
+  -- The op. Null for several, or if none is known.
   op,
-  -- The tensor; null where it is about none.
+  -- The tensor. Null if the subject is not a tensor.
   tensor_id,
-  -- Samples that it costs; 0 where samples cannot tell.
+  -- Samples of its cost. 0 if samples do not measure it.
   samples,
-  -- Their part of all samples; null where samples cannot tell, as below.
+  -- Their part of all samples. Null if samples do not measure it, as below.
   share,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
   -- Their part of all samples.
   saving_share,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- The view that found it.
   found_by,
@@ -72,7 +72,7 @@ SELECT
   finding, subject,
   sentence || CASE WHEN samples > 0.0 THEN ' It costs '
     || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
-    || ' % of all samples; a fix saves at most '
+    || ' % of all samples. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END,
   advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query

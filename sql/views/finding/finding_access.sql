@@ -1,37 +1,37 @@
--- One kind of inefficient access: what one kernel, launched at one line by one op, waits for because of how it accesses
--- one tensor (equal tensors are one), or one allocation outside tensors. A charge is in one row at most.
+-- One kind of inefficient access: stalls of one kernel, launched at one line by one op, caused by its accesses to one
+-- tensor (grouped by name, or op, line, shape) or to one allocation outside tensors. No sample belongs to two rows.
 --
--- Kinds, by the instruction that was waited for, each where those above do not hold: local_memory (it accesses local
--- memory); atomic_wait (it updates global memory atomically); scattered_access, uncoalesced_view, uncoalesced_access (a
--- quarter or more of its sectors are beyond the fewest that hold the bytes: the class of its requests is gather; the
--- tensor is a view that is not contiguous; any other); misaligned_access (half or more of its requests are of unit
--- stride and do not begin on a sector); gather_latency (its op looks rows up by indices, and it takes no more sectors
--- than it needs). Instructions that take turns, so that together they leave no byte between out (`covered_bytes`), are
--- not uncoalesced. A fix saves at most: the part of sectors that is beyond the fewest (the time waited is taken to grow
--- with sectors); of local memory and atomics, all; of gather_latency, as many samples as the kernel issued instructions
--- in, because what waits can hide behind nothing else (latency hiding: GPA, Zhou et al., CGO 2021).
+-- Kinds, by the producer, in this order of precedence: local_memory (it accesses local memory), atomic_wait (it updates
+-- global memory atomically), scattered_access, uncoalesced_view, uncoalesced_access (a quarter or more of its sectors
+-- exceed the fewest that hold the bytes: the class of its requests is gather, the tensor is a non-contiguous view, any
+-- other), misaligned_access (half or more of its requests have unit stride but do not begin on a sector),
+-- gather_latency (its op looks up rows by index, and uses no more sectors than needed). Instructions that take turns,
+-- and together leave no byte out (`covered_bytes`), are not uncoalesced. Saving: the share of sectors beyond the fewest
+-- (the stall time is assumed to grow with sectors). For local memory and atomics, all. For gather_latency, as many
+-- samples as the kernel issued instructions in, because nothing else can hide these waits (latency hiding: GPA, Zhou et
+-- al., CGO 2021).
 CREATE VIEW finding_access (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around the launches. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around the launches.
   op,
-  -- The tensor; of equal ones, the one that cost most.
+  -- The tensor. In a group, the costliest.
   tensor_id,
-  -- Samples that it costs.
+  -- Samples of its cost.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -91,7 +91,7 @@ WITH issued AS (
     s.*, n.kernel, n.short_kernel,
     coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
     coalesce(', launched at ' || s.line, '') AS place,
-    CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors a request where '
+    CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, where '
       || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
     coalesce('before ' || s.line, 'before the kernel') AS before
   FROM summed s
@@ -101,36 +101,36 @@ SELECT
   finding,
   coalesce(name, 'local memory') || ' in ' || short_kernel,
   short_kernel || place || CASE finding
-    WHEN 'local_memory' THEN ', waits for local memory: registers that did not suffice, or arrays of its threads.'
+    WHEN 'local_memory' THEN ', waits for local memory: spilled registers, or arrays of its threads.'
     WHEN 'atomic_wait' THEN ', waits for its atomic updates of ' || object || '.'
-    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered places: ' || sectors_words || '.'
-    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' across its memory: '
+    WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered addresses: ' || sectors_words || '.'
+    WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' uncoalesced: '
       || sectors_words || '.'
     WHEN 'uncoalesced_access' THEN ', accesses ' || object || ' with a stride: ' || sectors_words || '.'
-    WHEN 'misaligned_access' THEN ', accesses ' || object || ' from places that are no multiple of 32 bytes: '
+    WHEN 'misaligned_access' THEN ', accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
       || sectors_words || '.'
-    ELSE ', waits for ' || object || ', which it reads at places that only its indices tell, with too little else to do.'
+    ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few other instructions to hide the latency.'
   END,
   CASE finding
     WHEN 'local_memory' THEN
-      'Let a thread keep less: smaller tiles, indices known at compile time, more registers (__launch_bounds__).'
+      'Reduce the registers of a thread: smaller tiles, indices known at compile time, or allow more (__launch_bounds__).'
     WHEN 'atomic_wait' THEN
-      'Sum up in registers and shared memory first, so that a block updates each element once, or spread the updates over '
+      'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
         || 'several copies.'
     WHEN 'scattered_access' THEN
-      'Let neighbouring threads access neighbouring elements: sort the indices, or make each index fetch a longer row.'
+      'Let neighbouring threads access neighbouring elements: sort the indices, or fetch a longer row per index.'
     WHEN 'uncoalesced_view' THEN CASE
       WHEN regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)') THEN
-        'This is the copy that makes it contiguous: let what follows read the view, or write the data in this layout where '
-          || 'it is made' || coalesce(' (' || born_at || ')', '') || '.'
-      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or keep its data in the layout that is read here.'
+        'This copy makes it contiguous: let later ops read the view, or write the data in this layout where '
+          || 'it is created' || coalesce(' (' || born_at || ')', '') || '.'
+      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or store its data in the layout that is read here.'
     END
     WHEN 'uncoalesced_access' THEN
       'Let neighbouring threads access neighbouring elements: another layout, another order of loops, or a tile in shared '
         || 'memory.'
     WHEN 'misaligned_access' THEN
-      'Let rows begin at multiples of 32 bytes: pad them, or slice at multiples of 32 bytes.'
-    ELSE 'Keep more loads in flight: more rows in one call, several loads a thread; or sort the indices, or use a smaller '
+      'Align rows to 32 bytes: pad them, or slice at multiples of 32 bytes.'
+    ELSE 'Keep more loads in flight: more rows in one call, several loads per thread. Or sort the indices, or use a smaller '
       || 'type.'
   END,
   kernel, line, op, tensor_id, samples, saving_samples, estimated_ns,

@@ -1,16 +1,16 @@
 -- One forward op at one line whose gradient costs more than twice as much (costly_backward), by `forward_backward`.
 --
--- Two is what the gradient of a product of matrices takes. Views that take a tensor apart cost nothing, and have
--- gradients that put it together again; what other views cost in backward are copies, as `finding_copy` says. A fix
--- saves at most what the gradient costs beyond twice the forward op.
+-- Two is the ratio of a matrix product. Views that split a tensor cost nothing, but their gradients reassemble it. The
+-- backward cost of other views consists of copies, as in `finding_copy`. Saving: the cost of the gradient beyond twice
+-- the forward op.
 CREATE VIEW finding_backward (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel: null.
   kernel,
@@ -22,9 +22,9 @@ CREATE VIEW finding_backward (
   tensor_id,
   -- Samples of the gradient.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -33,12 +33,12 @@ SELECT
   'costly_backward',
   op || coalesce(' at ' || line, ''),
   'The gradient of ' || op || coalesce(' at ' || line, '') || CASE
-    WHEN forward_samples = 0 THEN ' costs time, though the op itself takes none: it puts the tensor together again.'
+    WHEN forward_samples = 0 THEN ' costs time, although the op itself takes none: it reassembles the tensor.'
     ELSE ' costs ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as much as the op itself.' END,
   CASE
-    WHEN forward_samples = 0 THEN 'Do not take it apart (unbind, split, expand): let what follows use the whole, or fuse it.'
-    ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels; another formulation of the op, '
-      || 'or computing it again, can be cheaper.'
+    WHEN forward_samples = 0 THEN 'Do not split it (unbind, split, expand): let later ops use the complete tensor, or fuse them.'
+    ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels. Another formulation of the op, '
+      || 'or recomputation, can be cheaper.'
   END,
   CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,

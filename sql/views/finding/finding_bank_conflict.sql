@@ -1,32 +1,31 @@
--- What one kernel, launched at one line by one op, waits for because lanes of its warps meet in the banks of shared
--- memory: bank_conflict.
+-- Stalls of one kernel, launched at one line by one op, caused by bank conflicts of shared memory: bank_conflict.
 --
--- By `bank_conflict`: an instruction whose requests take twice as many wavefronts as they must, or more. A fix saves at
--- most the part of wavefronts that is beyond the fewest, of the samples that wait for the instruction (the time waited is
--- taken to grow with wavefronts). Writes make nobody wait for a result: conflicts of theirs cost, and show here only by
+-- By `bank_conflict`: an instruction whose requests take at least twice the minimum of wavefronts. Saving: the share of
+-- wavefronts beyond the fewest, of the samples that wait for the instruction (the stall time is assumed to grow with
+-- wavefronts). No instruction waits for the result of a write: conflicts of writes cost time too, and show here only by
 -- the loads behind them.
 CREATE VIEW finding_bank_conflict (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around the launches. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around the launches.
   op,
   -- No tensor: null.
   tensor_id,
-  -- Samples that it costs.
+  -- Samples of its cost.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -54,9 +53,9 @@ WITH conflicting AS (
 )
 SELECT
   'bank_conflict', 'shared memory in ' || n.short_kernel,
-  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory whose banks its lanes meet in: '
-    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts where one would do.',
-  'Let the lanes of a warp access different banks: pad the rows of the tile by a word, or swizzle its columns.',
+  n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory because of bank conflicts: '
+    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, where one would suffice.',
+  'Let the lanes of a warp access different banks: pad the rows of the tile by one word, or swizzle its columns.',
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '

@@ -1,33 +1,33 @@
--- One kernel whose instructions are of the wrong kind for its data: float64 (it computes in double precision, and its
--- op has no argument or result of that type), idle_tensor_cores (its op multiplies matrices or convolves, and no
--- instruction of it uses tensor cores).
+-- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but its op has no
+-- argument or result of that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
+-- instructions uses tensor cores).
 --
--- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision; names with MMA use tensor
--- cores. Thresholds: 5 of 100 of the kernel's samples at instructions of double precision; any sample for the other
--- kind. A fix saves at most the samples at those instructions; of idle_tensor_cores, all that are not memory stalls.
+-- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision. Names with MMA use tensor
+-- cores. Thresholds: 5 % of the kernel's samples at instructions of double precision, any sample for the other kind.
+-- Saving: the samples at those instructions. For idle_tensor_cores, all except memory stalls.
 CREATE VIEW finding_code (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
-  -- (grad).
+  -- The innermost user line around its launches, if there is only one. In backward, the line whose gradient this is,
+  -- with (grad).
   line,
-  -- The innermost op around its launches, where it is one.
+  -- The innermost op around its launches, if there is only one.
   op,
   -- No tensor: null.
   tensor_id,
-  -- Samples that it costs: at those instructions; of idle_tensor_cores, all of the kernel.
+  -- Samples of its cost: at those instructions. For idle_tensor_cores, all of the kernel.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -86,7 +86,7 @@ WITH code AS (
   CROSS JOIN (VALUES ('float64'), ('idle_tensor_cores')) AS k(finding)
   WHERE k.finding = 'float64' AND l.has_double = 0 AND l.double_samples > 0.0
     OR k.finding = 'idle_tensor_cores' AND l.multiplies AND l.has_tensor = 0
-      -- What copies, sums up or scales beside the product has no use for them.
+      -- Kernels that copy, sum or scale next to the product cannot use them.
       AND l.function_id IN (SELECT function_id FROM function WHERE regexp_like(lower(demangled_name),
         'gemm|conv|fprop|dgrad|wgrad|xmma|cutlass|nvjet'))
   GROUP BY k.finding, l.function_id
@@ -94,15 +94,15 @@ WITH code AS (
 SELECT
   s.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || CASE s.finding
-    WHEN 'float64' THEN ' computes in double precision, though its op has no tensor of that type: '
+    WHEN 'float64' THEN ' computes in double precision, although its op has no tensor of that type: '
       || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
     ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
   CASE s.finding
-    WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 in place of 1.0f), and compute in float32.'
+    WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 instead of 1.0f), and compute in float32.'
     ELSE CASE s.dtype
       WHEN 'float32' THEN 'Allow TF32 (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32), or use '
-        || 'bfloat16, where the precision suffices.'
-      ELSE 'Make dimensions multiples of 8 and memory aligned to 16 bytes, so that the library chooses such a kernel.' END
+        || 'bfloat16, if its precision suffices.'
+      ELSE 'Make dimensions multiples of 8 and align memory to 16 bytes: the library then chooses such a kernel.' END
   END,
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)

@@ -1,30 +1,30 @@
--- Copies by one op at one line that need not be: redundant_copy (of a contiguous tensor to one of the same type and
--- strides), layout_copy (to other strides), repeated_cast (one tensor is cast more than once).
+-- Avoidable copies by one op at one line: redundant_copy (of a contiguous tensor to one of the same type and strides),
+-- layout_copy (to other strides), repeated_cast (one tensor is cast more than once).
 --
--- Without the copy its kernels are not there: a fix saves at most all their samples; of repeated casts, all but the
--- first. The driver copies equal layouts without a kernel: such copies cost no samples, and bytes tell.
+-- Without the copy its kernels disappear. Saving: all their samples. For repeated casts, all but the first. The driver
+-- copies equal layouts without a kernel: such copies have no samples, only bytes.
 CREATE VIEW finding_copy (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel; of several, the one that costs most.
+  -- The kernel. Of several, the costliest.
   kernel,
-  -- The innermost user line around it; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around it. In backward, the line whose gradient this is, with (grad).
   line,
   -- The op that copies.
   op,
-  -- The tensor that is copied; of several, the one whose copy costs most.
+  -- The copied tensor. Of several, the one with the costliest copy.
   tensor_id,
   -- Samples of its launches.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -55,7 +55,7 @@ WITH copied AS (
 ), done AS (
   SELECT
     c.*, m.kernel, m.line, m.samples, m.estimated_ns, m.size_bytes,
-    -- A CUDA graph that is launched again casts what has changed since.
+    -- A CUDA graph that is launched again casts data that has changed since.
     row_number() OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch ORDER BY m.ordinal) AS nth,
     count(*) OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch) AS times
   FROM copied c
@@ -91,13 +91,13 @@ SELECT
     WHEN 'layout_copy' THEN ' copies tensors to another layout, '
     ELSE ' casts the same tensor from ' || s.from_type || ' to ' || s.to_type || ' again, ' END
     || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END
-    || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '; the costliest copy is of `'
+    || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '. The costliest copy is of `'
     || coalesce(c.name, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
   CASE s.finding
-    WHEN 'redundant_copy' THEN 'Leave the copy out where nobody writes to one of the two.'
-    WHEN 'layout_copy' THEN 'Let what follows read the view, or make the data in this layout from the beginning; fused '
-      || 'attention and channels_last models need no such copies.'
-    ELSE 'Cast it once and keep the result, or keep it in ' || s.to_type || '.' END,
+    WHEN 'redundant_copy' THEN 'Remove the copy if nothing writes to source or copy.'
+    WHEN 'layout_copy' THEN 'Let later ops read the view, or create the data in this layout. Fused '
+      || 'attention and channels_last models do not need such copies.'
+    ELSE 'Cast it once and reuse the result, or store it in ' || s.to_type || '.' END,
   s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
   CASE WHEN s.kernel IS NULL THEN 'SELECT * FROM copy_size WHERE op = ''' ELSE 'SELECT kernel_id, kernel, op, line, '
     || 'forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING (kernel_id) WHERE op = ''' END

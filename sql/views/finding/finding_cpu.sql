@@ -1,22 +1,22 @@
--- The program whose CPU takes more than ten times as long in its ops as the GPU in their kernels (cpu_bound), by
+-- The program, if its CPU takes more than ten times as long in its ops as the GPU in their kernels (cpu_bound), by
 -- `cpu_latency`: one row or none.
 --
--- No sample of the GPU shows that it has nothing to do, so that samples are 0 here: time tells. The CPU's time was
--- taken under the recorder, and is an upper bound.
+-- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost. CPU time was measured under the
+-- recorder and is an upper bound.
 CREATE VIEW finding_cpu (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel: null, there are several.
+  -- The kernel: null, as there are several.
   kernel,
-  -- No line: null, there are several.
+  -- No line: null, as there are several.
   line,
-  -- The op that takes most of it.
+  -- The op with the most CPU time.
   op,
   -- No tensor: null.
   tensor_id,
@@ -24,7 +24,7 @@ CREATE VIEW finding_cpu (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -40,11 +40,11 @@ WITH summed AS (
 SELECT
   'cpu_bound',
   'ops of the program',
-  'The CPU takes ' || CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms, the recorder''s own time too, in ops '
+  'The CPU takes ' || CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms, including the recorder''s overhead, in ops '
     || 'that launch ' || CAST(launches AS VARCHAR) || ' kernels, which take '
-    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: it waits for work. Most of it goes '
+    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: the GPU waits for work. Most CPU time goes '
     || 'to ' || op || '.',
-  'Launch less: larger batches, torch.compile, CUDA graphs; measure without the recorder what remains.',
+  'Launch less: larger batches, torch.compile, CUDA graphs. Measure the rest without the recorder.',
   CAST(NULL AS VARCHAR) AS kernel, CAST(NULL AS VARCHAR) AS line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, estimated_ns,
   'SELECT op, phase, call_count, launch_count, cpu_ns, estimated_ns, ratio FROM cpu_latency ORDER BY cpu_ns DESC'

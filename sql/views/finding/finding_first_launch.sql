@@ -1,19 +1,19 @@
--- One kind of launch whose first one took half as long again as the later ones, or more (slow_first_launch), beyond what
--- chance makes.
+-- One kind of launch whose first one took half as long again as the later ones, or more (slow_first_launch), if the
+-- difference is significant.
 --
--- See `first_launch`. A fix saves at most what the first one took beyond the median of the later ones.
+-- See `first_launch`. Saving: the time of the first one beyond the median of the later ones.
 CREATE VIEW finding_first_launch (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around it; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around it. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around it.
   op,
@@ -21,9 +21,9 @@ CREATE VIEW finding_first_launch (
   tensor_id,
   -- Samples of the first launch.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -33,9 +33,9 @@ SELECT
   'first launch of ' || n.short_kernel,
   'The first launch of ' || n.short_kernel || ' with ' || f.shape || coalesce(' at ' || coalesce(l.forward_line || ' (grad)',
     l.line), '') || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
-    || CASE f.launch_count WHEN 2 THEN 'the other one' ELSE 'the other ' || CAST(f.launch_count - 1 AS VARCHAR) END
-    || ': its data and its code are not in the caches yet.',
-  'Warm up before you measure; if each run begins so, prefetch what it reads.',
+    || CASE f.launch_count WHEN 2 THEN 'the later one' ELSE 'the later ' || CAST(f.launch_count - 1 AS VARCHAR) END
+    || ': its data and its code are not in the caches.',
+  'Warm up before you measure. If each run begins like this, prefetch its data.',
   n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   f.first_samples, f.first_samples - f.later_samples, c.estimated_ns,
   'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, estimated_ns FROM launch_measure WHERE '

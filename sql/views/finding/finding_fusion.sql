@@ -1,29 +1,29 @@
 -- One line that launches many short kernels (small_kernels), by `fusion_candidate`.
 --
--- One kernel in place of n reads and writes memory once: a fix saves at most the memory stalls of the others, the (n -
--- 1) / n part of all, with n launches in each step. What the launches cost the CPU is beside that: see `cpu_latency`.
+-- One kernel in place of n reads and writes memory once. Saving: the memory stalls of the other kernels, (n - 1) / n of
+-- all, with n launches in each step. The CPU cost of the launches is not included: see `cpu_latency`.
 CREATE VIEW finding_fusion (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel: null, there are several.
+  -- The kernel: null, as there are several.
   kernel,
-  -- The line; in backward, the line whose gradient this is, with (grad).
+  -- The line. In backward, the line whose gradient this is, with (grad).
   line,
-  -- No op: null, there are several.
+  -- No op: null, as there are several.
   op,
   -- No tensor: null.
   tensor_id,
   -- Samples of the launches.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -32,10 +32,10 @@ SELECT
   'small_kernels',
   coalesce(forward_line || ' (grad)', line, 'launches without a Python line'),
   CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels ' || CASE WHEN phase IS NULL THEN ''
-    ELSE 'a step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
+    ELSE 'per step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
     'without a Python line') || ', and each runs for ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR)
     || ' microseconds on average.',
-  'Fuse them: torch.compile, a fused or foreach version of the op, or one kernel of your own.',
+  'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
   CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   samples, memory_samples * (1 - 1 / step_launch_count), estimated_ns,

@@ -1,22 +1,21 @@
--- One way in which storages, or the driver's allocations in a program without a framework, hold memory in vain, by
--- `life_pattern`, over all of a device: unused_memory (nothing uses them), late_free and idle_memory (they are allocated
--- when most memory is, and are not needed any more, or for a while), dead_write (what is written to them is overwritten
--- unread).
+-- One way in which storages hold memory without need, by `life_pattern`, per device. In a program without a framework,
+-- the same for the driver's allocations. unused_memory: nothing uses them. late_free and idle_memory: they are
+-- allocated at the peak, and are not needed any more, or for a while. dead_write: their content is overwritten unread.
 --
--- Memory costs no samples, so that samples are 0 here: bytes tell. Objects of a megabyte or more count, each once; what
--- is kept for fewer than 16 launches is not kept long.
+-- Memory has no samples, so samples are 0 here. Bytes measure the cost. Objects of one megabyte or more count, each
+-- once. Memory held for fewer than 16 launches does not count.
 CREATE VIEW finding_memory (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel: null, there is none.
+  -- The kernel: null, as there is none.
   kernel,
-  -- The line at which the largest was born.
+  -- The line that allocated the largest.
   line,
   -- The op that allocated the largest.
   op,
@@ -26,7 +25,7 @@ CREATE VIEW finding_memory (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -60,18 +59,18 @@ SELECT
   CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(objects AS VARCHAR) || ' ' || noun
     || CASE objects WHEN 1 THEN '' ELSE 's' END || CASE finding
       WHEN 'unused_memory' THEN ' are allocated and never used'
-      WHEN 'late_free' THEN ' are kept after their last use, while most memory is in use'
-      WHEN 'idle_memory' THEN ' lie idle between two uses, while most memory is in use'
+      WHEN 'late_free' THEN ' are held after their last use, at the memory peak'
+      WHEN 'idle_memory' THEN ' lie idle between two uses, at the memory peak'
       ELSE ' are written and then overwritten unread' END
-    || '; the largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
-    || coalesce(', born at ' || born_at, '')
+    || '. The largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
+    || coalesce(', allocated at ' || born_at, '')
     || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
     END || '.',
   CASE finding
     WHEN 'unused_memory' THEN 'Do not allocate it, or allocate it where it is needed.'
     WHEN 'late_free' THEN 'Drop the last reference to it after its last use (del, or a smaller scope).'
-    WHEN 'idle_memory' THEN 'Free it and compute it again (checkpointing), or keep it elsewhere for the while.'
-    ELSE 'Do not initialize what is overwritten (empty in place of zeros).'
+    WHEN 'idle_memory' THEN 'Free it and recompute it (checkpointing), or offload it meanwhile.'
+    ELSE 'Do not initialize memory that is overwritten (empty instead of zeros).'
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS estimated_ns,

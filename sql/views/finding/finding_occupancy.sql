@@ -1,36 +1,35 @@
--- One way in which launches leave the GPU empty: too_few_blocks (all launches with fewer blocks than the GPU has
+-- One way in which launches leave the GPU idle: too_few_blocks (all launches with fewer blocks than the GPU has
 -- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
 --
--- too_few_blocks: a quarter or more of the multiprocessors get no block. If the same work were spread over all of them,
--- it would take no less than the part that is used now takes of the time: a fix saves at most the idle part.
--- low_occupancy: registers, shared memory or the number of blocks keep half of the warps or more out, the grid would
--- fill them, and a quarter or more of the samples are memory stalls, which more warps would hide: at most the memory
--- stalls times the part of the warps that is kept out.
--- tail_wave: the grid fills the GPU more than once, and a fifth or more of the places for blocks stay empty at the end:
--- at most that part.
+-- too_few_blocks: a quarter or more of the multiprocessors get no block. Spread over all of them, the work would take
+-- at least the part of the time that is used now. Saving: the idle part. low_occupancy: registers, shared memory or the
+-- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
+-- are memory stalls, which more warps would hide. Saving: the memory stalls times the excluded part of the warps.
+-- tail_wave: the grid fills the GPU more than once, and a fifth or more of the block slots stay empty at the end.
+-- Saving: that part.
 CREATE VIEW finding_occupancy (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
-  -- The kernel; of several, the one that costs most.
+  -- The kernel. Of several, the costliest.
   kernel,
-  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
-  -- (grad).
+  -- The innermost user line around its launches, if there is only one. In backward, the line whose gradient this is,
+  -- with (grad).
   line,
-  -- The innermost op around its launches, where it is one.
+  -- The innermost op around its launches, if there is only one.
   op,
   -- No tensor: null.
   tensor_id,
   -- Samples of the launches.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -90,23 +89,23 @@ SELECT
   CASE finding
     WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || ' launches have too few blocks for the '
       || CAST(multiprocessor_count AS VARCHAR) || ' multiprocessors of the ' || coalesce(gpu, 'GPU')
-      || ': a quarter of it or more has nothing to do; the costliest is ' || short_kernel
+      || ': a quarter or more of the multiprocessors is idle. The costliest is ' || short_kernel
     WHEN 'low_occupancy' THEN short_kernel || ' waits for memory with ' || CAST(resident_blocks * block_warps AS VARCHAR)
       || ' warps on a multiprocessor, ' || CAST(CAST(round(occupancy * 100) AS BIGINT) AS VARCHAR)
-      || ' % of what it holds: ' || CASE limiter
-        WHEN 'registers' THEN 'a thread takes ' || CAST(register_count AS VARCHAR) || ' registers'
-        WHEN 'shared memory' THEN 'a block takes ' || CAST(shared_bytes AS VARCHAR) || ' bytes of shared memory'
+      || ' % occupancy: ' || CASE limiter
+        WHEN 'registers' THEN 'a thread uses ' || CAST(register_count AS VARCHAR) || ' registers'
+        WHEN 'shared memory' THEN 'a block uses ' || CAST(shared_bytes AS VARCHAR) || ' bytes of shared memory'
         ELSE 'blocks of ' || CAST(block_warps AS VARCHAR) || ' warps are too small' END
     ELSE short_kernel || ' fills the GPU ' || CAST(CAST(waves AS DECIMAL(9, 2)) AS VARCHAR) || ' times: '
       || CAST(CAST(round(tail_share * 100) AS BIGINT) AS VARCHAR)
-      || ' % of its places for blocks are empty in the end'
+      || ' % of its block slots are empty at the end'
   END || coalesce(', launched at ' || line, '') || '.',
   CASE finding
     WHEN 'too_few_blocks' THEN 'Give a launch more work (larger batches), split it over more blocks, or let several run at '
       || 'once: fused, in streams, or by a CUDA graph.'
     WHEN 'low_occupancy' THEN CASE limiter
-      WHEN 'registers' THEN 'Let a thread keep less (__launch_bounds__, smaller tiles), or keep more loads in flight.'
-      WHEN 'shared memory' THEN 'Let a block take less shared memory: smaller tiles, fewer stages, a smaller type.'
+      WHEN 'registers' THEN 'Reduce the registers of a thread (__launch_bounds__, smaller tiles), or keep more loads in flight.'
+      WHEN 'shared memory' THEN 'Reduce the shared memory of a block: smaller tiles, fewer stages, a smaller type.'
       ELSE 'Use larger blocks.' END
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,

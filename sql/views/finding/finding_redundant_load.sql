@@ -1,31 +1,32 @@
--- What one kernel, launched at one line by one op, waits for though it has loaded it before: redundant_load, of one
--- tensor (equal tensors are one), or one allocation outside tensors.
+-- Stalls of one kernel, launched at one line by one op, for data that it has loaded before: redundant_load, of one
+-- tensor (grouped by name, or op, line, shape) or of one allocation outside tensors.
 --
--- By `redundant_load`: the narrowest of thread, warp and block that has loaded half or more of what an instruction loads,
--- with no store to it since. What other blocks have loaded is no fault: there is no nearer place to keep it. A fix saves
--- at most the redundant part of the samples that wait for the instruction: less, where its loads already hit L1.
+-- By `redundant_load`: the narrowest of thread, warp and block that has already loaded half or more of the data that an
+-- instruction loads, with no store to it since. Loads repeated by other blocks are not a fault: no nearer memory could
+-- hold their data. Saving: the redundant part of the samples that wait for the instruction, less if its loads already
+-- hit L1.
 CREATE VIEW finding_redundant_load (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around the launches; in backward, the line whose gradient this is, with (grad).
+  -- The innermost user line around the launches. In backward, the line whose gradient this is, with (grad).
   line,
   -- The innermost op around the launches.
   op,
-  -- The tensor; of equal ones, the one that cost most.
+  -- The tensor. In a group, the costliest.
   tensor_id,
-  -- Samples that it costs.
+  -- Samples of its cost.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -61,9 +62,9 @@ SELECT
     || s.scope || ' has loaded ' || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR)
     || ' % before.',
   CASE s.scope
-    WHEN 'thread' THEN 'Keep it in a register: load it before the loop, and let the compiler know that nothing writes it '
+    WHEN 'thread' THEN 'Hold it in a register: load it before the loop, and declare it read-only '
       || '(const, __restrict__).'
-    WHEN 'warp' THEN 'Let one lane load it and hand it on (__shfl_sync), or keep it in shared memory.'
+    WHEN 'warp' THEN 'Let one lane load it and share it (__shfl_sync), or hold it in shared memory.'
     ELSE 'Load it into shared memory once for the block.'
   END,
   n.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,

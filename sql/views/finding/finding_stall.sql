@@ -1,31 +1,30 @@
--- One kernel that stalls for something other than memory: barrier_wait (its warps wait for each other),
--- instruction_fetch (its code is not there: no_instructions and imc_miss together).
+-- One kernel that stalls for reasons other than memory: barrier_wait (its warps wait for each other), instruction_fetch
+-- (its code is not in the caches: no_instructions and imc_miss together).
 --
--- Thresholds: 15 of 100 of the kernel's samples for barriers; 30 of 100 for its code. A fix saves at most those
--- samples.
+-- Thresholds: 15 % of the kernel's samples for barriers, 30 % for its code. Saving: those samples.
 CREATE VIEW finding_stall (
-  -- The kind: a word.
+  -- The kind of inefficiency.
   finding,
-  -- What it is about.
+  -- Its subject.
   subject,
-  -- What is inefficient, and where.
+  -- Sentence with the inefficiency and its location.
   sentence,
-  -- What to change.
+  -- Recommended change.
   advice,
   -- The kernel.
   kernel,
-  -- The innermost user line around its launches, where it is one; in backward, the line whose gradient this is, with
-  -- (grad).
+  -- The innermost user line around its launches, if there is only one. In backward, the line whose gradient this is,
+  -- with (grad).
   line,
-  -- The innermost op around its launches, where it is one.
+  -- The innermost op around its launches, if there is only one.
   op,
   -- No tensor: null.
   tensor_id,
-  -- Samples that it costs.
+  -- Samples of its cost.
   samples,
-  -- Samples that a fix saves at most.
+  -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` stand for, nanoseconds; see `cost_time`.
+  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -56,12 +55,12 @@ WITH reason AS (
 SELECT
   k.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || k.line || ',', '') || CASE k.finding
-    WHEN 'barrier_wait' THEN ' has warps that wait for others of their block at a barrier: '
+    WHEN 'barrier_wait' THEN ' has warps that wait for other warps of their block at a barrier: '
     ELSE ' waits for its own code and constants, which are not in the caches when it starts: ' END
     || CAST(CAST(round(k.share * 100) AS BIGINT) AS VARCHAR) || ' % of its samples.',
   CASE k.finding
     WHEN 'barrier_wait' THEN 'Give the warps of a block equal work, use smaller blocks, or synchronize warps and not blocks.'
-    ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work; less unrolling '
+    ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work. Less unrolling '
       || 'makes code smaller.'
   END,
   n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.estimated_ns,

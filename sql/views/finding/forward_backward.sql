@@ -1,6 +1,7 @@
--- One forward op at one line, and what its gradient costs (DeepContext's forward/backward analysis).
+-- One forward op at one line, and the cost of its gradient (DeepContext's forward/backward analysis).
 --
--- Threshold: more than 2 is suspicious. A product of matrices has two products for its gradient, so that it is near 2.
+-- Threshold: more than 2 is suspicious. The gradient of a matrix product consists of two products, so its ratio is near
+-- 2.
 CREATE VIEW forward_backward (
   -- Name of the forward op.
   op,
@@ -14,11 +15,11 @@ CREATE VIEW forward_backward (
   forward_samples,
   -- Samples of its gradient.
   backward_samples,
-  -- The one by the other; null where the forward op has no samples.
+  -- Backward divided by forward. Null if the forward op has no samples.
   ratio,
-  -- Whether `ratio` is above 2.
+  -- True if `ratio` is above 2.
   is_suspicious,
-  -- Estimated time of the forward op, nanoseconds; see `cost_time`.
+  -- Estimated time of the forward op, nanoseconds. See `cost_time`.
   forward_ns,
   -- Estimated time of its gradient, nanoseconds.
   backward_ns

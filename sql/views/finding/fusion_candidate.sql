@@ -1,18 +1,18 @@
--- One line of the user's code, in one part of the step, and whether it launches many short kernels (DeepContext's
--- kernel fusion analysis).
+-- One line of the user's code, in one phase of the step: its launches, and whether they are many short kernels
+-- (DeepContext's kernel fusion analysis).
 --
--- Thresholds: a candidate launches four kernels or more in each step, and their mean time is below 10 microseconds,
--- about what it takes to launch one. Launches without a Python line have nothing in common, and are no candidate.
+-- Thresholds: a candidate launches four or more kernels in each step, and their mean time is below 10 microseconds,
+-- about the cost of a launch. Launches without a Python line have nothing in common, so they are not candidates.
 CREATE VIEW fusion_candidate (
-  -- The innermost user line around the launches; null where there is no Python stack.
+  -- The innermost user line around the launches. Null without a Python stack.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
-  -- The part of the training step; null outside ops.
+  -- The phase of the training step. Null outside ops.
   phase,
   -- Launches whose cost was measured.
   launch_count,
-  -- The same for each step that has some; all of them outside ops.
+  -- The same per step with launches. Outside ops, all launches.
   step_launch_count,
   -- Different kernels.
   kernel_count,
@@ -22,11 +22,11 @@ CREATE VIEW fusion_candidate (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns,
-  -- Mean of it for a launch.
+  -- Mean per launch.
   mean_ns,
-  -- Whether it has a line, `step_launch_count` is 4 or more, and `mean_ns` below 10,000.
+  -- True with a line, `step_launch_count` of 4 or more, and `mean_ns` below 10,000.
   is_candidate
 ) AS
 WITH summed AS (

@@ -1,7 +1,7 @@
--- One storage that exactly one launch writes and exactly one other launch reads: what would stay in registers if the
--- two were one kernel.
+-- One storage that exactly one launch writes and exactly one other launch reads. One fused kernel would keep its data
+-- in registers.
 --
--- As far as accesses were observed: where some of a kernel's are not (see `coverage`), it may read or write more.
+-- Based on observed accesses: a kernel with unobserved ones (see `coverage`) may read or write more.
 CREATE VIEW handed_over (
   -- The storage.
   storage_id,
@@ -11,13 +11,13 @@ CREATE VIEW handed_over (
   producer_kernel_id,
   -- The launch that reads it.
   consumer_kernel_id,
-  -- Launches from the one to the other: 1 where the consumer follows at once.
+  -- Launches from producer to consumer: 1 if the consumer follows directly.
   distance,
-  -- Bytes written, in each request once.
+  -- Bytes written, distinct in each request.
   written_bytes,
-  -- Bytes read, in each request once.
+  -- Bytes read, distinct in each request.
   read_bytes,
-  -- Whether as many bytes or more are read as are written: the whole result is handed over.
+  -- True if at least as many bytes are read as written: the complete result is handed over.
   is_whole
 ) AS
 WITH touched AS (

@@ -1,15 +1,15 @@
--- One node of the tree of calls, and whether it is hot (DeepContext's hotspot analysis, HPCToolkit's hot path).
+-- One node of the call tree, and whether it is hot (DeepContext's hotspot analysis, HPCToolkit's hot path).
 --
--- Thresholds: a hotspot has a tenth or more of all samples; the hot path goes on to a child that has half or more of
--- its parent's.
+-- Thresholds: a hotspot has a tenth or more of all samples. The hot path continues to a child that has half or more of
+-- its parent's samples.
 CREATE VIEW hotspot (
   -- The node, as in `path_top_down`.
   node_id,
   -- The node above.
   parent_node_id,
-  -- Distance from the whole.
+  -- Distance from the root `whole`.
   depth,
-  -- The level, as in `call_path`.
+  -- The category, as in `call_path`.
   level,
   -- The name.
   name,
@@ -19,11 +19,11 @@ CREATE VIEW hotspot (
   share,
   -- Part of the samples of the node above.
   parent_share,
-  -- Whether `share` is 0.1 or more.
+  -- True if `share` is 0.1 or more.
   is_hotspot,
-  -- Whether `parent_share` is 0.5 or more.
+  -- True if `parent_share` is 0.5 or more.
   is_main_child,
-  -- Estimated time of the GPU, nanoseconds, inclusive; see `cost_time`.
+  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
   estimated_ns
 ) AS
 WITH node AS (
@@ -34,7 +34,7 @@ WITH node AS (
 )
 SELECT
   node_id, parent_node_id, depth, level, name, samples, share,
-  -- Only kernels have samples of their own, and no children.
+  -- Only kernels have exclusive samples, and no children.
   samples / nullif(siblings, 0.0),
   coalesce(share >= 0.1, false),
   coalesce(samples / nullif(siblings, 0.0) >= 0.5, false),

@@ -1,25 +1,25 @@
--- One instruction of one kernel with the reason that it stalled for most (DeepContext's fine-grained stall analysis).
+-- One instruction of one kernel with its most frequent stall reason (DeepContext's fine-grained stall analysis).
 --
 -- Threshold: an instruction is hot with a tenth or more of its kernel's samples, in a kernel with a tenth or more of
 -- all.
 CREATE VIEW stall_hotspot (
   -- The kernel.
   kernel_function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- The function that holds the instruction.
   function_id,
   -- The instruction.
   pc,
-  -- The instruction as text; null where the code could not be read.
+  -- Disassembly of the instruction. Null if the code could not be decoded.
   instruction,
-  -- File of its source line; null without a line table.
+  -- File of its source line. Null without a line table.
   file,
   -- Its source line.
   source_line,
-  -- The reason with most samples; selected is no stall and does not count here.
+  -- The most frequent stall reason, except selected, which is not a stall.
   top_reason,
-  -- Samples of it.
+  -- Samples with this reason.
   top_samples,
   -- Samples of all stalls there.
   samples,
@@ -29,7 +29,7 @@ CREATE VIEW stall_hotspot (
   share,
   -- Position among the kernel's instructions, from 1 for the one with most samples.
   position,
-  -- Whether `kernel_share` and `share` are 0.1 or more.
+  -- True if `kernel_share` and `share` are 0.1 or more.
   is_hotspot
 ) AS
 WITH stalled AS (

@@ -1,25 +1,26 @@
--- One relation between two tensors that one op made: what a tensor was made from, and what was written into it.
+-- One relation between two tensors by one op: the source of a tensor, or a write into it.
 --
--- Arguments that are lists count: of lists of equal length each element belongs to its own (`_foreach_add_`), otherwise
--- each to all (`stack`). What a kernel of Triton writes among its arguments is what its launches were seen to write. An
--- op that returns an argument again makes no edge, nor does one that only encloses the op that made the tensor.
+-- Arguments that are lists count. In lists of equal length each element belongs to its own counterpart
+-- (`_foreach_add_`), otherwise each to all (`stack`). For Triton kernels, the written arguments are those that launches
+-- were observed to write. An op that returns an argument makes no edge, nor does one that only encloses the op that
+-- created the tensor.
 CREATE VIEW tensor_edge (
   -- The tensor that was read.
   source_tensor_id,
-  -- The tensor that was made or written; the source itself where an op writes it and reads no other.
+  -- The tensor that was created or written. The source itself if an op writes it and reads no other.
   target_tensor_id,
   -- view (of the source's memory), copy (the same elements in other memory), in_place (written by an op that reads the
-  -- source), op (made by an op that reads the source).
+  -- source), op (created by an op that reads the source).
   kind,
-  -- The op; null for a view that was there before recording.
+  -- The op. Null for a view older than the recording.
   op_id,
   -- Its name.
   op,
-  -- The line that called it; in backward, the line whose gradient it computes.
+  -- The line that called it. In backward, the line whose gradient it computes.
   line,
-  -- Ordinal of its first launch; null where it launches none.
+  -- Ordinal of its first launch. Null if it launches none.
   ordinal,
-  -- Whether source and target lie in different trees, as in `tensor_node`.
+  -- True if source and target lie in different trees, as in `tensor_node`.
   is_cross_tree
 ) AS
 WITH listed AS (
@@ -41,7 +42,7 @@ WITH listed AS (
   WHERE w.direction = 'inout' AND a.direction <> 'out' AND a.tensor_id <> w.tensor_id
     AND (a.size <> w.size OR a.element = w.element)
 ), observed AS (
-  -- Kernels of Triton do not say what they write: what they were seen to write does.
+  -- Triton kernels do not declare their outputs. Observed writes replace the declaration.
   SELECT DISTINCT a.tensor_id AS source_tensor_id, w.tensor_id AS target_tensor_id, w.op_id
   FROM (
     SELECT DISTINCT l.op_id, p.tensor_id
@@ -72,7 +73,7 @@ WITH listed AS (
   UNION ALL
   SELECT source_tensor_id, target_tensor_id, op_id, 'op'
   FROM made
-  -- What lies in one storage is a view of it, or comes back as it was.
+  -- A result in the same storage is a view, or the unchanged argument.
   WHERE source_storage_id <> target_storage_id
   UNION ALL
   SELECT source_tensor_id, target_tensor_id, op_id, 'in_place' FROM written

@@ -1,32 +1,33 @@
--- One tensor as a node of the transformation forest, with what it cost and what its views cost with it.
+-- One tensor as a node of the transformation forest, with its own cost and the cost of its views.
 --
--- A tree is a tensor that is no view, with its views and theirs. `tensor_edge` has what leads from tensor to tensor.
--- Tensors that cost nothing are rows too; `samples` of all rows and of the rows of `object_cost` that are no tensor are
--- the samples taken.
+-- A tree is a tensor that is not a view, with its views and their views. `tensor_edge` has the relations between
+-- tensors. Tensors without cost are rows too. `samples` of all rows and of the non-tensor rows of `object_cost` add up
+-- to the samples.
 CREATE VIEW tensor_node (
   -- The tensor.
   tensor_id,
-  -- The root of its tree: itself where it is no view.
+  -- The root of its tree: itself if it is not a view.
   root_tensor_id,
-  -- The tensor that it is a view of, as in `tensor_tree`; null where it is no view.
+  -- Its base tensor, as in `tensor_tree`. Null if it is not a view.
   base_tensor_id,
-  -- How that is known: view (PyTorch says so), storage (the op that made it returned memory of its argument).
+  -- Evidence for the base: view (reported by PyTorch), storage (the op that created it returned memory of its
+  -- argument).
   base_evidence,
   -- Views from the root to it: 0 for the root.
   depth,
   -- Its storage.
   storage_id,
-  -- Its name; what made it where it has none.
+  -- Its name, else a label made from its op or size.
   tensor,
-  -- What it is to the model.
+  -- Role in the model.
   role,
   -- Element type.
   dtype,
-  -- Sizes, and strides where it is not contiguous.
+  -- Sizes, and strides if not contiguous.
   shape,
-  -- Whether it is a view of another.
+  -- True if it is a view of another tensor.
   is_view,
-  -- Whether its elements lie in the order of its dimensions.
+  -- True if its elements lie in the order of its dimensions.
   is_contiguous,
   -- Bytes from the first to past the last element.
   span_bytes,
@@ -36,21 +37,21 @@ CREATE VIEW tensor_node (
   birth_line,
   -- In backward, the line whose gradient that op computes.
   birth_forward_line,
-  -- Dotted path of the module that it was made in.
+  -- Dotted path of the module that created it.
   module_path,
-  -- The part of the training step that it was made in.
+  -- The phase of the training step that created it.
   phase,
-  -- Optimizer steps finished before it was made.
+  -- Optimizer steps completed before its creation.
   step,
-  -- The line whose kernels stalled most on it; in backward, the line whose gradient that is.
+  -- The line whose kernels waited most for it. In backward, the line whose gradient that is.
   stalled_at,
-  -- Samples charged to it.
+  -- Samples attributed to it.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns,
-  -- Samples charged to it, to its views and to theirs.
+  -- Samples attributed to it, to its views and to their views.
   tree_samples
 ) AS
 WITH placed AS (
@@ -62,7 +63,7 @@ WITH placed AS (
   FROM tensor_tree
   GROUP BY tensor_id
 ), cost AS (
-  -- What it costs itself, and with all that are views of it.
+  -- Its own cost, and the cost with all its views.
   SELECT
     t.ancestor_tensor_id AS tensor_id,
     max(CASE WHEN t.distance = 0 THEN c.stalled_at END) AS stalled_at,

@@ -1,12 +1,12 @@
--- One tensor and one of those that it is a view of, at whatever distance, itself included.
+-- One tensor and one of its ancestors by view relations, at any distance, including itself.
 --
--- A tensor's base is the one that PyTorch says it is a view of; where it says none, an argument of the op that made it
--- in the same storage (`aten::_unsafe_view`). Identity is that of `tensor`: storage, lifetime and geometry, never an
--- address that was used again.
+-- A tensor's base is the one that PyTorch reports. If it reports none, the base is an argument of the op that created
+-- the tensor in the same storage (`aten::_unsafe_view`). Identity is that of `tensor`: storage, lifetime and geometry,
+-- never a reused address.
 CREATE VIEW tensor_tree (
   -- The tensor.
   tensor_id,
-  -- One that it is a view of, or itself.
+  -- An ancestor of the view, or the tensor itself.
   ancestor_tensor_id,
   -- Views from that one to the tensor: 0 for itself.
   distance
@@ -16,7 +16,7 @@ WITH RECURSIVE argument AS (
   FROM tensor t
   JOIN op_tensor d ON d.op_id = t.op_id
   JOIN tensor a ON a.tensor_id = d.tensor_id AND a.storage_id = t.storage_id
-  -- Only what was there before: so no tensor is its own base.
+  -- Only tensors that existed before: no tensor is its own base.
   WHERE t.base_tensor_id IS NULL AND d.direction <> 'out' AND a.tensor_id < t.tensor_id
   GROUP BY t.tensor_id
 ), based AS (
@@ -26,7 +26,7 @@ WITH RECURSIVE argument AS (
 ), above AS (
   SELECT tensor_id, tensor_id AS ancestor_tensor_id, 0 AS distance FROM tensor
   UNION ALL
-  -- A capture whose tensors are views of each other in a circle ends, too.
+  -- A capture whose tensors are views of each other in a cycle terminates, too.
   SELECT u.tensor_id, b.base_tensor_id, u.distance + 1
   FROM above u
   JOIN based b ON b.tensor_id = u.ancestor_tensor_id

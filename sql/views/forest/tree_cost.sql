@@ -1,29 +1,28 @@
--- What one tensor and all its views cost together: one tree of the transformation forest that was waited for.
+-- The cost of one tensor with all its views: one tree of the transformation forest that kernels waited for.
 --
--- Storages of which no tensor is known, allocations and stalls that nothing bears are rows too: all rows sum to the
--- samples taken.
+-- Storages without a known tensor, allocations and unattributed stalls are rows too. All rows add up to the samples.
 CREATE VIEW tree_cost (
-  -- The tensor that is no view; null for what is no tensor.
+  -- The root tensor. Null for other objects.
   root_tensor_id,
-  -- Its name, or that of a storage or an allocation; null for remainders.
+  -- Its name, or that of a storage or an allocation. Null for unattributed stalls.
   object,
-  -- Why no object bears the stalls, in words; null where one does.
+  -- Label of unattributed stalls. Null for an object.
   remainder,
-  -- Tensors of the tree that were waited for.
+  -- Tensors of the tree that kernels waited for.
   tensor_count,
-  -- Samples charged to the whole tree.
+  -- Samples attributed to the complete tree.
   samples,
-  -- Those of the root.
+  -- Samples of the root.
   root_samples,
-  -- Those of views that are contiguous.
+  -- Samples of contiguous views.
   contiguous_view_samples,
-  -- Those of views that are not.
+  -- Samples of non-contiguous views.
   noncontiguous_view_samples,
   -- Part of all samples.
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds.
+  -- Estimated GPU time, nanoseconds.
   estimated_ns
 ) AS
 WITH rooted AS (

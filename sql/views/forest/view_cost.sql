@@ -1,39 +1,39 @@
--- One view beside the tensor that it is a view of: what each was waited for, and how well its memory was used.
+-- One view and its base tensor: the samples that waited for each, and the efficiency of their accesses.
 --
--- A view that is not contiguous, costs what its base does not and needs more sectors than its bytes fill is what
--- `contiguous()` or another layout would cure.
+-- Consider `contiguous()` or another layout for a non-contiguous view that costs more than its base and needs more
+-- sectors than its bytes fill.
 CREATE VIEW view_cost (
   -- The view.
   tensor_id,
-  -- The tensor that it is a view of.
+  -- Its base tensor.
   base_tensor_id,
   -- The root of its tree.
   root_tensor_id,
-  -- Its name; what made it where it has none.
+  -- Its name, else a label made from its op or size.
   tensor,
-  -- Element type, sizes, and strides where it is not contiguous.
+  -- Element type, sizes, and strides if not contiguous.
   type,
-  -- What made the tensors from the root to the view, apart by arrows.
+  -- The ops from the root to the view, separated by arrows.
   chain,
   -- Views from the root to it.
   depth,
-  -- Whether its elements lie in the order of its dimensions.
+  -- True if its elements lie in the order of its dimensions.
   is_contiguous,
-  -- The line that made it.
+  -- The line that allocated it.
   born_at,
-  -- Samples charged to it.
+  -- Samples attributed to it.
   samples,
-  -- Samples charged to its base.
+  -- Samples attributed to its base.
   base_samples,
-  -- Samples charged to the root.
+  -- Samples attributed to the root.
   root_samples,
-  -- Sectors that launches read and wrote of it, summed over warp requests; null where none was observed.
+  -- Sectors that launches read and wrote of it, summed over warp requests. Null if none was observed.
   sectors,
-  -- The fewest that could have held those bytes.
+  -- The fewest sectors that hold those bytes.
   ideal_sectors,
   -- Sectors of its base.
   base_sectors,
-  -- The fewest that could have held those bytes.
+  -- The fewest sectors that hold those bytes.
   base_ideal_sectors
 ) AS
 WITH cost AS (

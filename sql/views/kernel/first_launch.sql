@@ -1,12 +1,12 @@
--- One kind of launch that came again: its first launch beside the later ones, and its first step beside the later ones.
+-- One kind of repeated launch: its first launch compared with the later ones, and its first step with the later steps.
 --
--- Launches of one kind have kernel, grid, block and dynamic shared memory in common; see `launch_measure`. A launch
--- counts as slower or faster only where chance does not make as much: where the 95 % intervals of its samples and of
--- the later median do not meet.
+-- Launches of one kind share kernel, grid, block and dynamic shared memory. See `launch_measure`. A launch counts as
+-- slower or faster only if the difference is significant: the 95 % confidence intervals of its samples and of the later
+-- median do not overlap.
 CREATE VIEW first_launch (
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- Grid and block, as in `launch_measure`.
   shape,
@@ -20,17 +20,17 @@ CREATE VIEW first_launch (
   first_samples,
   -- Median of the samples of the later ones.
   later_samples,
-  -- The first one's samples, in terms of that median.
+  -- The first launch's samples divided by that median.
   ratio,
-  -- slower, faster, or the same as far as chance lets one tell.
+  -- slower, faster, or the same if the difference is not significant.
   verdict,
-  -- Launches of the earliest step that has some; null where it is the only one.
+  -- Launches of the earliest step that has some. Null if it is the only step.
   first_step_launch_count,
   -- Median of their samples.
   first_step_samples,
   -- Median of the samples of the later steps.
   later_step_samples,
-  -- The earliest step's median in terms of that of the later ones.
+  -- The earliest step's median divided by that of the later steps.
   step_ratio
 ) AS
 WITH measured AS (

@@ -1,10 +1,10 @@
--- One compute capability: what one of its multiprocessors can hold at once.
+-- One compute capability: the limits of one of its multiprocessors.
 --
 -- Warps, blocks and bytes of shared memory are those of NVIDIA's CUDA Programming Guide, "Compute Capabilities",
 -- technical specifications
 -- (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html). Units of allocation
--- are those of the CUDA toolkit's occupancy calculator (cuda_occupancy.h). The largest split of shared memory from the
--- L1 cache is meant: the driver chooses one that holds the blocks of the kernel.
+-- are those of the CUDA toolkit's occupancy calculator (cuda_occupancy.h). Shared memory is the largest split from the
+-- L1 cache: the driver chooses one that holds the blocks of the kernel.
 CREATE VIEW gpu_limit (
   -- Compute capability, major.
   compute_major,
@@ -16,15 +16,15 @@ CREATE VIEW gpu_limit (
   blocks,
   -- Registers of 32 bits.
   registers,
-  -- Quarters that they are divided into; a warp lies in one of them.
+  -- Partitions of the multiprocessor. A warp lies in one of them.
   partitions,
-  -- Registers that a warp gets are a multiple of this.
+  -- Allocation unit of registers per warp.
   register_unit,
   -- Bytes of shared memory.
   shared_bytes,
-  -- Bytes of it that the driver keeps of each block.
+  -- Bytes of it that the driver reserves per block.
   reserved_shared_bytes,
-  -- Bytes of shared memory that a block gets are a multiple of this.
+  -- Allocation unit of shared memory per block, bytes.
   shared_unit
 ) AS
 SELECT

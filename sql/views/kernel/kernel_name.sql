@@ -2,10 +2,9 @@
 CREATE VIEW kernel_name (
   -- The function.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
-  -- The same without what it returns, its parameters, its template arguments and namespaces that have no name; what is
-  -- longer than 64 characters is cut.
+  -- The name without return type, parameters, template arguments and anonymous namespaces, cut at 64 characters.
   short_kernel
 ) AS
 WITH cut AS (

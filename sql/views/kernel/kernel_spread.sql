@@ -1,21 +1,21 @@
--- One measure of one kernel over its launches: how many have it, the middle, the ends, and how much it varies.
+-- One measure of one kernel over its launches: count, median, extremes and variation.
 --
--- Launches differ by the work that they were given as well as by chance: `shape_count` says how many grids and blocks
--- there are, and `launch_measure` has each launch. A count of samples varies by chance, too: `chance_spread` is what
--- chance alone makes of the median (Poisson), so that a spread near it says nothing.
+-- Launches differ by their work as well as by random variation. `shape_count` is the number of distinct grids and
+-- blocks, and `launch_measure` has each launch. `chance_spread` is the spread of the median that Poisson counts alone
+-- give: a spread near it is not significant.
 CREATE VIEW kernel_spread (
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
-  -- What was measured: samples, memory_samples, estimated_ns, duration_ns, accessed_bytes, sectors, excess_sectors; see
+  -- Measured quantity: samples, memory_samples, estimated_ns, duration_ns, accessed_bytes, sectors, excess_sectors. See
   -- `launch_measure`.
   measure,
   -- Launches.
   launch_count,
-  -- Those that have it; the others are in no number here.
+  -- Launches that have the measure. Other launches do not count here.
   measured_count,
-  -- Different grids, blocks and sizes of dynamic shared memory among those.
+  -- Distinct grids, blocks and sizes of dynamic shared memory among those.
   shape_count,
   -- Sum.
   total,
@@ -25,13 +25,13 @@ CREATE VIEW kernel_spread (
   median,
   -- Mean.
   mean,
-  -- 99 of 100 launches are at or below it; between two launches, in proportion.
+  -- 99th percentile, interpolated between two launches.
   p99,
   -- Largest.
   high,
-  -- Standard deviation divided by the mean; null with fewer than two launches, or with a mean of 0.
+  -- Standard deviation divided by the mean. Null with fewer than two launches, or with a mean of 0.
   spread,
-  -- The same, as chance alone would make it: of counts of samples only.
+  -- The same for Poisson counts alone. Only for counts of samples.
   chance_spread
 ) AS
 WITH counted AS (

@@ -1,14 +1,13 @@
--- One launch with what was measured of it, and its place among the launches of its kind.
+-- One launch with its measures, and its position among the launches of its kind.
 --
--- Launches of one kind have the kernel, the grid, the block and the dynamic shared memory in common: only they do
--- comparable work. Bytes and sectors are those that the recorder saw: of observed instructions, in global and local
--- memory.
+-- Launches of one kind share the kernel, the grid, the block and the dynamic shared memory: only they do comparable
+-- work. Bytes and sectors are those of observed instructions, in global and local memory.
 CREATE VIEW launch_measure (
   -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- Blocks of the grid in x, y and z, then threads of a block, as 16x1x1 256x1x1.
   shape,
@@ -16,29 +15,29 @@ CREATE VIEW launch_measure (
   dynamic_shared_bytes,
   -- Position among the launches of its kind, from 0.
   occurrence,
-  -- How many of its kind there are.
+  -- Launches of its kind.
   kind_launch_count,
-  -- Optimizer steps finished before; null outside ops.
+  -- Optimizer steps completed before. Null outside ops.
   step,
-  -- Whether its cost was measured; where not, samples and times are null.
+  -- True if its cost was measured. If not, samples and times are null.
   is_sampled,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- What one sample that was counted makes of them: 1 where the program was sampled; see `cost_run`.
+  -- Weight of one counted sample: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns,
-  -- Its time from start to end while it was replayed, nanoseconds; see `launch_duration`.
+  -- Its time from start to end in a replay, nanoseconds. See `launch_duration`.
   duration_ns,
-  -- Warp requests; null where its accesses were not recorded.
+  -- Warp requests. Null if its accesses were not recorded.
   request_count,
-  -- Bytes that they touch, in each request once.
+  -- Bytes touched, distinct in each request.
   accessed_bytes,
-  -- Sectors of 32 bytes that they touch, in each request once.
+  -- Sectors of 32 bytes touched, distinct in each request.
   sectors,
-  -- Those of them beyond the fewest that could hold the bytes.
+  -- Sectors among these beyond the fewest that hold the bytes.
   excess_sectors
 ) AS
 WITH cost AS (

@@ -1,10 +1,9 @@
--- One launch: how many of its blocks a multiprocessor can hold at once, what keeps it from holding more, and how well
--- its grid fills the GPU.
+-- One launch: its resident blocks per multiprocessor, the limiting resource, and the fill of the GPU by its grid.
 --
--- By the rules of the CUDA toolkit's occupancy calculator: registers go to warps in multiples of 256 and a warp's lie
--- in one quarter of the register file; shared memory goes to blocks, with what the driver keeps of each. Null where the
--- capture lacks a number, or where `gpu_limit` does not know the GPU. Clusters, which must lie in one part of the GPU,
--- can lower it further.
+-- By the rules of the CUDA toolkit's occupancy calculator: registers are allocated to warps in multiples of 256, and a
+-- warp's registers lie in one quarter of the register file. Shared memory is allocated to blocks, including the
+-- driver's reserve. Null if the capture lacks a number, or if `gpu_limit` does not have the GPU. Clusters, which must
+-- lie in one part of the GPU, can lower the occupancy further.
 CREATE VIEW launch_occupancy (
   -- The launch.
   kernel_id,
@@ -22,32 +21,32 @@ CREATE VIEW launch_occupancy (
   register_count,
   -- Shared memory of a block, static and dynamic, bytes.
   shared_bytes,
-  -- Blocks that a multiprocessor's warps suffice for.
+  -- Blocks per multiprocessor, limited by warps.
   blocks_by_warps,
-  -- Blocks that its registers suffice for.
+  -- Blocks per multiprocessor, limited by registers.
   blocks_by_registers,
-  -- Blocks that its shared memory suffices for.
+  -- Blocks per multiprocessor, limited by shared memory.
   blocks_by_shared,
-  -- Blocks that it can hold, however small.
+  -- Blocks per multiprocessor, limited by block slots.
   blocks_by_count,
-  -- The smallest of them: blocks that it holds at once.
+  -- Resident blocks: the smallest of these limits.
   resident_blocks,
-  -- Which of them it is: warps, registers, shared memory, blocks; of equals the first. warps where all warps that there
-  -- are can be there.
+  -- The limiter: warps, registers, shared memory, blocks. If equal, the first. warps if all warps fit.
   limiter,
-  -- Warps of those blocks, of those that a multiprocessor can hold: the theoretical occupancy.
+  -- Theoretical occupancy: warps of those blocks divided by the maximum of a multiprocessor.
   occupancy,
   -- Multiprocessors of the GPU.
   multiprocessor_count,
-  -- Blocks that all multiprocessors together hold at once.
+  -- Resident blocks of all multiprocessors together.
   wave_blocks,
-  -- Times that the GPU is filled: blocks of the grid by those that it holds at once.
+  -- Waves: blocks of the grid divided by those of one wave.
   waves,
-  -- Part of the places for blocks that stay empty, over all waves: the last one is seldom full.
+  -- Part of the block slots that stay empty, over all waves. The last wave is rarely full.
   tail_share,
-  -- Part of the multiprocessors that get no block at all.
+  -- Part of the multiprocessors that get no block.
   idle_multiprocessor_share,
-  -- Warps on a multiprocessor of those that it can hold, while it had any: by hardware counters, see `launch_counters`.
+  -- Achieved occupancy: active warps divided by the maximum, while the multiprocessor had any. From hardware counters,
+  -- see `launch_counters`.
   achieved_occupancy
 ) AS
 WITH need AS (

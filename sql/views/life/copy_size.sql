@@ -1,22 +1,22 @@
--- Copies and fills of one direction and size by one op at one line.
+-- Memcpys and memsets of one direction and size by one op at one line.
 CREATE VIEW copy_size (
-  -- copy or fill.
+  -- copy (memcpy) or fill (memset).
   kind,
-  -- host_to_device, device_to_host, device_to_device, other; null for fills.
+  -- host_to_device, device_to_host, device_to_device, other. Null for memsets.
   direction,
   -- Bytes of each.
   size_bytes,
-  -- The op that called them; null outside ops.
+  -- The op that called them. Null outside ops.
   op,
-  -- The line of that op; in backward, the line whose gradient it computes.
+  -- The line of that op. In backward, the line whose gradient it computes.
   line,
-  -- How many.
+  -- Count.
   calls,
-  -- Bytes of all together.
+  -- Total bytes.
   total_bytes,
-  -- Ordinal of the first launch after the first.
+  -- Ordinal of the first launch after the first one.
   first_ordinal,
-  -- Ordinal of the first launch after the last.
+  -- Ordinal of the first launch after the last one.
   last_ordinal
 ) AS
 WITH moved AS (

@@ -1,30 +1,30 @@
 -- One write of an object that was overwritten before anything read it.
 --
--- Two uses of an object that follow each other only write, and the second covers what the first wrote: by the addresses
--- of copies and fills; for launches, by the tensor that they wrote, and as many bytes as it has. Launches whose accesses
--- are not recorded may have read, so that nothing is said of writes before them.
+-- Two consecutive uses of an object only write, and the second covers the bytes of the first. For memcpys and memsets,
+-- addresses prove it. For launches, the written tensor and its size do. Launches whose accesses are not recorded may
+-- have read. Writes before them are not reported.
 CREATE VIEW dead_write (
   -- The object, as in `memory_object`.
   object_id,
-  -- The storage; null for an allocation of the driver.
+  -- The storage. Null for a driver allocation.
   storage_id,
-  -- The launch that wrote in vain; null for a copy or a fill.
+  -- The launch that wrote unused data. Null for a memcpy or memset.
   kernel_id,
-  -- Its ordinal, or that of the first launch after the copy or fill.
+  -- Its ordinal, or that of the first launch after the memcpy or memset.
   ordinal,
-  -- What wrote: accesses, copy, fill.
+  -- Kind of write: accesses, copy, fill.
   evidence,
   -- The op that it ran for.
   op_id,
-  -- Bytes that were written in vain; of a launch, at most those of the tensor that it wrote.
+  -- Bytes written and never read. For a launch, up to the bytes of the tensor that it wrote.
   size_bytes,
-  -- The launch that overwrote them; null for a copy or a fill.
+  -- The launch that overwrote them. Null for a memcpy or memset.
   next_kernel_id,
-  -- Its ordinal, or that of the first launch after the copy or fill.
+  -- Its ordinal, or that of the first launch after the memcpy or memset.
   next_ordinal,
   -- The op that it ran for.
   next_op_id,
-  -- Whether the addresses of both prove it; if not, a launch may have written a part of its tensor several times.
+  -- True if the addresses of both prove it. If not, a launch may have written a part of its tensor several times.
   is_certain
 ) AS
 WITH written AS (
@@ -45,7 +45,7 @@ WITH written AS (
     lead(address) OVER turn AS next_address,
     lead(bytes) OVER turn AS next_bytes
   FROM written
-  -- In the order of execution, also of what a CUDA graph launches.
+  -- In the order of execution, including launches of a CUDA graph.
   WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
 )
 SELECT

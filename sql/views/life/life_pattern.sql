@@ -1,25 +1,25 @@
--- One object, as in `memory_object`, that held memory longer than it was needed, or was written in vain.
+-- One object, as in `memory_object`, that held memory longer than needed, or was written but not read.
 --
--- | pattern | what it says |
+-- | pattern | meaning |
 -- |---|---|
 -- | early allocation | launches ran between its allocation and its first use |
 -- | late free | launches ran between its last use and its free |
--- | idle | launches ran between two of its uses: the longest such row |
+-- | idle | launches ran between two of its uses: the longest such period |
 -- | unused | nothing uses it |
--- | only copied | copies and fills use it, no launch does |
+-- | only copied | memcpys and memsets use it, no launch does |
 -- | never freed | it was not freed before the program ended |
--- | dead write | what was written was overwritten unread, as in `dead_write` |
--- | reusable allocation | another of at least its size, still allocated, was used for the last time before its first use |
--- | born before recording | its birth was not seen: it may have been early, and nothing says so |
--- | recording ended | it was not freed before recording ended, and the program went on or died: nothing says whether it leaks |
+-- | dead write | the written data was overwritten unread, as in `dead_write` |
+-- | reusable allocation | another object of its size or more, still allocated, had its last use before its first use |
+-- | allocated before recording | its allocation was not recorded, so it may have been early |
+-- | recording ended | it was not freed before recording ended, and the program continued or was killed: it may leak |
 --
--- The last two are no faults: they count what cannot be told.
+-- The last two are not faults: they count unknown cases.
 CREATE VIEW life_pattern (
   -- The pattern.
   pattern,
-  -- The storage; null for an allocation of the driver.
+  -- The storage. Null for a driver allocation.
   storage_id,
-  -- The allocation of the driver; null for a storage.
+  -- The driver allocation. Null for a storage.
   allocation_id,
   -- Its name.
   object,
@@ -27,30 +27,30 @@ CREATE VIEW life_pattern (
   type,
   -- CUDA's device ordinal.
   device_id,
-  -- Bytes, as the allocator rounded them; of a dead write, those written.
+  -- Bytes, rounded by the allocator. For a dead write, the written bytes.
   size_bytes,
   -- The op that allocated it.
   op,
   -- The line of that op.
   born_at,
-  -- First launch at which it begins.
+  -- First launch of the pattern.
   ordinal,
-  -- Launches that it lasts.
+  -- Duration in launches.
   launches,
-  -- Bytes times launches: what it keeps from others, to rank by.
+  -- Bytes times launches, to rank by.
   byte_launches,
-  -- Whether it was allocated when most memory was in use.
+  -- True if it was allocated at the peak.
   is_live_at_peak,
-  -- How the uses are known: accesses, op (arguments of ops, which need not be used), both; null where there are none.
+  -- Evidence for the uses: accesses, op (arguments of ops, which may be unused), both. Null without uses.
   evidence,
-  -- The storage or allocation whose memory it could have used; null for other patterns.
+  -- The storage or allocation whose memory it could have used. Null for other patterns.
   other_object_id
 ) AS
 WITH life AS (
   SELECT
     l.*, r.exit_code IS NOT NULL AS is_whole,
     -- Signed, for differences.
-    CAST(l.alloc_ordinal AS BIGINT) AS born, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
+    CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
   FROM object_life l
   JOIN memory_object s ON s.object_id = l.object_id
@@ -59,34 +59,34 @@ WITH life AS (
   SELECT
     l.*, p.pattern,
     CASE p.pattern
-      WHEN 'early allocation' THEN born
+      WHEN 'early allocation' THEN allocated
       WHEN 'idle' THEN CAST(idle_ordinal AS BIGINT)
       WHEN 'late free' THEN last_use
-      WHEN 'never freed' THEN coalesce(last_use, born)
-      WHEN 'recording ended' THEN coalesce(last_use, born)
-      ELSE born
+      WHEN 'never freed' THEN coalesce(last_use, allocated)
+      WHEN 'recording ended' THEN coalesce(last_use, allocated)
+      ELSE allocated
     END AS ordinal,
     CASE p.pattern
-      WHEN 'early allocation' THEN first_use - born
+      WHEN 'early allocation' THEN first_use - allocated
       WHEN 'idle' THEN CAST(idle_launches AS BIGINT)
       WHEN 'late free' THEN ended - last_use
-      WHEN 'never freed' THEN ended - coalesce(last_use, born)
-      WHEN 'recording ended' THEN ended - coalesce(last_use, born)
-      ELSE ended - born
+      WHEN 'never freed' THEN ended - coalesce(last_use, allocated)
+      WHEN 'recording ended' THEN ended - coalesce(last_use, allocated)
+      ELSE ended - allocated
     END AS launches,
     CASE p.pattern
-      WHEN 'early allocation' THEN origin <> 'tensor' AND first_use > born
+      WHEN 'early allocation' THEN origin <> 'tensor' AND first_use > allocated
       WHEN 'idle' THEN idle_launches > 0
       WHEN 'late free' THEN free_ordinal IS NOT NULL AND ended > last_use
       WHEN 'never freed' THEN free_ordinal IS NULL AND is_whole
       WHEN 'recording ended' THEN free_ordinal IS NULL AND NOT is_whole
       WHEN 'unused' THEN use_count = 0 AND copy_count = 0
       WHEN 'only copied' THEN use_count = 0 AND copy_count > 0
-      WHEN 'born before recording' THEN origin = 'tensor'
+      WHEN 'allocated before recording' THEN origin = 'tensor'
     END AS is_so
   FROM life l
   CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
-    ('only copied'), ('born before recording')) AS p (pattern)
+    ('only copied'), ('allocated before recording')) AS p (pattern)
 ), reusable AS (
   SELECT
     b.object_id,
@@ -94,7 +94,7 @@ WITH life AS (
   FROM life b
   JOIN life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
     AND a.size_bytes >= b.size_bytes
-    AND a.last_use <= b.first_use AND a.born <= b.born AND a.ended > b.born
+    AND a.last_use <= b.first_use AND a.allocated <= b.allocated AND a.ended > b.allocated
   WHERE b.origin <> 'tensor'
   GROUP BY b.object_id
 ), shown AS (
@@ -106,7 +106,7 @@ WITH life AS (
   UNION ALL
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
-    l.born, l.ended - l.born, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
+    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
   FROM reusable r
   JOIN life l ON l.object_id = r.object_id
   UNION ALL

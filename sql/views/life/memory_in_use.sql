@@ -1,8 +1,8 @@
--- Memory that is in use when a launch begins, on one device: storages of the framework's allocator, or, in a program
--- without a framework, allocations of the driver.
+-- Allocated memory at the start of a launch, on one device: storages of the framework's allocator, or, in a program
+-- without a framework, driver allocations.
 --
--- Time is the ordinal of launches: what is allocated and freed between two launches is in none. Memory of a CUDA graph
--- counts until the framework frees it, though the graph goes on using it.
+-- Time is the ordinal of launches: memory allocated and freed between two launches does not appear. Memory of a CUDA
+-- graph counts until the framework frees it, although the graph continues to use it.
 CREATE VIEW memory_in_use (
   -- CUDA's device ordinal.
   device_id,
@@ -10,9 +10,9 @@ CREATE VIEW memory_in_use (
   ordinal,
   -- The launch.
   kernel_id,
-  -- Bytes of the objects that are allocated, as in `memory_object`.
+  -- Bytes of the allocated objects, as in `memory_object`.
   live_bytes,
-  -- Those objects.
+  -- Allocated objects.
   object_count,
   -- The run: each has its own ordinals.
   run_id
@@ -24,7 +24,7 @@ WITH change AS (
   SELECT run_id, device_id, free_ordinal, -CAST(size_bytes AS BIGINT), -1 FROM memory_object
   WHERE free_ordinal IS NOT NULL
 ), moment AS (
-  -- What happens before a launch, and each launch itself, which changes nothing.
+  -- Events before a launch, and each launch itself, which changes nothing.
   SELECT run_id, device_id, ordinal, size_bytes, objects, CAST(NULL AS BIGINT UNSIGNED) AS kernel_id FROM change
   UNION ALL
   SELECT l.run_id, d.device_id, l.ordinal, 0, 0, CAST(l.kernel_id AS BIGINT UNSIGNED)

@@ -1,29 +1,30 @@
--- One object whose life is told: a storage of the framework, or, in a program without a framework, an allocation of the
--- driver.
+-- One object with a recorded lifetime: a storage of the framework, or, in a program without a framework, a driver
+-- allocation.
 CREATE VIEW memory_object (
-  -- Its storage_id or its allocation_id; a process has one kind of objects, so that no two have the same.
+  -- Its storage_id or its allocation_id. A process has one kind of object, so ids are unique.
   object_id,
-  -- The storage; null for an allocation.
+  -- The storage. Null for an allocation.
   storage_id,
-  -- The allocation of the driver; null for a storage.
+  -- The driver allocation. Null for a storage.
   allocation_id,
   -- The run.
   run_id,
-  -- CUDA's device ordinal; -1 where it is not known.
+  -- CUDA's device ordinal. -1 if unknown.
   device_id,
   -- First address.
   address,
   -- Bytes.
   size_bytes,
-  -- When it was allocated, nanoseconds since the Unix epoch.
+  -- Time of its allocation, nanoseconds since the Unix epoch.
   alloc_ns,
-  -- When it was freed; null where it never was.
+  -- Time of its free. Null if it was never freed.
   free_ns,
   -- Ordinal of the first launch that can use it.
   alloc_ordinal,
-  -- Ordinal of the first launch that cannot use it any more; null where it was never freed.
+  -- Ordinal of the first launch after its free. Null if it was never freed.
   free_ordinal,
-  -- allocator (its allocation was seen), tensor (it was there before, or is foreign), driver (an allocation).
+  -- allocator (its allocation was recorded), tensor (it is older than the recording, or external), driver (an
+  -- allocation).
   origin,
   -- The op that was running at its allocation.
   op_id

@@ -1,24 +1,25 @@
--- When most memory of a device was in use, and how little would have done.
+-- The peak of a device's memory in use, and the minimum that would suffice.
 --
--- `object_life.is_live_at_peak` says what was allocated then. Memory is that of `memory_in_use`.
+-- `object_life.is_live_at_peak` marks objects allocated at the peak. Memory is that of `memory_in_use`.
 CREATE VIEW memory_peak (
   -- CUDA's device ordinal.
   device_id,
-  -- Ordinal of the first launch at which most is in use.
+  -- Ordinal of the first launch at the peak.
   ordinal,
   -- That launch.
   kernel_id,
   -- The op that launched it.
   op,
-  -- The line that launched it; in backward, the line whose gradient it computes.
+  -- The line that launched it. In backward, the line whose gradient it computes.
   line,
   -- Bytes in use.
   live_bytes,
   -- Objects in use.
   object_count,
-  -- Bytes of those that were used before and will be used again, or are used by this launch.
+  -- Bytes of objects that were used before and will be used again, or are used by this launch.
   needed_bytes,
-  -- The most that any launch needs so: the peak of a program that allocates at first use and frees after the last.
+  -- The maximum over launches of bytes needed: the peak of a program that allocates at first use and frees after the
+  -- last.
   least_bytes,
   -- The run: each process has a peak of its own.
   run_id
@@ -37,7 +38,7 @@ WITH peak AS (
 ), change AS (
   SELECT run_id, device_id, first_use_ordinal AS ordinal, CAST(size_bytes AS BIGINT) AS size_bytes FROM life
   UNION ALL
-  -- After all launches nothing is needed.
+  -- After the last launch, no memory is needed.
   SELECT run_id, device_id, last_use_ordinal, -CAST(size_bytes AS BIGINT) FROM life
 ), summed AS (
   SELECT run_id, device_id, ordinal, sum(size_bytes) AS size_bytes FROM change GROUP BY run_id, device_id, ordinal

@@ -1,52 +1,53 @@
--- One object, as in `memory_object`: when it was allocated, used and freed, in ordinals of launches.
+-- The lifetime of one object, as in `memory_object`: its allocation, uses and free, in ordinals of launches.
 --
--- An ordinal names the first launch that follows an event, so that what happens at one ordinal lies between two launches.
--- Memory of a CUDA graph is free, for the framework, when its capture ends: launches of the graph after that are counted
--- as uses at the capture.
+-- An ordinal names the first launch after an event: events with one ordinal lie between two launches. For the
+-- framework, memory of a CUDA graph is free when its capture ends. Later launches of the graph count as uses at the
+-- capture.
 CREATE VIEW object_life (
   -- The object.
   object_id,
-  -- The storage; null for an allocation of the driver.
+  -- The storage. Null for a driver allocation.
   storage_id,
-  -- The allocation of the driver; null for a storage.
+  -- The driver allocation. Null for a storage.
   allocation_id,
-  -- Its name: that of its first named tensor, else of the tensor that was in it first, else what allocated it.
+  -- Its name: that of its first named tensor, else of its first tensor, else of its allocation.
   object,
-  -- Element type and shape of that tensor; bytes where there is none.
+  -- Element type and shape of that tensor. Bytes without a tensor.
   type,
   -- CUDA's device ordinal.
   device_id,
-  -- Bytes, as the allocator rounded them.
+  -- Bytes, rounded by the allocator.
   size_bytes,
   -- The op that allocated it.
   op,
-  -- The line of that op; in backward, the line whose gradient it computes.
+  -- The line of that op. In backward, the line whose gradient it computes.
   born_at,
-  -- allocator (its allocation was seen), tensor (it was there before, or is foreign: its birth is not known), driver.
+  -- allocator (its allocation was recorded), tensor (it is older than the recording, or external: its allocation is
+  -- unknown), driver.
   origin,
   -- First launch that can use it.
   alloc_ordinal,
-  -- First launch that uses it, or that follows its first copy or fill; null where nothing uses it.
+  -- First launch that uses it, or that follows its first memcpy or memset. Null without uses.
   first_use_ordinal,
   -- First launch after its last use.
   last_use_ordinal,
-  -- First launch that cannot use it any more; null where it was never freed.
+  -- First launch after its free. Null if it was never freed.
   free_ordinal,
-  -- First launch after the last of the program: what is never freed lives until then.
+  -- First launch after the last of the program: the end of objects that are never freed.
   end_ordinal,
   -- Launches that use it.
   use_count,
-  -- Copies and fills that read or write it.
+  -- Memcpys and memsets that read or write it.
   copy_count,
-  -- The longest row of launches between two of its uses.
+  -- The longest run of launches between two of its uses.
   idle_launches,
-  -- The first launch of that row; null where there is none.
+  -- The first launch of that run. Null if there is none.
   idle_ordinal,
-  -- How its uses are known: accesses, op, or both; null where nothing but copies and fills uses it.
+  -- Evidence for its uses: accesses, op, or both. Null if only memcpys and memsets use it.
   evidence,
   -- Tensors in it.
   tensor_count,
-  -- Whether it is allocated when its device's memory in use is largest for the first time.
+  -- True if it is allocated when its device's memory in use first reaches its maximum.
   is_live_at_peak,
   -- The run.
   run_id
@@ -69,7 +70,7 @@ WITH timed AS (
     max(end_ordinal) AS last_use_ordinal,
     count(kernel_id) AS use_count,
     sum(CASE WHEN kernel_id IS NULL THEN 1 ELSE 0 END) AS copy_count,
-    -- Ordinals are counts without a sign, and a use may begin where the last one has not ended.
+    -- Ordinals are unsigned, and a use may begin before the last one has ended.
     max(CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END) AS idle_launches,
     first_value(CASE WHEN ordinal > idle_ordinal THEN idle_ordinal END ORDER BY
       CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END DESC NULLS LAST, ordinal) AS idle_ordinal,

@@ -1,43 +1,44 @@
--- One use of one object, as in `memory_object`: by a launch, or by a copy or a fill between launches.
+-- One use of one object, as in `memory_object`: by a launch, or by a memcpy or memset between launches.
 --
--- Of launches whose accesses are recorded, by what they accessed, or by what their tensor maps cover; of the others, by
--- the tensors of their op. Copies and fills belong to the object that lies at their address at that time.
+-- For launches with recorded accesses, from their accesses, or from the ranges of their tensor maps. For other
+-- launches, from the tensors of their op. Memcpys and memsets belong to the object at their address at that time.
 CREATE VIEW object_use (
   -- The object.
   object_id,
-  -- The storage; null for an allocation of the driver.
+  -- The storage. Null for a driver allocation.
   storage_id,
-  -- The launch; null for copies and fills.
+  -- The launch. Null for memcpys and memsets.
   kernel_id,
-  -- Ordinal of the launch; of a copy or a fill, that of the first launch after it.
+  -- Ordinal of the launch. For a memcpy or memset, that of the first launch after it.
   ordinal,
   -- Ordinal of the first launch after the use: one more than `ordinal` for a launch.
   end_ordinal,
-  -- What it did: read, write, both (it read and wrote), unknown (it may have done either).
+  -- Direction: read, write, both (it read and wrote), unknown (it may have done either).
   direction,
-  -- How that is known: accesses, tensor maps, op (the op's arguments and results), copy, fill.
+  -- Evidence for the use: accesses, tensor maps, op (the op's arguments and results), copy, fill.
   evidence,
-  -- The one tensor that was written; null where several were, or none is known.
+  -- The one tensor that was written. Null if several were, or if unknown.
   written_tensor_id,
-  -- Bytes of a copy or a fill; of a launch, those that it wrote, counted anew in each warp request.
+  -- Bytes of a memcpy or memset. For a launch, the bytes written, counted again in each warp request.
   size_bytes,
-  -- First address that a copy or a fill writes.
+  -- First address that a memcpy or memset writes.
   written_address,
   -- The op that it was called in.
   op_id,
-  -- When a copy or a fill was called, nanoseconds since the Unix epoch: those at one ordinal follow each other so.
+  -- Time of the call of a memcpy or memset, nanoseconds since the Unix epoch: it orders those with one ordinal.
   called_ns,
-  -- For a launch by a CUDA graph, the ordinal of its capture: the object lives then, and may be free at `ordinal`.
+  -- For a launch by a CUDA graph, the ordinal of its capture: the object is allocated then, and may be free at
+  -- `ordinal`.
   capture_ordinal
 ) AS
 WITH known AS (
-  -- Launches of which every access was recorded.
+  -- Launches with all accesses recorded.
   SELECT DISTINCT kernel_id
   FROM launch_run
   WHERE recorded AND request_count IS NOT NULL AND coalesce(lost_request_count, 0) = 0
 ), accessed AS (
   SELECT
-    -- What lies in an allocation and in no storage of it is no object where the program has storages.
+    -- Memory in an allocation but in no storage is not an object if the program has storages.
     kernel_id, coalesce(storage_id, allocation_id) AS object_id, storage_id IS NULL AS is_allocation,
     bool_or(kind IN ('read', 'atomic', 'prefetch')) AS is_read,
     bool_or(kind IN ('write', 'atomic')) AS is_written,
@@ -75,7 +76,7 @@ WITH known AS (
     kernel_id, object_id, is_allocation,
     bool_or(is_read) AS is_read,
     bool_or(is_written) AS is_written,
-    -- What is mapped and accessed too was read or written in more ways than were seen.
+    -- An object that is both mapped and accessed was read or written in more ways than observed.
     bool_or(is_read IS NULL) AS is_unknown,
     min(evidence) AS evidence,
     max(tensor_id) AS tensor_id,

@@ -1,7 +1,7 @@
--- One copy of a tensor that gave what an earlier copy had given: the source was not written in between.
+-- One copy of a tensor with the same result as an earlier copy: the source was not written in between.
 --
--- Both were made by ops of one name from one tensor, to equal types and shapes. Nothing is said where something may have
--- written the source: an op that writes any tensor of its storage, or a launch of which that is not known.
+-- Ops of one name copied one tensor to equal types and shapes. A copy is not reported if something may have written the
+-- source: an op that writes any tensor of its storage, or a launch with unknown writes.
 CREATE VIEW redundant_copy (
   -- The tensor that was copied again.
   source_tensor_id,
@@ -9,7 +9,7 @@ CREATE VIEW redundant_copy (
   source,
   -- The copy.
   tensor_id,
-  -- The earlier copy, which is the same.
+  -- The earlier copy with the same content.
   earlier_tensor_id,
   -- Its element type and shape.
   type,
@@ -17,13 +17,13 @@ CREATE VIEW redundant_copy (
   size_bytes,
   -- The op that copied.
   op,
-  -- The line that called it; in backward, the line whose gradient it computes.
+  -- The line that called it. In backward, the line whose gradient it computes.
   line,
   -- Ordinal of the launch that copied.
   ordinal,
   -- Ordinal of the launch that copied before.
   earlier_ordinal,
-  -- Whether the earlier copy was still allocated.
+  -- True if the earlier copy was still allocated.
   is_earlier_live
 ) AS
 WITH copied AS (
@@ -46,7 +46,7 @@ WITH copied AS (
   JOIN object_use u ON u.storage_id = a.source_storage_id
   WHERE u.direction <> 'read' AND u.ordinal >= a.earlier_ordinal AND u.ordinal <= a.ordinal
 ), lived AS (
-  -- What a CUDA graph copies lives at the capture.
+  -- The source and the copy of a CUDA graph are allocated at the capture.
   SELECT op_id, min(coalesce(capture_ordinal, ordinal)) AS ordinal FROM launch GROUP BY op_id
 )
 SELECT

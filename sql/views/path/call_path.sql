@@ -1,11 +1,11 @@
--- One path of calls that led to launches, with what they cost together.
+-- One call path that led to launches, with their cost.
 --
--- Its steps are those of `launch_path`. All rows together are the samples taken; below kernels lie instructions, in
+-- Its steps are those of `launch_path`. All rows add up to the samples. Below kernels lie instructions, in
 -- `path_instruction`.
 CREATE VIEW call_path (
-  -- Hash of levels and names: stable in all captures.
+  -- Hash of categories and names: stable across captures.
   path_id,
-  -- The level of each step.
+  -- The category of each step.
   levels,
   -- Its name: file:line function, a name of the module's path, an op, a kernel.
   names,
@@ -15,9 +15,9 @@ CREATE VIEW call_path (
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 SELECT

@@ -1,24 +1,24 @@
--- One launch with the path of calls that led to it, outermost first, and what it cost.
+-- One launch with its call path, callers first, and its cost.
 --
--- Steps are, outermost first: python (a frame of the stack at the launch; in backward, of the call of backward()),
--- forward (in backward, a user's frame of the forward op whose gradient this is), module (a name of the module's dotted
--- path), op (a region or op around the launch) and kernel. A level that the launch lacks is not in its path.
+-- Steps are, callers first: python (a frame of the stack at the launch, in backward of the call of backward()), forward
+-- (in backward, a user's frame of the forward op whose gradient this is), module (a name of the module's dotted path),
+-- op (a region or op around the launch) and kernel. A path omits categories that the launch lacks.
 CREATE VIEW launch_path (
   -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Hash of levels and names: equal for launches from one path, in all captures.
+  -- Hash of categories and names: equal for launches from one path, in all captures.
   path_id,
-  -- The level of each step.
+  -- The category of each step.
   levels,
   -- Its name: file:line function, a name of the module's path, an op, a kernel.
   names,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 WITH parted AS (

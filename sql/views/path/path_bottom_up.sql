@@ -1,15 +1,15 @@
--- One node of the tree of calls from the kernel outwards: what the launches cost whose paths end so.
+-- One node of the bottom-up call tree, callees first: the cost of the launches whose paths end with it.
 --
--- The nodes at depth 1 are kernels, and sum to the samples taken; a node's children are its callers, and what they do
--- not have is its own: launches that nothing else led to.
+-- The nodes at depth 1 are kernels, and add up to the samples. A node's children are its callers. The rest is
+-- exclusive: launches without a further caller.
 CREATE VIEW path_bottom_up (
   -- The node, as `caller_node_id` in `path_step`.
   node_id,
-  -- The node that it calls; null for kernels.
+  -- The node that it calls. Null for kernels.
   callee_node_id,
-  -- Distance from the whole: 1 for kernels.
+  -- Distance from the root `whole`: 1 for kernels.
   depth,
-  -- The level, as in `call_path`.
+  -- The category, as in `call_path`.
   level,
   -- The name.
   name,
@@ -17,13 +17,13 @@ CREATE VIEW path_bottom_up (
   launch_count,
   -- Samples.
   samples,
-  -- Those of paths that begin here: nothing led to this step.
+  -- Samples of paths that begin here: this step has no caller.
   own_samples,
   -- Part of all samples.
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

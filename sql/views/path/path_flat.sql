@@ -1,22 +1,22 @@
--- One name at one level, wherever it is in call paths: what ends there, and what comes through it.
+-- One name in one category, anywhere in call paths: exclusive cost, and inclusive cost.
 CREATE VIEW path_flat (
-  -- The level, as in `call_path`.
+  -- The category, as in `call_path`.
   level,
   -- The name.
   name,
-  -- Paths that it is in.
+  -- Paths that contain it.
   path_count,
-  -- Launches, inclusive: all that come through it.
+  -- Launches, inclusive.
   launch_count,
-  -- Samples, inclusive; a path that has the name more than once, by recursion, counts once.
+  -- Samples, inclusive. A path that has the name more than once, by recursion, counts once.
   samples,
-  -- Samples of launches whose path ends there: exclusive. Of all rows, they sum to the samples taken.
+  -- Samples of launches whose path ends there: exclusive. Over all rows, they add up to the samples.
   own_samples,
-  -- Inclusive part of all samples; of all rows, they sum to more than 1.
+  -- Inclusive part of all samples. Over all rows, the sum exceeds 1.
   share,
   -- Samples of memory stalls, inclusive.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds, inclusive; see `cost_time`.
+  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

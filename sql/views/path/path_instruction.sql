@@ -1,7 +1,7 @@
--- One stall reason at one instruction, below one call path: the leaves of the tree of calls.
+-- One stall reason at one instruction, below one call path: the leaves of the call tree.
 --
--- All rows of a path sum to its samples. The function is the kernel, or one that it calls: a pc means nothing without
--- it.
+-- All rows of a path add up to its samples. The function is the kernel, or one that it calls: a pc is meaningful only
+-- with its function.
 CREATE VIEW path_instruction (
   -- The path, as in `call_path`.
   path_id,
@@ -11,19 +11,19 @@ CREATE VIEW path_instruction (
   function_id,
   -- The instruction.
   pc,
-  -- The instruction as text; null where the code could not be read.
+  -- Disassembly of the instruction. Null if the code could not be decoded.
   instruction,
-  -- File of its source line; null without a line table.
+  -- File of its source line. Null without a line table.
   file,
   -- Its source line.
   source_line,
   -- The reason.
   stall_reason,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued
 ) AS
 WITH summed AS (

@@ -1,38 +1,38 @@
--- One step of one call path, with the two nodes that it is: of the tree from the outermost call inwards, and of the
--- tree from the kernel outwards.
+-- One step of one call path, with its two nodes: in the top-down tree (callers first) and in the bottom-up tree
+-- (callees first).
 --
--- It is the closure of callers and callees: a node's inclusive cost is the sum over the steps with its `node_id`, and
--- what is called from a name costs the sum over its steps that are first. Each path is also a step of depth 0, the
--- whole.
+-- The view is the closure of callers and callees. A node's inclusive cost is the sum over the steps with its `node_id`,
+-- and the cost of the callees of a name is the sum over its steps that are first. Each path is also a step of depth 0,
+-- named `whole`.
 CREATE VIEW path_step (
   -- The path, as in `call_path`.
   path_id,
-  -- Position in the path, from 1 for the outermost; 0 for the whole.
+  -- Position in the path, from 1 for the outermost caller. 0 for `whole`.
   depth,
   -- Steps of the path.
   path_depth,
-  -- The level, as in `call_path`; whole at depth 0.
+  -- The category, as in `call_path`. `whole` at depth 0.
   level,
-  -- The name; null at depth 0.
+  -- The name. Null at depth 0.
   name,
-  -- The path from the outermost call to here, hashed: equal where paths begin alike.
+  -- Hash of the path from the outermost caller to here: equal for paths with equal beginnings.
   node_id,
-  -- That of the step before; null at depth 0.
+  -- Node of the step before. Null at depth 0.
   parent_node_id,
-  -- The path from the kernel back to here, hashed: equal where paths end alike; null at depth 0.
+  -- Hash of the path from the kernel back to here: equal for paths with equal ends. Null at depth 0.
   caller_node_id,
-  -- That of the step after; null at the kernel.
+  -- Node of the step after. Null at the kernel.
   callee_node_id,
-  -- Whether the path has no earlier step of this level and name: in recursion a path has a name many times, and counts
-  -- once for it.
+  -- True if the path has no earlier step with this category and name. A recursive path contains a name many times, and
+  -- counts once for it.
   is_first,
-  -- Launches of the path; this and the next are equal in all its steps.
+  -- Launches of the path. This and the next column are equal in all its steps.
   launch_count,
   -- Their samples, as in the view `sample`.
   samples,
-  -- Those of memory stalls.
+  -- Samples of memory stalls.
   memory_samples,
-  -- Their estimated time of the GPU, nanoseconds; see `cost_time`.
+  -- Their estimated GPU time, nanoseconds. See `cost_time`.
   estimated_ns
 ) AS
 WITH placed AS (

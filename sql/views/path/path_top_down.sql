@@ -1,18 +1,19 @@
--- One node of the tree of calls from the outermost inwards: what all launches below it cost.
+-- One node of the top-down call tree, callers first: the cost of all launches below it.
 --
--- A node's cost is that of its children and its own, which only kernels have. The node `whole` has the samples taken.
+-- A node's cost is that of its children plus its exclusive cost, which only kernels have. The node `whole` has all
+-- samples.
 CREATE VIEW path_top_down (
   -- The node, as in `path_step`.
   node_id,
-  -- The node above; null for the whole.
+  -- The node above. Null for `whole`.
   parent_node_id,
-  -- Distance from the whole, which has 0.
+  -- Distance from the root `whole`, which has 0.
   depth,
-  -- The level, as in `call_path`; whole at depth 0.
+  -- The category, as in `call_path`. `whole` at depth 0.
   level,
-  -- The name; null at depth 0.
+  -- The name. Null at depth 0.
   name,
-  -- Launches, inclusive: all that come through here.
+  -- Launches, inclusive.
   launch_count,
   -- Samples, inclusive.
   samples,
@@ -22,7 +23,7 @@ CREATE VIEW path_top_down (
   share,
   -- Samples of memory stalls, inclusive.
   memory_samples,
-  -- Estimated time of the GPU, nanoseconds, inclusive; see `cost_time`.
+  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
   estimated_ns
 ) AS
 WITH summed AS (

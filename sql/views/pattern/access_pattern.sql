@@ -1,6 +1,6 @@
--- How one instruction of one launch accesses memory: the figures of `request_pattern` that most questions need.
+-- One instruction of one launch: the main figures of its memory accesses from `request_pattern`.
 --
--- Sectors are units of 32 bytes, distinct in each warp request; ideal is the fewest that could hold the bytes.
+-- Sectors are units of 32 bytes, distinct in each warp request. ideal is the fewest that hold the bytes.
 CREATE VIEW access_pattern (
   -- The launch.
   kernel_id,
@@ -8,9 +8,9 @@ CREATE VIEW access_pattern (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic, prefetch.
+  -- Kind of access: read, write, atomic, prefetch.
   kind,
-  -- Where: global, global_async, shared, local.
+  -- Memory space: global, global_async, shared, local.
   space,
   -- Warp requests.
   request_count,

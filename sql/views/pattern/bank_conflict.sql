@@ -1,8 +1,8 @@
--- How one instruction of one launch meets the banks of shared memory.
+-- Bank conflicts of one instruction of one launch in shared memory.
 --
--- 32 banks of words of 4 bytes serve one word each at a time; a word that several lanes ask for is read once. Up to 4 bytes
--- a lane, a request takes one pass, with 8 bytes one for each half of the warp, with 16 one for each quarter: a model of
--- the hardware, which its counters may differ from. Copies by tensor maps and other unobserved instructions have no row.
+-- 32 banks of 4-byte words serve one word each at a time. A word that several lanes request is read once. With up to 4
+-- bytes per lane, a request takes one pass, with 8 bytes one per half warp, with 16 one per quarter: a model of the
+-- hardware, whose counters may differ. Copies by tensor maps and other unobserved instructions have no row.
 CREATE VIEW bank_conflict (
   -- The launch.
   kernel_id,
@@ -10,7 +10,7 @@ CREATE VIEW bank_conflict (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic.
+  -- Kind of access: read, write, atomic.
   kind,
   -- Bytes that each lane accesses.
   access_bytes,
@@ -18,17 +18,17 @@ CREATE VIEW bank_conflict (
   request_count,
   -- Lane accesses.
   lane_count,
-  -- Times that the banks were asked: over all passes, the most distinct words in one bank.
+  -- Wavefronts: over all passes, the maximum of distinct words in one bank.
   wavefronts,
-  -- The least that these requests take.
+  -- The minimum for these requests.
   passes,
-  -- Wavefronts beyond that.
+  -- Wavefronts beyond the minimum.
   conflicts,
-  -- Wavefronts for each pass: 1 without conflicts, 32 where all lanes meet in one bank.
+  -- Wavefronts per pass: 1 without conflicts, 32 if all lanes access one bank.
   degree,
   -- Requests with a conflict.
   conflicting_count,
-  -- The most wavefronts of one request.
+  -- Maximum of wavefronts of one request.
   most_wavefronts
 ) AS
 SELECT

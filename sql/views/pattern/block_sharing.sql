@@ -1,30 +1,30 @@
--- How far the blocks of one launch touch the same device memory, by one kind of access.
+-- Sharing of device memory between the blocks of one launch, by one kind of access.
 --
--- A block's footprint is the set of sectors of 32 bytes that it touches. Sums over the footprints divided by their union
--- say how often a sector is needed by different blocks: what L2, clusters or another order of blocks could save.
--- Instructions that no instrument observes are not in it.
+-- A block's footprint is the set of 32-byte sectors that it touches. The sum of the footprints divided by their union
+-- is the number of blocks that need a sector, on average: the potential of L2, clusters or another order of blocks.
+-- Instructions that no instrument observes are missing.
 CREATE VIEW block_sharing (
   -- The launch.
   kernel_id,
-  -- What the instructions do: read, write, atomic, prefetch.
+  -- Kind of access of the instructions: read, write, atomic, prefetch.
   kind,
-  -- Blocks that access memory so.
+  -- Blocks with such accesses.
   block_count,
   -- Sectors of all footprints together, each once.
   union_sectors,
   -- The sum of the footprints.
   footprint_sectors,
-  -- Footprints divided by their union: 1 where no two blocks touch one sector.
+  -- Sum of the footprints divided by their union: 1 if no two blocks share a sector.
   sharing,
   -- Sectors that more than one block touches.
   shared_sectors,
-  -- The most blocks that touch one sector.
+  -- Maximum of blocks that touch one sector.
   most_blocks,
-  -- The middle block's footprint, bytes.
+  -- The median footprint of a block, bytes.
   median_footprint_bytes,
   -- The largest footprint, bytes.
   largest_footprint_bytes,
-  -- The part of all sectors that counts are scaled from: 1 where they are exact.
+  -- Sampled part of all sectors, from which counts are scaled: 1 if they are exact.
   sector_rate
 ) AS
 WITH shared AS (

@@ -1,4 +1,4 @@
--- What one launch accessed of one cell of a tensor's picture, by one kind of access, and what its stalls cost there.
+-- One bin of a tensor's heat map for one launch and one kind of access: accesses, and samples of stalls.
 --
 -- See `tensor_cell`, which sums over launches.
 CREATE VIEW launch_cell (
@@ -6,37 +6,37 @@ CREATE VIEW launch_cell (
   kernel_id,
   -- The tensor.
   tensor_id,
-  -- The cell's row, from 0; null for holes.
+  -- The bin's row, from 0. Null for holes.
   row,
-  -- Its column; null for holes.
+  -- Its column. Null for holes.
   column,
-  -- Rows of the picture.
+  -- Rows of the heat map.
   row_count,
-  -- Columns of the picture.
+  -- Columns of the heat map.
   column_count,
-  -- The tensor's dimension along which rows follow each other; null where a dimension is folded into rows, or none moves.
+  -- The tensor's dimension along the rows. Null if a dimension is wrapped into rows, or if none varies.
   row_dimension,
-  -- The dimension along which columns follow each other; null where none moves.
+  -- The dimension along the columns. Null if none varies.
   column_dimension,
-  -- Elements along the rows' direction.
+  -- Elements along the row direction.
   row_extent,
   -- Elements along a row.
   column_extent,
-  -- What the instructions do: read, write, atomic, prefetch.
+  -- Kind of access of the instructions: read, write, atomic, prefetch.
   kind,
-  -- Elements accessed, each time and by each lane.
+  -- Elements accessed, counted per access and lane.
   touches,
-  -- Warp requests that access the cell.
+  -- Warp requests that access the bin.
   requests,
   -- Distinct blocks that do.
   blocks,
   -- Distinct warps that do.
   warps,
-  -- Sectors of 32 bytes in the cell, distinct in each request.
+  -- Sectors of 32 bytes in the bin, distinct in each request.
   sectors,
-  -- Samples charged to the tensor through these instructions, shared out by their sectors; 0 where nothing was sampled.
+  -- Samples attributed to the tensor through these instructions, distributed by their sectors. 0 without samples.
   blamed_samples,
-  -- The part of the blocks that `blocks` and `warps` are scaled from: 1 where they are exact.
+  -- Sampled part of the blocks, from which `blocks` and `warps` are scaled: 1 if they are exact.
   block_rate
 ) AS
 WITH charged AS (

@@ -1,8 +1,8 @@
--- Loads of one instruction of one launch that load again what the same scope has loaded, with no store to it since.
+-- Loads of one instruction of one launch that repeat a load of the same scope, with no store in between.
 --
--- What a thread loads again could stay in a register, what a warp or a block loads again in shared memory, what the grid
--- loads again in L2. Only addresses are compared, not values; requests are in the order in which the GPU queued them under
--- the instrument, which is the program's within a warp only. `load_redundancy` has the exact definition.
+-- Redundant loads of a thread could stay in a register, those of a warp or a block in shared memory, those of the grid
+-- in L2. Only addresses are compared, not values. Requests are in the order in which the GPU queued them under the
+-- instrument, which matches the program's order only within a warp. `load_redundancy` has the exact definition.
 CREATE VIEW redundant_load (
   -- The launch.
   kernel_id,
@@ -10,17 +10,17 @@ CREATE VIEW redundant_load (
   function_id,
   -- The instruction.
   pc,
-  -- Who had loaded it: thread, warp, block, grid; each holds those before it.
+  -- Scope of the earlier load: thread, warp, block, grid. Each includes the narrower ones.
   scope,
   -- Loads of device memory, by lanes.
   loads,
-  -- Redundant ones; null where none of the instruction's is in the sample.
+  -- Redundant loads. Null if the sample has none of the instruction's loads.
   redundant_loads,
   -- Their bytes.
   redundant_bytes,
   -- Their part of the loads.
   redundant_share,
-  -- The part of all sectors that is looked at: 1 where the counts are exact.
+  -- Sampled part of all sectors: 1 if the counts are exact.
   sector_rate
 ) AS
 WITH scoped AS (

@@ -1,8 +1,8 @@
--- How one instruction of one launch accesses memory, over its warp requests.
+-- Memory access pattern of one instruction of one launch, over its warp requests.
 --
--- Sectors are units of 32 bytes, lines of 128, both distinct in each request; ideal is the fewest sectors that could hold
--- the bytes. `access_shape` has each request, and says what the classes mean. Sectors mean something for global and local
--- memory; for shared memory see `bank_conflict`. Instructions that no instrument observes have no row.
+-- Sectors are units of 32 bytes, lines of 128, both distinct in each request. ideal is the fewest sectors that hold the
+-- bytes. `access_shape` has each request, and defines the classes. Sectors are meaningful for global and local memory.
+-- For shared memory see `bank_conflict`. Instructions that no instrument observes have no row.
 CREATE VIEW request_pattern (
   -- The launch.
   kernel_id,
@@ -10,9 +10,9 @@ CREATE VIEW request_pattern (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic, prefetch.
+  -- Kind of access: read, write, atomic, prefetch.
   kind,
-  -- Where: global, global_async, shared, local.
+  -- Memory space: global, global_async, shared, local.
   space,
   -- Bytes that each lane accesses.
   access_bytes,
@@ -28,25 +28,25 @@ CREATE VIEW request_pattern (
   line_count,
   -- Bytes of the union, in each request.
   unique_bytes,
-  -- The fewest sectors that could have held them.
+  -- The fewest sectors that hold them.
   ideal_sectors,
   -- Sectors beyond the ideal.
   excess_sectors,
-  -- Bytes of the union divided by the bytes of the sectors: 1 where every byte moved is used.
+  -- Bytes of the union divided by the bytes of the sectors: 1 if every moved byte is used.
   efficiency,
-  -- Sectors a request: what the hardware's counters call sectors per request.
+  -- Sectors per request, as in the hardware counters.
   sectors_per_request,
   -- The most frequent class of its requests: broadcast, unit, strided, tiled, gather.
   class,
-  -- Part of the requests in which all lanes access one address, or one lane is alone.
+  -- Part of the requests in which all lanes access one address, or only one lane is active.
   broadcast_share,
-  -- Part in which the lanes lie side by side, up or down.
+  -- Part with adjacent lanes, ascending or descending.
   unit_share,
-  -- Part in which they lie at equal distances.
+  -- Part with equal distances between lanes.
   strided_share,
-  -- Part in which there are few distances from lane to lane.
+  -- Part with few distinct distances between lanes.
   tiled_share,
-  -- Part in which the lanes lie any other way.
+  -- Part with any other distances.
   gather_share,
   -- Requests of unit stride that do not begin on a sector.
   misaligned_count

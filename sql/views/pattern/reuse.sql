@@ -1,17 +1,18 @@
--- How soon one launch touches memory again, in one stream of requests, and what caches could hold of it.
+-- Temporal reuse of memory by one launch, in one stream of requests, and the potential hit rate of caches.
 --
--- The distance of a touch is the number of distinct other units touched since the last touch of the same one;
--- `reuse_distance` has the histogram, and says what streams and units are. A cache of N units that keeps the most recently
--- used holds a touch whose distance is below N: an upper bound of what sets, sectors and other traffic leave of it. A
--- power of two of distances that a capacity cuts counts in part. Between warps, the order is that of the recorded run.
+-- The distance of a touch is the number of distinct other units touched since the last touch of the same unit.
+-- `reuse_distance` has the histogram, and defines streams and units. An LRU cache of N units holds a touch whose
+-- distance is below N. This is an upper bound: sets, sectors and other traffic reduce it. If the capacity cuts a
+-- histogram bin (a power of two of distances), the bin counts in part. Between warps, the order is that of the recorded
+-- run.
 CREATE VIEW reuse (
   -- The launch.
   kernel_id,
-  -- Whose requests follow each other: block, launch.
+  -- Stream of consecutive requests: block, launch.
   stream,
   -- Bytes of a unit: 32 or 128.
   unit_bytes,
-  -- Touches of units, each once a request.
+  -- Touches of units, distinct in each request.
   touches,
   -- First touches.
   cold_touches,
@@ -19,15 +20,15 @@ CREATE VIEW reuse (
   reuse_share,
   -- Mean distance of those.
   mean_distance,
-  -- Bytes of L1 of one multiprocessor, shared memory included; null where the GPU is not known.
+  -- Bytes of L1 of one multiprocessor, including shared memory. Null if the GPU is unknown.
   l1_bytes,
-  -- Part of the touches that so large a cache would hold.
+  -- Part of the touches that an LRU cache of this size would hold.
   l1_hit_share,
   -- Bytes of L2.
   l2_bytes,
-  -- Part of the touches that so large a cache would hold.
+  -- Part of the touches that an LRU cache of this size would hold.
   l2_hit_share,
-  -- The part of all lines that is looked at: 1 where the figures are exact.
+  -- Sampled part of all lines: 1 if the figures are exact.
   line_rate
 ) AS
 WITH gpu AS (

@@ -1,4 +1,4 @@
--- How many requests of one instruction of one launch touched how many sectors of device memory.
+-- Requests of one instruction of one launch by the number of sectors of device memory that they touched.
 CREATE VIEW sector_histogram (
   -- The launch.
   kernel_id,
@@ -6,11 +6,11 @@ CREATE VIEW sector_histogram (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic, prefetch.
+  -- Kind of access: read, write, atomic, prefetch.
   kind,
-  -- Sectors of 32 bytes that a request touched: 1 to 32, more where accesses straddle sectors.
+  -- Sectors of 32 bytes that a request touched: 1 to 32, more if accesses straddle sectors.
   sectors,
-  -- Requests that touched so many.
+  -- Requests with that number.
   request_count
 ) AS
 SELECT kernel_id, function_id, pc, kind, sectors, count(*)

@@ -1,48 +1,48 @@
--- One cell of a tensor's picture, and what all launches together did to it by one kind of access.
+-- One bin of a tensor's heat map, with the accesses of all launches by one kind of access.
 --
--- The tensor's two largest dimensions are rows and columns, the one that stands first in its sizes as rows; others are
--- summed, and each direction has at most 64 cells. A single dimension is written line after line into a square. Elements
--- are found by the tensor's strides: a transposed or sliced view is drawn as its shape says, not as its memory lies.
--- Accesses are those of lanes that belong to this tensor rather than to another view of its storage, as in `access_tensor`.
--- Bytes between the tensor's elements that requests access beside its elements are holes: their row and column are null.
--- Ask for one tensor (`WHERE tensor_id = ...`), or one launch in `launch_cell`: both are fast.
+-- The tensor's two largest dimensions are rows and columns, the first in its sizes as rows. Others are summed, and each
+-- direction has up to 64 bins. A single dimension is wrapped line by line into a square. Elements are located by the
+-- tensor's strides: a transposed or sliced view is drawn by its shape, not by its memory layout. Accesses are those of
+-- lanes that belong to this tensor rather than to another view of its storage, as in `access_tensor`. Bytes between the
+-- tensor's elements that its requests also access are holes: their row and column are null. Filter by one tensor
+-- (`WHERE tensor_id = ...`), or by one launch in `launch_cell`: both are fast.
 CREATE VIEW tensor_cell (
   -- The tensor.
   tensor_id,
-  -- The cell's row, from 0; null for holes.
+  -- The bin's row, from 0. Null for holes.
   row,
-  -- Its column; null for holes.
+  -- Its column. Null for holes.
   column,
-  -- Rows of the picture.
+  -- Rows of the heat map.
   row_count,
-  -- Columns of the picture.
+  -- Columns of the heat map.
   column_count,
-  -- The tensor's dimension along which rows follow each other; null where a dimension is folded into rows, or none moves.
+  -- The tensor's dimension along the rows. Null if a dimension is wrapped into rows, or if none varies.
   row_dimension,
-  -- The dimension along which columns follow each other; null where none moves.
+  -- The dimension along the columns. Null if none varies.
   column_dimension,
-  -- Elements along the rows' direction.
+  -- Elements along the row direction.
   row_extent,
   -- Elements along a row.
   column_extent,
-  -- What the instructions do: read, write, atomic, prefetch.
+  -- Kind of access of the instructions: read, write, atomic, prefetch.
   kind,
-  -- Launches that access the cell.
+  -- Launches that access the bin.
   launches,
-  -- Elements accessed, each time and by each lane.
+  -- Elements accessed, counted per access and lane.
   touches,
-  -- Warp requests that access the cell.
+  -- Warp requests that access the bin.
   requests,
   -- Distinct blocks that do, summed over launches.
   blocks,
   -- Distinct warps that do, summed over launches.
   warps,
-  -- Sectors of 32 bytes in the cell, distinct in each request.
+  -- Sectors of 32 bytes in the bin, distinct in each request.
   sectors,
-  -- Samples charged to the tensor through instructions of this kind, shared out by their sectors; 0 where nothing was
-  -- sampled.
+  -- Samples attributed to the tensor through instructions of this kind, distributed by their sectors. 0 without
+  -- samples.
   blamed_samples,
-  -- The part of the blocks that `blocks` and `warps` are scaled from: 1 where they are exact.
+  -- Sampled part of the blocks, from which `blocks` and `warps` are scaled: 1 if they are exact.
   block_rate
 ) AS
 SELECT

@@ -1,12 +1,12 @@
--- What the launches of a capture touched of one tensor, and whether they read what they wrote.
+-- Accesses of all launches of a capture to one tensor, with the order of reads and writes.
 --
--- Loads, stores, blocks and the like are of lanes that belong to this tensor rather than to another view of its storage;
--- bytes are of its elements, whoever accessed them. `target_touch` has storages and allocations too. Copies and fills
--- count where the capture recorded them.
+-- Loads, stores, blocks and similar counts are of lanes that belong to this tensor rather than to another view of its
+-- storage. Bytes are those of its elements, accessed through any view. `target_touch` has storages and allocations too.
+-- Memcpys and memsets count if the capture recorded them.
 CREATE VIEW tensor_touch (
   -- The tensor.
   tensor_id,
-  -- The storage that it is a view of.
+  -- Its storage.
   storage_id,
   -- Bytes of its elements.
   size_bytes,
@@ -38,13 +38,14 @@ CREATE VIEW tensor_touch (
   written_bytes,
   -- Bytes written that a launch had read before any launch wrote them: updated in place.
   read_before_written_bytes,
-  -- Bytes read that no launch, copy or fill had written before, as far as the capture knows.
+  -- Bytes read that no recorded launch, memcpy or memset had written before.
   uninitialized_bytes,
   -- Bytes that no launch read after a launch wrote them last.
   written_never_read_bytes,
-  -- Those of them that no recorded copy read since either: written in vain, or results that something unseen reads.
+  -- Bytes among these that no recorded memcpy read since either: unused writes, or results read by something
+  -- unrecorded.
   unused_bytes,
-  -- The part of memory that bytes are scaled from: 1 where they are exact.
+  -- Sampled part of memory, from which bytes are scaled: 1 if they are exact.
   byte_rate
 ) AS
 SELECT

@@ -1,10 +1,10 @@
--- One kernel of which two sampling runs measured launches, and how far they agree where its warps were found.
+-- One kernel with launches measured by two sampling runs, and the agreement of its samples between them.
 --
--- Launches that both measured, together, each counted once however often it was replayed.
+-- Launches that both measured, together. Each counts once, whatever its number of replays.
 CREATE VIEW kernel_stall_share_agreement (
   -- The kernel.
   function_id,
-  -- The run with the smaller run_id: the program's, where one is.
+  -- The run with the smaller run_id: the program's, if there is one.
   run_a,
   -- The other.
   run_b,
@@ -12,17 +12,17 @@ CREATE VIEW kernel_stall_share_agreement (
   samples_a,
   -- Samples that run_b counted.
   samples_b,
-  -- Instructions that either found warps at.
+  -- Instructions with samples in either run.
   pc_count,
-  -- Those that together hold 90 % of the samples in either run; with one, all that have as many samples.
+  -- Instructions that together hold 90 % of the samples in either run, including ties.
   top_pc_count,
-  -- Half the sum of the differences between the two shares of each instruction: 0 where they agree, 1 where they share
+  -- Half the sum of the differences between the two shares of each instruction: 0 if they agree, 1 if they share
   -- nothing.
   total_variation,
-  -- What that would be on average if only chance set the runs apart, for samples that are independent of each other.
+  -- Its expected value if only random variation separates the runs, for independent samples.
   chance_variation,
-  -- Spearman's rank correlation of the top instructions by their samples, ties averaged; null where there are fewer
-  -- than two, or where one run tells none apart.
+  -- Spearman's rank correlation of the top instructions by their samples, ties averaged. Null for fewer than two, or if
+  -- one run has only ties.
   rank_correlation
 ) AS
 SELECT

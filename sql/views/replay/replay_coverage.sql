@@ -1,16 +1,16 @@
--- How far launches can be replayed and were: one fact a row; none where the capture holds no bundles.
+-- Coverage of replays: one fact per row. Captures without bundles have no rows.
 CREATE VIEW replay_coverage (
-  -- The order in which to read, from 1.
+  -- Position in the reading order, from 1.
   ordinal,
-  -- What is counted.
+  -- Counted item.
   item,
-  -- How many.
+  -- Count.
   count,
-  -- Of how many; null where there is no whole.
+  -- Total of the item. Null if it has none.
   total,
-  -- Whether nothing is missing that should be there; null where a part is expected, or where there is no whole.
+  -- True if nothing that should be there is missing. Null if a part is expected, or if there is no total.
   is_whole,
-  -- Why, where the item does not say it.
+  -- Explanation, if the item needs one.
   detail
 ) AS
 WITH summed AS (
@@ -27,7 +27,7 @@ WITH summed AS (
 ), stored AS (
   SELECT sum(row_count) AS contents, sum(size_bytes) AS bytes FROM capture_table WHERE name = 'bundle_content' LIMIT 1
 ), after AS (
-  -- What atomics wrote is kept as it was after the launch, too.
+  -- Memory written by atomics is also stored as it was after the launch.
   SELECT count(content_after_id) * 4096 AS bytes FROM bundle_page LIMIT 1
 ), launched AS (
   SELECT count(*) AS launches FROM launch LIMIT 1
@@ -47,7 +47,7 @@ WITH summed AS (
   CROSS JOIN (VALUES
     (1, 'launches selected for replay'), (2, 'launches bundled'), (4, 'bundled launches replayed'),
     (5, 'replayed launches that left the same memory'),
-    (6, 'replayed launches whose memory differs from replay to replay'), (7, 'pages of bundles'),
+    (6, 'replayed launches with unstable memory'), (7, 'pages of bundles'),
     (8, 'bytes of bundles'), (9, 'bytes of bundles, each content once'), (10, 'bytes of bundles, compressed')
   ) AS k(ordinal, item)
   WHERE s.selected > 0 AND (k.ordinal NOT IN (5, 6) OR s.replayed > 0) AND (k.ordinal <> 6 OR s.unstable > 0)

@@ -1,46 +1,46 @@
--- One launch that was selected for replay: what became of it.
+-- One launch that was selected for replay, and its outcome.
 CREATE VIEW replay_quality (
   -- The launch.
   kernel_id,
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
-  -- What became of it: not bundled, not replayed; of its repeats in all runs, the worst: different (it left other
-  -- memory than the launch), failed, unstable (other memory only where replays may differ: by the order of atomics, by
-  -- clocks), verified (the same memory, each time).
+  -- Outcome: not bundled, not replayed, else the worst of its repeats in all runs: different (it left other memory than
+  -- the launch), failed, unstable (other memory only in bytes that may vary: order of atomics, clocks), verified (the
+  -- same memory, each time).
   outcome,
-  -- Why it is not a bundle; null where it is one.
+  -- Reason why it is not a bundle. Null if it is one.
   refusal,
-  -- How its memory became known: observed, derived.
+  -- Source of its memory: observed, derived.
   method,
   -- Pages of 4096 bytes that it reads or writes.
   page_count,
-  -- Those that it writes.
+  -- Pages that it writes.
   written_page_count,
-  -- Bytes of those pages, and of the modules' variables that it came with.
+  -- Bytes of those pages, and of its modules' variables.
   bytes,
   -- Bytes of the pages whose contents no earlier bundle had.
   new_bytes,
-  -- Runs that replayed it, under whatever instrument.
+  -- Runs that replayed it, under any instrument.
   run_count,
   -- Replays of it, in all runs.
   repeat_count,
-  -- Those that left the same memory as the launch.
+  -- Replays that left the same memory as the launch.
   verified_count,
-  -- Those that left other memory only where replays may differ.
+  -- Replays with other memory only in bytes that may vary.
   unstable_count,
-  -- Those that left other memory.
+  -- Replays that left other memory.
   different_count,
-  -- Those that did not come to their end.
+  -- Replays that failed.
   failed_count,
-  -- Those with memory at other addresses than recorded.
+  -- Replays with memory at other addresses than recorded.
   translated_count,
-  -- Most pages that one of its replays left different.
+  -- Maximum of different pages in one of its replays.
   different_page_count,
   -- Median time of its replays without an instrument, nanoseconds.
   duration_ns,
-  -- What went wrong in one of its replays, where something did.
+  -- Error of one of its replays, if any.
   detail
 ) AS
 WITH replayed AS (

@@ -1,10 +1,10 @@
 -- One instruction in two sampling runs of the same launches: samples in each, for the views that compare runs.
 CREATE VIEW sampled_pair (
-  -- What is compared: launch, or kernel (its launches that both runs measured, together).
+  -- Compared item: launch, or kernel (its launches that both runs measured, together).
   grain,
   -- The kernel_id of the launch, or the function_id of the kernel.
   grain_id,
-  -- The run with the smaller run_id: the program's, where one is.
+  -- The run with the smaller run_id: the program's, if there is one.
   run_a,
   -- The other.
   run_b,

@@ -1,10 +1,10 @@
--- One thing that two sampling runs measured, and how far they agree where its warps were found.
+-- One item that two sampling runs measured, and the agreement of its samples between them.
 CREATE VIEW sampling_agreement (
-  -- What is compared: launch, or kernel (its launches that both runs measured, together).
+  -- Compared item: launch, or kernel (its launches that both runs measured, together).
   grain,
   -- The kernel_id of the launch, or the function_id of the kernel.
   grain_id,
-  -- The run with the smaller run_id: the program's, where one is.
+  -- The run with the smaller run_id: the program's, if there is one.
   run_a,
   -- The other.
   run_b,
@@ -12,17 +12,17 @@ CREATE VIEW sampling_agreement (
   samples_a,
   -- Samples that run_b counted.
   samples_b,
-  -- Instructions that either found warps at.
+  -- Instructions with samples in either run.
   pc_count,
-  -- Those that together hold 90 % of the samples in either run; with one, all that have as many samples.
+  -- Instructions that together hold 90 % of the samples in either run, including ties.
   top_pc_count,
-  -- Half the sum of the differences between the two shares of each instruction: 0 where they agree, 1 where they share
+  -- Half the sum of the differences between the two shares of each instruction: 0 if they agree, 1 if they share
   -- nothing.
   total_variation,
-  -- What that would be on average if only chance set the runs apart, for samples that are independent of each other.
+  -- Its expected value if only random variation separates the runs, for independent samples.
   chance_variation,
-  -- Spearman's rank correlation of the top instructions by their samples, ties averaged; null where there are fewer
-  -- than two, or where one run tells none apart.
+  -- Spearman's rank correlation of the top instructions by their samples, ties averaged. Null for fewer than two, or if
+  -- one run has only ties.
   rank_correlation
 ) AS
 WITH whole AS (
@@ -34,7 +34,7 @@ WITH whole AS (
     sum(samples_b) OVER (PARTITION BY grain, grain_id, run_a, run_b) AS count_b
   FROM sampled_pair
 ), ordered AS (
-  -- Up to and with an instruction and its equals, and those equals: what stands before them is the difference.
+  -- Sums up to and including an instruction and its ties, and sums of the ties alone: the difference ranks before them.
   SELECT
     *,
     sum(mean_a) OVER (PARTITION BY grain, grain_id, run_a, run_b ORDER BY mean_a DESC) AS up_to_a,
@@ -52,7 +52,7 @@ WITH whole AS (
     (samples_a + samples_b) / (count_a + count_b) AS pooled
   FROM ordered
 ), ranked AS (
-  -- The average rank of equals: that of the first, and half the others.
+  -- The average rank of ties: that of the first, plus half the number of the rest.
   SELECT
     *,
     rank() OVER (PARTITION BY grain, grain_id, run_a, run_b, is_top ORDER BY mean_a)
@@ -66,8 +66,8 @@ WITH whole AS (
     count(*) AS pcs,
     sum(CASE WHEN is_top THEN 1.0 ELSE 0.0 END) AS n,
     0.5 * sum(abs(share_a - share_b)) AS variation,
-    -- The mean of a normal deviation's size is sqrt(2 / pi) of its standard deviation; where less than a sample is
-    -- expected, it is nearer to what one finds whole there and misses elsewhere, twice the share.
+    -- The mean absolute value of a normal deviation is sqrt(2 / pi) of its standard deviation. With less than one
+    -- expected sample, it is nearer to twice the share.
     0.5 * sum(least(
       sqrt(2 / pi() * greatest(pooled * (1 - pooled), 0.0) * (1 / count_a + 1 / count_b)), 2 * pooled
     )) AS chance,

@@ -1,6 +1,6 @@
 -- One instruction's part of the samples that one sampling run took of one launch.
 --
--- Of every run, of the program and of replays, as it counted: to compare runs with each other.
+-- From every run, of the program and of replays, as counted: to compare runs with each other.
 CREATE VIEW stall_share (
   -- The run.
   run_id,
@@ -10,11 +10,11 @@ CREATE VIEW stall_share (
   function_id,
   -- The instruction.
   pc,
-  -- Samples that found warps at it, for whatever reason, in all repeats.
+  -- Samples that found warps at it, for any reason, in all repeats.
   samples,
   -- Their part of the launch's samples in the run.
   share,
-  -- Lower end of the 95 % interval of that part (Wilson), for samples that are independent of each other.
+  -- Lower end of the 95 % confidence interval of that part (Wilson), for independent samples.
   low,
   -- Upper end of that interval.
   high

@@ -1,11 +1,11 @@
--- One launch that two sampling runs measured, and how far they agree where its warps were found.
+-- One launch that two sampling runs measured, and the agreement of its samples between them.
 --
--- The program against its replays, or replays against replays. A launch of the program has few samples: compare
--- `total_variation` with `chance_variation`, or whole kernels by `kernel_stall_share_agreement`.
+-- The program compared with its replays, or replays with replays. A launch of the program has few samples: compare
+-- `total_variation` with `chance_variation`, or complete kernels by `kernel_stall_share_agreement`.
 CREATE VIEW stall_share_agreement (
   -- The launch.
   kernel_id,
-  -- The run with the smaller run_id: the program's, where one is.
+  -- The run with the smaller run_id: the program's, if there is one.
   run_a,
   -- The other.
   run_b,
@@ -13,17 +13,17 @@ CREATE VIEW stall_share_agreement (
   samples_a,
   -- Samples that run_b counted.
   samples_b,
-  -- Instructions that either found warps at.
+  -- Instructions with samples in either run.
   pc_count,
-  -- Those that together hold 90 % of the samples in either run; with one, all that have as many samples.
+  -- Instructions that together hold 90 % of the samples in either run, including ties.
   top_pc_count,
-  -- Half the sum of the differences between the two shares of each instruction: 0 where they agree, 1 where they share
+  -- Half the sum of the differences between the two shares of each instruction: 0 if they agree, 1 if they share
   -- nothing.
   total_variation,
-  -- What that would be on average if only chance set the runs apart, for samples that are independent of each other.
+  -- Its expected value if only random variation separates the runs, for independent samples.
   chance_variation,
-  -- Spearman's rank correlation of the top instructions by their samples, ties averaged; null where there are fewer
-  -- than two, or where one run tells none apart.
+  -- Spearman's rank correlation of the top instructions by their samples, ties averaged. Null for fewer than two, or if
+  -- one run has only ties.
   rank_correlation
 ) AS
 SELECT

@@ -1,4 +1,5 @@
--- One launch and reason of one run whose charges do not sum to its samples: a sound capture has none.
+-- One launch and reason of one run whose attributed and unattributed samples do not add up to its samples. A sound
+-- capture has none.
 CREATE VIEW conservation_violation (
   -- The run that took the samples.
   run_id,
@@ -6,9 +7,9 @@ CREATE VIEW conservation_violation (
   kernel_id,
   -- The reason.
   stall_reason,
-  -- Samples delivered.
+  -- Samples collected.
   samples,
-  -- Sum of the charges and remainders.
+  -- Sum of attributed and unattributed samples.
   charged
 ) AS
 WITH taken AS (

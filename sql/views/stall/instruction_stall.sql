@@ -1,26 +1,26 @@
--- One stall reason at one instruction of one kernel, over its launches: where warps stood, before any blame.
+-- One stall reason at one instruction of one kernel, over its launches: where warps waited, before attribution.
 CREATE VIEW instruction_stall (
   -- The kernel.
   kernel_function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
   -- The function that holds the instruction: the kernel, or one that it calls.
   function_id,
   -- The instruction.
   pc,
-  -- The instruction as text; null where the code could not be read.
+  -- Disassembly of the instruction. Null if the code could not be decoded.
   instruction,
-  -- File of its source line; null without a line table.
+  -- File of its source line. Null without a line table.
   file,
   -- Its source line.
   source_line,
   -- The reason.
   stall_reason,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of the kernel's samples.
   kernel_share

@@ -1,8 +1,8 @@
--- How well the producers of one kernel's stalls are known, as in `producer_quality`.
+-- Quality of the producers of one kernel's stalls, as in `producer_quality`.
 CREATE VIEW kernel_producer_quality (
   -- The kernel.
   function_id,
-  -- Instructions that were found waiting for a result; one that waits for two reasons counts twice.
+  -- Instructions found waiting for a result. An instruction that waits for two reasons counts twice.
   stall_count,
   -- Samples of them.
   samples,
@@ -14,11 +14,11 @@ CREATE VIEW kernel_producer_quality (
   several_share,
   -- The same by samples.
   several_sample_share,
-  -- Part of them whose producers only an mbarrier or another thing that the code does not prove leads to.
+  -- Part of them with approximate producers only: the code does not prove the dependency (for example, an mbarrier).
   approximate_share,
   -- The same by samples.
   approximate_sample_share,
-  -- Part of them of whose candidates none fits the stall reason.
+  -- Part of them with candidates, none of which fits the stall reason.
   low_confidence_share,
   -- The same by samples.
   low_confidence_sample_share,

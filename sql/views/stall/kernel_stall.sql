@@ -1,16 +1,16 @@
--- One stall reason in one kernel, over its launches: what its samples are made of.
+-- One stall reason in one kernel, over its launches: the composition of its samples.
 CREATE VIEW kernel_stall (
   -- The kernel.
   function_id,
-  -- Its name as the programmer wrote it.
+  -- Its source-level name.
   kernel,
-  -- The reason; selected is no stall: the warp issued an instruction.
+  -- The reason. selected is not a stall: the warp issued an instruction.
   stall_reason,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
-  -- Samples, as in the view `sample`, those of functions that the kernel calls too.
+  -- Samples, as in the view `sample`, including those of functions that the kernel calls.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of the kernel's samples.
   share

@@ -4,9 +4,9 @@ CREATE VIEW memory_instruction (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic, prefetch.
+  -- Kind of access: read, write, atomic, prefetch.
   kind,
-  -- Where: global, global_async, shared, local.
+  -- Memory space: global, global_async, shared, local.
   space,
   -- Warp requests.
   request_count,

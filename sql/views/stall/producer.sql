@@ -1,33 +1,33 @@
 -- One producer of one stall: W(producer | function, reason, stalled pc), which sums to 1 with its remainder.
 --
 -- From the machine code: long_scoreboard, short_scoreboard, drain and membar are shifted to the instructions that the
--- stalled one waits for, throttles stay with the instruction whose queue is full. Of several producers each has a part
--- by the sectors that it accessed, where the accesses say that of all of them, and by how near it is: a load that was
--- executed more often, or that took more sectors each time, was waited for longer. What has no candidate is `no
--- producer`. The rule that needs no code is `producer_nearest`.
+-- stalled one waits for, throttles stay with the instruction whose queue is full. Several producers share a stall by
+-- their sectors, if accesses cover all of them, and by their distance: a load that was executed more often, or that
+-- took more sectors each time, was waited for longer. A stall without a candidate is `no producer`. The rule that needs
+-- no code is `producer_nearest`.
 CREATE VIEW producer (
   -- The function.
   function_id,
   -- The stalled instruction.
   pc,
-  -- Why it stalled.
+  -- Its stall reason.
   stall_reason,
-  -- The function of the instruction that it waited for: another where a call lies between them.
+  -- The function of the producer. It differs from the stalled one if a call lies between them.
   producer_function_id,
-  -- The instruction that it waited for; null in a remainder.
+  -- The producer. Null without one.
   producer_pc,
-  -- Null where there is a producer; self: the stall is the instruction's own; no producer: none was found.
+  -- Null with a producer. self: the stall is the instruction's own. no producer: none was found.
   remainder,
   -- The producer's part of the stall.
   weight,
-  -- How sure it is: exact, refined (by registers, or because only one was executed), shared (one of several),
-  -- approximate (the code does not prove it), low (no candidate fits the reason), none.
+  -- Confidence: exact, refined (by registers, or because only one was executed), shared (one of several), approximate
+  -- (not proved by the code), low (no candidate fits the reason), none.
   confidence,
-  -- How the two depend on each other, as in `producer_candidate`; self and none in remainders.
+  -- The dependency between the two, as in `producer_candidate`. self or none without a producer.
   link,
-  -- Which memory the producer accesses, as in `producer_candidate`; none: no memory; null: that is not known.
+  -- Memory space that the producer accesses, as in `producer_candidate`. none: no memory. null: unknown.
   producer_space,
-  -- A sentence that says why; null in remainders.
+  -- A sentence with the reason. Null without a producer.
   explanation
 ) AS
 WITH stalled AS (
@@ -43,7 +43,8 @@ WITH stalled AS (
   SELECT DISTINCT function_id, CASE WHEN space = 'global_async' THEN 'global' ELSE CAST(space AS VARCHAR) END AS space
   FROM memory_instruction
 ), counted AS (
-  -- An instruction that has no accesses, where others of its function have some in that memory, was not executed.
+  -- An instruction without accesses was not executed if other instructions of its function have accesses in that
+  -- memory.
   SELECT
     s.function_id, s.pc, s.stall_reason, c.producer_function_id, c.producer_pc, c.weight, c.confidence, c.link,
     c.producer_space, c.explanation,

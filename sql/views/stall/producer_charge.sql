@@ -1,5 +1,5 @@
--- One instruction for which warps of a launch waited, and what it touched there: the charges of `stall_charge` that have a
--- producer, seen from the producer.
+-- One producer that warps of a launch waited for, and its accesses: the rows of `stall_charge` that have a producer,
+-- seen from the producer.
 CREATE VIEW producer_charge (
   -- The run.
   run_id,
@@ -9,13 +9,13 @@ CREATE VIEW producer_charge (
   function_id,
   -- The instruction.
   pc,
-  -- Whether the stalls are of memory.
+  -- True if the stalls are memory stalls.
   is_memory,
-  -- What it touched, as in `stall_charge`.
+  -- Target of its accesses, as in `stall_charge`.
   target,
-  -- The tensor, storage or allocation; null where it touched none.
+  -- The tensor, storage or allocation. Null if it accessed none.
   object_id,
-  -- The tensor; null where it touched none.
+  -- The tensor. Null if it accessed none.
   tensor_id,
   -- Samples.
   samples

@@ -1,25 +1,25 @@
--- One producer of one stall by a rule that needs no machine code: an alternative to `producer`, to compare it with.
+-- One producer of one stall by a rule that needs no machine code: an alternative to `producer`, for comparison.
 --
--- long_scoreboard is charged to the nearest earlier load (or atomic) of the function that was observed in device or
--- local memory, short_scoreboard to the nearest earlier one in shared memory, throttles to the instruction itself where
--- it was observed to access memory, drain and membar to the nearest earlier store. Earlier means a smaller pc: loops
--- and branches are not followed.
+-- long_scoreboard is attributed to the nearest earlier load (or atomic) of the function that was observed in device or
+-- local memory, short_scoreboard to the nearest earlier one in shared memory, throttles to the instruction itself if it
+-- was observed to access memory, drain and membar to the nearest earlier store. Earlier means a smaller pc: loops and
+-- branches are not followed.
 CREATE VIEW producer_nearest (
   -- The function.
   function_id,
   -- The stalled instruction.
   pc,
-  -- Why it stalled.
+  -- Its stall reason.
   stall_reason,
-  -- The instruction that it is taken to wait for, of the same function; null in a remainder.
+  -- The assumed producer, in the same function. Null without one.
   producer_pc,
-  -- Null where there is a producer; self: the stall is the instruction's own; no producer: none was found.
+  -- Null with a producer. self: the stall is the instruction's own. no producer: none was found.
   remainder,
-  -- The producer's part of the stall: all of it.
+  -- The producer's part of the stall, always 1.
   weight,
-  -- How sure it is: exact, low, none.
+  -- Confidence: exact, low, none.
   confidence,
-  -- How it was found: self, itself, nearest earlier load, nearest earlier store, none.
+  -- Method: self, itself, nearest earlier load, nearest earlier store, none.
   method
 ) AS
 WITH stalled AS (

@@ -1,8 +1,8 @@
--- How well the producers of a capture's stalls are known: one row.
+-- Quality of the producers of a capture's stalls: one row.
 --
--- Single and several, and no producer, are all; approximate and low confidence are parts of the first two.
+-- Single, several and no producer add up to all. Approximate and low confidence are parts of the first two.
 CREATE VIEW producer_quality (
-  -- Instructions that were found waiting for a result; one that waits for two reasons counts twice.
+  -- Instructions found waiting for a result. An instruction that waits for two reasons counts twice.
   stall_count,
   -- Samples of them.
   samples,
@@ -14,11 +14,11 @@ CREATE VIEW producer_quality (
   several_share,
   -- The same by samples.
   several_sample_share,
-  -- Part of them whose producers only an mbarrier or another thing that the code does not prove leads to.
+  -- Part of them with approximate producers only: the code does not prove the dependency (for example, an mbarrier).
   approximate_share,
   -- The same by samples.
   approximate_sample_share,
-  -- Part of them of whose candidates none fits the stall reason.
+  -- Part of them with candidates, none of which fits the stall reason.
   low_confidence_share,
   -- The same by samples.
   low_confidence_sample_share,

@@ -1,17 +1,17 @@
--- One stall reason in the kernels that one line of the user's Python code launched; in backward, beside the line whose
+-- One stall reason in the kernels that one line of the user's Python code launched. In backward, with the line whose
 -- gradient they compute.
 CREATE VIEW python_line_stall (
-  -- The innermost user line around the launches; null where there is no Python stack.
+  -- The innermost user line around the launches. Null without a Python stack.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
   -- The reason.
   stall_reason,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of all samples.
   share

@@ -1,14 +1,14 @@
--- One stall reason over all launches: how many samples found warps so.
+-- One stall reason over all launches: the samples that found warps in this state.
 CREATE VIEW reason_stall (
-  -- The reason; selected is no stall: the warp issued an instruction.
+  -- The reason. selected is not a stall: the warp issued an instruction.
   stall_reason,
-  -- What its samples are charged to, as in `stall_reason`.
+  -- Target of its samples, as in `stall_reason`.
   class,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those among cycles in which the scheduler issued nothing, so that the stall cost time; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing: the stall cost time. Never added to `samples`.
   samples_not_issued,
   -- Part of all samples.
   share,

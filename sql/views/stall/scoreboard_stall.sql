@@ -1,4 +1,4 @@
--- One instruction that was found waiting for a result, in one kernel, for one reason: how well its producers are known.
+-- One instruction found waiting for a result, in one kernel, for one reason, with the quality of its producers.
 CREATE VIEW scoreboard_stall (
   -- The kernel.
   kernel_function_id,
@@ -6,13 +6,13 @@ CREATE VIEW scoreboard_stall (
   function_id,
   -- The stalled instruction.
   pc,
-  -- Why it stalled: long_scoreboard or short_scoreboard.
+  -- Its stall reason: long_scoreboard or short_scoreboard.
   stall_reason,
   -- Samples, over all launches.
   samples,
-  -- Producers that it has.
+  -- Its producers.
   producer_count,
-  -- The least sure of them, as in `producer`; none where there is none.
+  -- The lowest confidence among them, as in `producer`. none without a producer.
   confidence
 ) AS
 WITH stalled AS (

@@ -1,23 +1,23 @@
 -- One stall reason at one source line of device code, over all launches of all kernels.
 --
--- A line is that of the innermost inlined function, as the cubin's line table has it. Instructions without one are
--- together, so that all rows sum to the samples taken.
+-- A line is that of the innermost inlined function, from the cubin's line table. Instructions without a line are one
+-- row: all rows add up to the samples.
 CREATE VIEW source_line_stall (
-  -- File, as the line table names it; null without a line table.
+  -- File, from the line table. Null without a line table.
   file,
   -- The line.
   source_line,
   -- The reason.
   stall_reason,
-  -- Whether it is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- Samples, as in the view `sample`.
   samples,
-  -- Those among cycles in which the scheduler issued nothing; never added to `samples`.
+  -- Samples among these in cycles in which the scheduler issued nothing. Never added to `samples`.
   samples_not_issued,
   -- Part of all samples.
   share,
-  -- Kernels that have some there.
+  -- Kernels with samples there.
   kernel_count
 ) AS
 WITH summed AS (

@@ -1,7 +1,8 @@
--- One charge: samples of a launch, a reason and a stalled instruction, as far as one target has to bear them.
+-- Samples of one launch, stall reason and instruction, attributed to one target.
 --
--- `samples = samples of the view sample * W(producer) * P(tensor | producer)`; charges and remainders of a launch and a
--- reason sum to its samples. `cost_run` says which run they are from, `run_charge` has those of every run.
+-- `samples = samples of the view sample * W(producer) * P(tensor | producer)`. Attributed and unattributed samples of a
+-- launch and a reason add up to its samples. `cost_run` has the run that they come from, `run_charge` has those of
+-- every run.
 CREATE VIEW stall_charge (
   -- The run that took the samples.
   run_id,
@@ -9,34 +10,34 @@ CREATE VIEW stall_charge (
   kernel_id,
   -- The function of the stalled instruction.
   function_id,
-  -- Why it stalled.
+  -- Its stall reason.
   stall_reason,
-  -- Whether that is a memory stall.
+  -- True for a memory stall.
   is_memory,
   -- The stalled instruction.
   pc,
-  -- The function of the instruction that it waited for.
+  -- The function of the producer.
   producer_function_id,
-  -- The instruction that it waited for.
+  -- The producer.
   producer_pc,
-  -- How sure it is that it waited for that one, as in `producer`.
+  -- Confidence of the producer, as in `producer`.
   confidence,
-  -- tensor, or what is left over: no tensor (the producer is known, its tensor is not), no producer, self.
+  -- tensor, or unattributed: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
-  -- What the producer's lanes belong to, as in `pc_tensor`; not observed where this launch has no accesses of it; no
-  -- memory where it accesses none; mbarrier where it waits for other warps, or for copies that are not known.
+  -- Target of the producer's lanes, as in `pc_tensor`. not observed: this launch has no accesses of it. no memory: it
+  -- accesses none. mbarrier: it waits for other warps, or for unknown copies.
   target,
-  -- How that is known: observed, derived (from tensor maps); null where nothing is.
+  -- Evidence for the target: observed, derived (from tensor maps). Null without a target.
   evidence,
   -- The storage.
   storage_id,
   -- The tensor.
   tensor_id,
-  -- The allocation of the driver that the lanes lie in, outside any tensor.
+  -- The driver allocation of the lanes, outside any tensor.
   allocation_id,
-  -- Samples charged: fractions, where several share them.
+  -- Attributed samples: fractions, if several targets share them.
   samples,
-  -- What one sample of the run counts as, as in `cost_run`: 1 where the program was sampled.
+  -- Weight of one sample of the run, as in `cost_run`: 1 if the program was sampled.
   scale
 ) AS
 SELECT

@@ -1,10 +1,10 @@
--- How far a capture's memory stalls are explained: one fact a row, and the part of their samples of which it holds.
+-- Attribution of a capture's memory stalls: one fact per row, and the samples that it holds for.
 CREATE VIEW stall_coverage (
-  -- The order in which to read, from 1.
+  -- Position in the reading order, from 1.
   ordinal,
-  -- What holds of them.
+  -- Fact about the samples.
   item,
-  -- Samples of which it holds.
+  -- Samples that it holds for.
   samples,
   -- All samples of memory stalls.
   memory_samples

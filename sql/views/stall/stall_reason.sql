@@ -1,11 +1,11 @@
--- One stall reason that the capture has, and what its samples are charged to. Unknown reasons are kept as they are.
+-- One stall reason of the capture, and the target of its samples. Unknown reasons are retained.
 CREATE VIEW stall_reason (
   -- The reason.
   reason,
-  -- producer: to the load that the instruction waits for. own tensor: to the tensors of the instruction itself, whose
-  -- queue is full. stores: to the pending stores. self: to the instruction, and to no tensor.
+  -- producer: the load that the instruction waits for. own tensor: the tensors of the instruction itself, whose queue
+  -- is full. stores: the pending stores. self: the instruction, and no tensor.
   class,
-  -- Whether it is a memory stall: everything but self.
+  -- True for a memory stall: every class except self.
   is_memory
 ) AS
 WITH classed AS (

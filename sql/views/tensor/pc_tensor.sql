@@ -1,6 +1,6 @@
--- What one instruction of one launch accessed of one target, summed over its warp requests.
+-- Accesses of one instruction of one launch to one target, summed over its warp requests.
 --
--- A capture holds the accesses of each launch once: as the program made them, or, where it has none, of one replay.
+-- A capture holds the accesses of each launch once: from the program, or, if it has none, from one replay.
 CREATE VIEW pc_tensor (
   -- The launch.
   kernel_id,
@@ -8,28 +8,28 @@ CREATE VIEW pc_tensor (
   function_id,
   -- The instruction.
   pc,
-  -- What it does: read, write, atomic, prefetch.
+  -- Kind of access: read, write, atomic, prefetch.
   kind,
-  -- Where: global, global_async, shared, local.
+  -- Memory space: global, global_async, shared, local.
   space,
-  -- What the lanes belong to: tensor, storage (in it, but in no view of it), outside any tensor (in an allocation of
-  -- the driver), unknown address, not global.
+  -- Target of the lanes: tensor, storage (in it, but in none of its views), outside any tensor (in a driver
+  -- allocation), unknown address, not global.
   target,
   -- The storage.
   storage_id,
   -- The tensor.
   tensor_id,
-  -- The allocation of the driver, outside any tensor.
+  -- The driver allocation, outside any tensor.
   allocation_id,
   -- Warp requests with lanes that belong to the target.
   request_count,
-  -- Those lanes.
+  -- Lanes of these requests in the target.
   lane_count,
   -- Sectors of 32 bytes that they touch, distinct in each request.
   sectors,
-  -- Bytes of the union of what they touch, in each request.
+  -- Bytes of the union of their accesses, in each request.
   unique_bytes,
-  -- The fewest sectors that could have held those bytes.
+  -- The fewest sectors that hold those bytes.
   ideal_sectors
 ) AS
 SELECT

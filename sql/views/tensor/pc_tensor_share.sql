@@ -1,7 +1,7 @@
--- One target's part of what an instruction of a launch accessed: P(target | launch, function, pc).
+-- Share of one target in the accesses of an instruction of a launch: P(target | launch, function, pc).
 --
--- By sectors of observed accesses; for tensor-map copies, which no instrument observes, by what their tensor maps cover.
--- The parts of an instruction sum to 1, those that are no tensor included.
+-- By sectors of observed accesses. For tensor-map copies, which no instrument observes, by the ranges of their tensor
+-- maps. The shares of an instruction add up to 1, including those outside tensors.
 CREATE VIEW pc_tensor_share (
   -- The launch.
   kernel_id,
@@ -9,17 +9,17 @@ CREATE VIEW pc_tensor_share (
   function_id,
   -- The instruction.
   pc,
-  -- What the lanes belong to, as in `pc_tensor`.
+  -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- How that is known: observed, derived (from tensor maps).
+  -- Evidence for the target: observed, derived (from tensor maps).
   evidence,
   -- The storage.
   storage_id,
   -- The tensor.
   tensor_id,
-  -- The allocation of the driver, outside any tensor.
+  -- The driver allocation, outside any tensor.
   allocation_id,
-  -- Its part.
+  -- Its share.
   share
 ) AS
 WITH observed AS (
@@ -30,7 +30,7 @@ WITH observed AS (
   GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
   HAVING sum(sectors) > 0
 ), mapped AS (
-  -- A copy whose tensor map may be one of several is as if it were each of them.
+  -- A copy with several possible tensor maps counts for each of them.
   SELECT
     l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id, 'derived' AS evidence,
     sum(t.share) AS amount

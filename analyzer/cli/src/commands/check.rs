@@ -1,4 +1,4 @@
-//! `stallmap check`: whether captures are whole and their numbers add up.
+//! `stallmap check`: completeness of captures and consistency of their numbers.
 
 use std::path::Path;
 
@@ -24,21 +24,19 @@ use stallmap_console::output::value::{self, Look};
 /// Faults of a library that are listed.
 const MOST_FAULTS: usize = 100;
 
-/// Charges and remainders of each launch and reason are the samples taken; this says where they are not.
+/// Attributed and unattributed samples of each launch and reason add up to the samples. This query lists violations.
 const CONSERVATION: &str = "\
 SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || CAST(kernel_id AS VARCHAR) || ', '
     || CAST(stall_reason AS VARCHAR) || ': ' || CAST(samples AS VARCHAR) || ' samples, '
     || CAST(charged AS VARCHAR) || ' charged'
 FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
-/// Checks each capture; one that cannot be opened does not keep the others from being checked.
+/// Checks each capture, even if another one cannot be opened.
 pub(super) fn run(context: &Context, args: &Check) -> Outcome {
     let library = context.library()?;
     if args.captures.is_empty() && library.is_none() {
-        let failure = Failure::message(USAGE, "nothing to check was named");
-        return Err(
-            failure.hint("name captures, or a folder of your own views with --library DIR".to_owned())
-        );
+        let failure = Failure::message(USAGE, "nothing to check");
+        return Err(failure.hint("name captures, or a folder of custom views with --library DIR".to_owned()));
     }
     let mut code = match &library {
         Some(library) => check_library(library)?,
@@ -66,8 +64,8 @@ pub(super) fn run(context: &Context, args: &Check) -> Outcome {
 fn check_library(library: &UserLibrary) -> Outcome {
     let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
     let faults = session.try_extend(library);
-    let said = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
-    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(said).collect();
+    let summary = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
+    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(summary).collect();
     let more = faults.len().saturating_sub(MOST_FAULTS);
     let more = (more > 0).then(|| format!("and {more} more"));
     let (views, queries) = (library.views().len(), library.queries().len());
@@ -78,20 +76,20 @@ fn check_library(library: &UserLibrary) -> Outcome {
     Ok(if faults.is_empty() { OK } else { VIOLATIONS })
 }
 
-/// What is wrong with a capture, one line each.
+/// Violations of a capture, one line each.
 fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    // Without the user's library: what is wrong there is not the capture's.
+    // Without the user's library, whose faults are not the capture's.
     match Session::over(vec![(UNNAMED.to_owned(), reader)], context.cache())
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
         Ok(found) => violations.extend(found),
-        // What is damaged cannot be asked: that is one more thing that is wrong with it.
+        // A failing query on a damaged capture is one more violation.
         Err(failure) if !violations.is_empty() => violations.push(format!("query: {}", failure.reason())),
         Err(failure) => return Err(failure),
     }

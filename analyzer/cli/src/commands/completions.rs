@@ -1,4 +1,4 @@
-//! `stallmap completions`: what a shell needs to complete the command line.
+//! `stallmap completions`: completions of the command line for shells.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! What tables and views are: for `info` and for the shell.
+//! Documentation of tables and views: for `info` and for the shell.
 
 mod function;
 
@@ -21,8 +21,8 @@ pub(crate) fn tables(session: &Session) -> Table {
         let (rows, size) = match table.presence {
             Presence::Missing => without("missing"),
             Presence::Unknown => without("not recorded"),
-            // What the engine makes when it is asked has no size before.
-            Presence::Held if table.is_derived => without("made on demand"),
+            // Tables computed on demand have no known size.
+            Presence::Held if table.is_derived => without("computed on demand"),
             Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
@@ -44,12 +44,12 @@ pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
     Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
 }
 
-/// What is said of a table or view beside its columns' types.
+/// Documentation of a table or view in addition to its columns' types.
 struct Described {
     kind: String,
     doc: String,
     columns: Vec<(String, String)>,
-    /// A query that shows a view, and the text that makes it.
+    /// A query that shows a view, and its definition.
     sql: Option<(String, String)>,
 }
 
@@ -92,7 +92,7 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
         return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
     }
     let table = session.tables().into_iter().find(|table| table.name == name);
-    let kind = table.as_ref().map_or_else(|| "made in this session".to_owned(), kind);
+    let kind = table.as_ref().map_or_else(|| "created in this session".to_owned(), kind);
     let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
     let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
     Ok(Described { kind, doc, columns, sql: None })
@@ -102,17 +102,17 @@ fn kind(table: &TableInfo) -> String {
     match table.presence {
         Presence::Missing => "table, missing".to_owned(),
         Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
-        Presence::Held if table.is_derived => "table, made on demand".to_owned(),
+        Presence::Held if table.is_derived => "table, computed on demand".to_owned(),
         Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
     }
 }
 
-/// Names and types, by asking the engine: it knows views made in the session too.
+/// Names and types, from the engine, which includes views created in the session.
 async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, String)>> {
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !name.split('.').all(is_name) {
-        return Err(Failure::message(USAGE, format!("`{name}` is no name of a table or view")));
+        return Err(Failure::message(USAGE, format!("`{name}` is not a table or view")));
     }
     let frame =
         session.sql(&format!("SELECT * FROM {name}")).await.map_err(|error| unknown(error, name, session))?;
@@ -134,7 +134,7 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
     Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
 }
 
-/// A type as people say it: dictionaries are the text that they hold.
+/// A type as displayed: dictionaries are the text that they hold.
 fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Dictionary(_, value) => type_name(value),

@@ -1,4 +1,5 @@
-//! `stallmap export`: what other tools write, from our views. Each form is a file here and queries in `sql/queries/export`.
+//! `stallmap export`: formats of other tools, from stallmap's views. Each format is a file here and queries in
+//! `sql/export`.
 
 mod folded;
 mod tenprof;
@@ -28,7 +29,7 @@ pub(super) fn run(context: &Context, args: &Export) -> Outcome {
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder, or takes an empty one.
+    /// Creates the folder, or uses an empty one.
     fn new(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("make `{}`", path.display()));
         fs::create_dir_all(path).map_err(wrong)?;
@@ -39,7 +40,7 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Writes rows as CSV; text that holds commas, quotes or line ends is quoted.
+    /// Writes rows as CSV. Text with commas, quotes or line ends is quoted.
     fn csv(&self, name: &str, batches: &[RecordBatch]) -> Outcome<()> {
         let path = self.0.join(name);
         let wrong = |error: WriteError| match error {
@@ -62,7 +63,7 @@ impl Folder {
     }
 }
 
-/// Prints queries under the names of the files that they make.
+/// Prints queries under the names of their files.
 fn print_queries<'a>(queries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Outcome<()> {
     let mut out = output::stdout();
     queries.into_iter().try_for_each(|(file, sql)| {

@@ -1,4 +1,4 @@
-//! `stallmap id`: what captures hold as one number, and whether they hold the same.
+//! `stallmap id`: the content of captures as one number, and their comparison.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::table::Table;
 
-/// Digits of a table's number that are shown; all of them are compared.
+/// Displayed digits of a table's number. All are compared.
 const SHOWN_DIGITS: usize = 32;
 
-/// Prints the numbers of one capture, or what differs between several.
+/// Prints the numbers of one capture, or the differences between several.
 pub(super) fn run(args: &Id) -> Outcome {
     let mut known: Vec<(&Location, String, Identity)> = Vec::new();
     for capture in &args.captures {
@@ -63,7 +63,7 @@ fn parts(identity: &Identity) -> Table {
     Table::of_text(["part", "rows", "number"], tables.chain(files).collect())
 }
 
-/// What differs between two captures, in words.
+/// Differences between two captures, as text.
 fn differing(one: &Identity, other: &Identity) -> Vec<String> {
     let names: BTreeSet<_> = one.tables.keys().chain(other.tables.keys()).collect();
     let rows = |identity: &Identity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);
@@ -79,9 +79,9 @@ fn differing(one: &Identity, other: &Identity) -> Vec<String> {
 
 fn verdict(parts: &BTreeSet<String>) -> String {
     if parts.is_empty() {
-        return "\nThey hold the same.\n".to_owned();
+        return "\nThe captures are equal.\n".to_owned();
     }
-    let mut text = "\nThey differ:\n".to_owned();
+    let mut text = "\nThe captures differ:\n".to_owned();
     text.extend(parts.iter().map(|part| format!("  {part}\n")));
     text
 }

@@ -1,4 +1,4 @@
-//! `stallmap info`: what a capture holds, and what its tables and views mean.
+//! `stallmap info`: the content of a capture, and the documentation of its tables and views.
 
 use arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use stallmap::session::Session;
@@ -16,7 +16,7 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 
-/// What each run was.
+/// Properties of each run.
 const RUNS: &str = "\
 SELECT run_id AS run, instrument, rank, program, arguments, working_directory, host, system,
        date_trunc('second', to_timestamp_nanos(started_ns)) AS started, ended_ns - started_ns AS lasted_ns,
@@ -29,7 +29,7 @@ SELECT DISTINCT device_id AS device, name, compute_major || '.' || compute_minor
        multiprocessor_count AS multiprocessors, memory_bytes, l2_bytes, sm_clock_khz, memory_clock_khz
 FROM device ORDER BY device_id, name";
 
-/// Prints what a capture holds, or documents one name.
+/// Prints the content of a capture, or documents one name.
 pub(super) fn run(context: &Context, args: &Info) -> Outcome {
     let session = context.open(&[(None, args.capture.clone())])?;
     let runtime = runtime()?;

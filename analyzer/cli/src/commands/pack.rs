@@ -1,4 +1,4 @@
-//! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, whole or in part.
+//! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, complete or in part.
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack;
@@ -16,7 +16,7 @@ use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::Progress;
 
-/// Makes a file of a capture, or of a part of one.
+/// Writes a file from a capture, or from a part of one.
 pub(super) fn pack(args: &Pack) -> Outcome {
     let lost = {
         let _progress = Progress::start(format!("writing {}", args.file.display()));
@@ -25,16 +25,16 @@ pub(super) fn pack(args: &Pack) -> Outcome {
     for loss in lost {
         let what = loss.detail.unwrap_or_default();
         output::note(format_args!(
-            "left out {} {what} of run {}",
-            grouped(loss.lost_count.into()),
-            loss.run_id.0
+            "left out of run {}: {what} ({})",
+            loss.run_id.0,
+            grouped(loss.lost_count.into())
         ));
     }
     output::note(format_args!("wrote {}", args.file.display()));
     Ok(OK)
 }
 
-/// Writes the file; returns what was left out.
+/// Writes the file. Returns the omitted data.
 fn write(args: &Pack) -> Outcome<Vec<Loss>> {
     let fail = |error: CaptureError| capture_failure(&error);
     let reader = args.capture.open().map_err(fail)?;
@@ -94,7 +94,7 @@ fn part(kind: Kind) -> Part {
     }
 }
 
-/// Makes a folder of a file.
+/// Writes a folder from a file.
 pub(super) fn unpack(args: &Unpack) -> Outcome {
     {
         let _progress = Progress::start(format!("writing {}", args.folder.display()));

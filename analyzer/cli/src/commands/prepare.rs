@@ -1,4 +1,4 @@
-//! `stallmap prepare`: analyzes the machine code of captures ahead, so that later commands find it in the cache.
+//! `stallmap prepare`: analyzes the machine code of captures in advance and caches the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,21 +14,21 @@ use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::explain::explain;
 use stallmap_console::output;
-use stallmap_console::output::number::grouped;
+use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::progress::Progress;
 
-/// Prepares each capture; one that cannot be opened does not keep the others from it.
+/// Prepares each capture, even if another one cannot be opened.
 pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
     let cache = context.cache();
     let Some(folder) = cache.folder() else {
         let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
-        return Err(Failure::message(USAGE, "there is no cache to keep anything in").hint(hint));
+        return Err(Failure::message(USAGE, "the cache is disabled").hint(hint));
     };
     let mut code = OK;
     for capture in &args.captures {
         match prepare(capture, &cache) {
             Ok((analyzed, lasted)) => {
-                output::print(&told(capture, &analyzed, lasted))?;
+                output::print(&summary(capture, &analyzed, lasted))?;
                 if let Some(cause) = analyzed.cached.failure {
                     let action = format!("keep it in `{}`", folder.display());
                     let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
@@ -52,18 +52,18 @@ fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
     Ok((analyzed, started.elapsed()))
 }
 
-/// What was done with a capture.
-fn told(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
+/// Summary of a prepared capture.
+fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
     let sections = || analyzed.sections.iter();
-    let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
+    let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);
     let mut text = format!(
-        "{}: {} functions, {} instructions ({} unknown), {} sections analyzed, {} found in the cache, {:.2} s\n",
+        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {:.2} s\n",
         capture.display(),
-        count(sections().map(|section| section.functions.len()).sum()),
-        count(sections().map(code::SectionCode::instruction_count).sum()),
-        count(sections().map(|section| section.findings.unknown.len()).sum()),
-        count(analyzed.cached.computed),
-        count(analyzed.cached.found),
+        count(sections().map(|section| section.functions.len()).sum(), "function", "functions"),
+        count(sections().map(code::SectionCode::instruction_count).sum(), "instruction", "instructions"),
+        grouped(sections().map(|section| section.findings.unknown.len() as i128).sum()),
+        count(analyzed.cached.computed, "section", "sections"),
+        grouped(analyzed.cached.found as i128),
         lasted.as_secs_f64(),
     );
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -71,8 +71,9 @@ fn told(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
         *reasons.entry(reason).or_default() += 1;
     }
     for (reason, functions) in reasons {
-        // Writing to a text does not fail.
-        writeln!(text, "  ! {} functions not read: {reason}", count(functions)).unwrap_or_default();
+        // Writing to a string cannot fail.
+        writeln!(text, "  ! {} not decoded: {reason}", count(functions, "function", "functions"))
+            .unwrap_or_default();
     }
     text
 }

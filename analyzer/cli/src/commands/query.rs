@@ -19,29 +19,29 @@ use stallmap_console::output::pager::Pager;
 use stallmap_console::output::progress::Voice;
 use stallmap_console::output::rows::{self, Sink, Style, WriteError};
 
-/// What a statement did.
+/// Result of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Statement {
-    /// Rows of the result; none where it has no columns, such as CREATE VIEW.
+    /// Rows of the result. None without columns, such as for CREATE VIEW.
     pub(crate) rows: Option<usize>,
-    /// From text to the plan; views that are read twice have run by then.
+    /// From text to the plan, including the computation of repeated views.
     pub(crate) preparing: Duration,
     /// From the plan to the last row.
     pub(crate) execution: Duration,
 }
 
-/// Where the rows of a statement go.
+/// Destination of a statement's rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// Standard output.
     Stdout,
-    /// Standard output, by way of a pager where it is longer than the screen.
+    /// Standard output, through a pager if longer than the screen.
     Pager(Pager),
-    /// A file, which is put into place when the last row is written.
+    /// A file, renamed into place after the last row.
     File(PathBuf),
 }
 
-/// Runs a statement and writes its rows; the voice says how many there are so far.
+/// Runs a statement and writes its rows, with progress.
 pub(crate) async fn run_statement(
     session: &Session,
     sql: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn run_statement(
     let done = |rows| Statement { rows, preparing: prepared - started, execution: prepared.elapsed() };
     let Some(writer) = writer else {
         if rows > 0 {
-            output::note(format_args!("{rows} rows of no columns; SELECT * shows them all"));
+            output::note(format_args!("{rows} rows without columns: SELECT * shows all columns"));
         }
         return Ok(done(None));
     };
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// The statements of a text, without the semicolons between them and without what holds only comments.
+/// The statements of a text, without semicolons and without comment-only ones.
 pub(crate) fn split_statements(text: &str) -> Vec<&str> {
     let mut statements = Vec::new();
     let (mut start, mut is_empty) = (0, true);
@@ -116,7 +116,7 @@ pub(crate) fn split_statements(text: &str) -> Vec<&str> {
     statements
 }
 
-/// An output that leaves nothing half-written behind: rows go into a file beside the one that was asked for.
+/// An output that never leaves a partial file: rows go to a temporary file next to the requested one.
 struct Output<'a> {
     target: &'a Target,
     unfinished: Option<PathBuf>,
@@ -178,13 +178,13 @@ impl<'a> Output<'a> {
 impl Drop for Output<'_> {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.unfinished {
-            // It may never have been created; there is nothing better to do than to leave it.
+            // The file may never have been created. Nothing better can be done.
             drop(fs::remove_file(unfinished));
         }
     }
 }
 
-/// Whether a rename may put a file there: pipes and devices are written in place.
+/// True if a rename may put a file there: pipes and devices are written in place.
 fn is_replaceable(path: &Path) -> bool {
     path.metadata().map_or(true, |metadata| metadata.is_file())
 }

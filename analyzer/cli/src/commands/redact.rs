@@ -1,4 +1,4 @@
-//! `stallmap redact`: a capture without secrets, and what went and what stayed.
+//! `stallmap redact`: a capture without secrets, and a summary of removed data.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,19 +12,19 @@ use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::Progress;
 
-/// Writes the capture; says what it did.
+/// Writes the capture and prints a summary.
 pub(super) fn run(args: &Redact) -> Outcome {
     let options = Options {
         salt: args.salt.clone().map_or_else(random, String::into_bytes),
         also: args.also.iter().copied().map(also).collect(),
         keep: args.keep.iter().copied().map(keep).collect(),
     };
-    let told = {
+    let tally = {
         let _progress = Progress::start(format!("redacting {}", args.capture.display()));
         let redacted = args.capture.open().and_then(|reader| redact::redact(&reader, &options, &args.file));
         redacted.map_err(|error| capture_failure(&error))?
     };
-    let text = list("Gone or replaced:", &told.gone) + &list("Stays:", &told.stays);
+    let text = list("Removed or replaced:", &tally.gone) + &list("Retained:", &tally.stays);
     output::print(&text)?;
     output::note(format_args!("wrote {}", args.file.display()));
     Ok(OK)
@@ -38,7 +38,7 @@ fn list(title: &str, things: &BTreeMap<&'static str, u64>) -> String {
     text
 }
 
-/// A salt that nobody knows.
+/// A random salt.
 fn random() -> Vec<u8> {
     (0..4_u64).flat_map(|index| RandomState::new().hash_one(index).to_le_bytes()).collect()
 }

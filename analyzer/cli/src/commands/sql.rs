@@ -1,4 +1,4 @@
-//! `stallmap sql`: statements from arguments, a file, a pipe, or a person.
+//! `stallmap sql`: statements from arguments, a file, a pipe, or the shell.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::commands::query::Target;
 use crate::commands::query::split_statements;
 use stallmap_console::library::saved_query;
 
-/// Rows of a table that a terminal shows unless told otherwise.
+/// Default rows of a table on a terminal.
 const TERMINAL_ROWS: usize = 100;
 
-/// Runs the statements, or the shell where there are none and a person is there.
+/// Runs the statements, or the shell if there are none and standard input is a terminal.
 pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
     let format = format(args)?;
     let limit = match args.rows {
@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
     .map(|()| OK)
 }
 
-/// The format that was asked for, by option or by the file's ending.
+/// The requested format, by option or by the file's extension.
 fn format(args: &Sql) -> Outcome<RowFormat> {
     let by_ending =
         args.output.as_deref().and_then(Path::extension).and_then(|ending| match ending.to_str()? {

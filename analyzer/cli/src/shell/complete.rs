@@ -1,4 +1,4 @@
-//! Completion: which names fit where the cursor stands.
+//! Completion of names at the cursor.
 
 use stallmap::lexer::{self, Kind, Token};
 
@@ -76,15 +76,15 @@ const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-/// Words after which a table comes.
+/// Keywords before a table name.
 const BEFORE_TABLES: &[&str] = &["FROM", "JOIN", "TABLE", "DESCRIBE", "INTO", "VIEW"];
 
-/// Whether a word is a keyword, in any case.
+/// True for a keyword, in any case.
 pub(super) fn is_keyword(word: &str) -> bool {
     KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
 }
 
-/// Where the replaced text starts, and what could replace it.
+/// Start of the replaced text, and its candidates.
 pub(super) fn complete(names: &Names, line: &str, at: usize) -> (usize, Vec<String>) {
     let before = line.get(..at).unwrap_or(line);
     if before.trim_start().starts_with('.') {
@@ -106,7 +106,7 @@ pub(super) fn complete(names: &Names, line: &str, at: usize) -> (usize, Vec<Stri
     (start, found)
 }
 
-/// Everything that could stand after these tokens.
+/// Candidates after these tokens.
 fn candidates(names: &Names, context: &[Token<'_>], line: &str) -> Vec<String> {
     let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<Vec<_>>();
     if let [.., owner, dot] = context
@@ -134,7 +134,7 @@ fn candidates(names: &Names, context: &[Token<'_>], line: &str) -> Vec<String> {
     found
 }
 
-/// The table that a name in a statement stands for: itself, or the one before it, whose alias it is.
+/// The table that a name in a statement refers to: itself, or the one before it, if the name is its alias.
 fn relation_of<'a>(names: &Names, line: &'a str, name: &'a str) -> &'a str {
     if !names.columns(name).is_empty() {
         return name;

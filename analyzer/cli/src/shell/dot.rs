@@ -1,4 +1,4 @@
-//! Dot-commands: what the shell can do beside SQL.
+//! Dot-commands: commands of the shell in addition to SQL.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ use stallmap_console::output::table::Table;
 use stallmap_report::report::query_of as report_query;
 use stallmap_report::report::section_names as report_sections;
 
-/// Files that may read each other.
+/// Maximum of nested files.
 const MOST_FILES: usize = 16;
 
 /// A dot-command: name, argument, meaning.
@@ -27,7 +27,7 @@ struct Command {
     run: fn(&mut Shell, &str) -> Outcome<Next>,
 }
 
-/// What a dot-command takes.
+/// Argument of a dot-command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Argument {
     Nothing,
@@ -58,7 +58,7 @@ impl Argument {
         }
     }
 
-    /// Whether it can be left out.
+    /// True if it can be omitted.
     const fn is_optional(self) -> bool {
         matches!(self, Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Pager)
     }
@@ -69,43 +69,43 @@ const COMMANDS: &[Command] = &[
     Command {
         name: ".tables",
         argument: Argument::Nothing,
-        doc: "tables with rows, bytes and what a row is",
+        doc: "list tables with rows, bytes and a description",
         run: |shell, _| shell.draw(&describe::tables(&shell.session)),
     },
     Command {
         name: ".views",
         argument: Argument::Nothing,
-        doc: "views of the SQL library, and of your own",
+        doc: "list views of the SQL library, and custom ones",
         run: |shell, _| shell.draw(&describe::views(&shell.session)?),
     },
     Command {
         name: ".doc",
         argument: Argument::Relation,
-        doc: "what a table, view or function is, and each of its columns or arguments",
+        doc: "describe a table, view or function with its columns or arguments",
         run: |shell, name| shell.show(&shell.runtime.block_on(describe::document(&shell.session, name))?),
     },
     Command {
         name: ".schema",
         argument: Argument::Relation,
-        doc: "columns and types of a table or view",
+        doc: "list columns and types of a table or view",
         run: |shell, name| shell.draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
     },
     Command {
         name: ".sql",
         argument: Argument::Relation,
-        doc: "the SQL of a view, or of a section of the report",
+        doc: "show the SQL of a view, or of a section of the report",
         run: |shell, name| shell.show(&sql_of(shell, name)?),
     },
     Command {
         name: ".examples",
         argument: Argument::Example,
-        doc: "questions with their SQL; with a number, runs one",
+        doc: "list questions with their SQL, or run one",
         run: examples::run,
     },
     Command {
         name: ".queries",
         argument: Argument::Nothing,
-        doc: "saved queries of your library, with their parameters",
+        doc: "list saved queries of the custom library, with parameters",
         run: |shell, _| queries(shell),
     },
     Command { name: ".run", argument: Argument::Query, doc: "run a saved query", run: run_query },
@@ -118,48 +118,48 @@ const COMMANDS: &[Command] = &[
     Command {
         name: ".output",
         argument: Argument::MaybeFile,
-        doc: "write rows into a file; alone, show them again",
+        doc: "write rows to a file, or show them again",
         run: settings::set_output,
     },
     Command {
         name: ".format",
         argument: Argument::Format,
-        doc: "how rows are printed: table, csv, json, jsonl",
+        doc: "set the output format: table, csv, json, jsonl",
         run: settings::set_format,
     },
     Command {
         name: ".rows",
         argument: Argument::Number,
-        doc: "rows of a table that are shown; 0 for all",
+        doc: "set the maximum rows of a table, 0 for all",
         run: settings::set_rows,
     },
     Command {
         name: ".timing",
         argument: Argument::Switch,
-        doc: "whether rows and times follow each statement",
+        doc: "show rows and time after each statement",
         run: settings::set_timing,
     },
     Command {
         name: ".pager",
         argument: Argument::Pager,
-        doc: "whether and with what longer answers are paged",
+        doc: "set the pager for long results",
         run: settings::set_pager,
     },
     Command {
         name: ".help",
         argument: Argument::Nothing,
-        doc: "this list",
+        doc: "show this list",
         run: |shell, _| shell.show(&help()),
     },
     Command {
         name: ".quit",
         argument: Argument::Nothing,
-        doc: "leave; Ctrl-D does too",
+        doc: "exit, like Ctrl-D",
         run: |_, _| Ok(Next::Quit),
     },
 ];
 
-/// Words that people type out of habit.
+/// Commands of other shells.
 const ALIASES: &[(&str, &str)] = &[
     ("quit", ".quit"),
     ("exit", ".quit"),
@@ -169,7 +169,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("\\q", ".quit"),
 ];
 
-/// Whether a line without a dot is a dot-command all the same.
+/// True if a line without a dot is a dot-command.
 pub(super) fn is_alias(line: &str) -> bool {
     ALIASES.iter().any(|&(alias, _)| alias == line.trim_end_matches(';'))
 }
@@ -191,7 +191,7 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     (command.run)(shell, argument)
 }
 
-/// Where the replaced text starts, and what could replace it.
+/// Start of the replaced text, and its candidates.
 pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let prefix = &before[start..];
@@ -233,7 +233,7 @@ fn files(before: &str) -> (usize, Vec<String>) {
 }
 
 impl Shell {
-    /// Prints a text, by way of the pager where a person is there and it is long.
+    /// Prints a text, through the pager if it is long and the shell is interactive.
     pub(super) fn show(&self, text: &str) -> Outcome<Next> {
         match self.pager.sink().filter(|_| self.is_interactive) {
             Some(mut paged) => output::written(paged.write_all(text.as_bytes()))?,
@@ -255,7 +255,7 @@ fn help() -> String {
         let usage = format!("{}{}", command.name, command.argument.name());
         format!("  {usage:<31}  {}\n", command.doc)
     };
-    let head = "SQL, ended by a semicolon; Ctrl-C cancels it, Ctrl-D leaves, Tab completes. Beside it:\n";
+    let head = "SQL, ended by a semicolon. Ctrl-C cancels it, Ctrl-D exits, Tab completes. Other commands:\n";
     std::iter::once(head.to_owned()).chain(COMMANDS.iter().map(line)).collect()
 }
 
@@ -275,14 +275,14 @@ fn queries(shell: &Shell) -> Outcome<Next> {
     shell.draw(&saved_queries(&shell.session))
 }
 
-/// Runs `NAME parameter=value ...`; values with spaces stand in single quotes.
+/// Runs `NAME parameter=value ...`. Values with spaces are in single quotes.
 fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let sql = saved_query(&shell.session, name, &values(rest)?)?;
     shell.run(&sql)
 }
 
-/// `name=value` pairs apart by spaces.
+/// `name=value` pairs, separated by spaces.
 fn values(text: &str) -> Outcome<Vec<(String, String)>> {
     let (mut words, mut is_quoted, mut is_open) = (Vec::<String>::new(), false, false);
     for char in text.chars() {

@@ -15,10 +15,10 @@ use super::complete;
 use stallmap_console::names::Names;
 use stallmap_console::output::paint::{Paint, Role};
 
-/// What stands before the first line.
+/// The prompt of the first line.
 pub(super) const PROMPT: &str = "stallmap> ";
 
-/// An editor that knows the names of a session.
+/// An editor with the names of a session.
 pub(super) fn editor(names: Names) -> rustyline::Result<Editor<Assistant, FileHistory>> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
@@ -30,7 +30,7 @@ pub(super) fn editor(names: Names) -> rustyline::Result<Editor<Assistant, FileHi
     Ok(editor)
 }
 
-/// Whether a text can be run: a dot-command, nothing, or statements up to a semicolon.
+/// True if a text can be run: a dot-command, nothing, or statements up to a semicolon.
 pub(super) fn is_complete(text: &str) -> bool {
     let trimmed = text.trim();
     if trimmed.is_empty() || trimmed.starts_with('.') {
@@ -49,7 +49,7 @@ pub(super) struct Assistant {
 }
 
 impl Assistant {
-    /// Knows these names from now on.
+    /// Replaces the known names.
     pub(super) fn learn(&mut self, names: &Names) {
         self.names.clone_from(names);
     }
@@ -71,7 +71,7 @@ impl Completer for Assistant {
 
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        // Words that other shells obey need no semicolon here either.
+        // Commands of other shells need no semicolon here either.
         let text = context.input().trim();
         let is_complete = is_complete(text) || super::dot::is_alias(text);
         Ok(if is_complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })

@@ -1,4 +1,4 @@
-//! Questions that can be run by number: those of the cookbook.
+//! Questions of the cookbook, run by number.
 
 use stallmap::library::{self, Recipe};
 
@@ -9,7 +9,7 @@ use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::table::Table;
 
-/// `.examples` lists them; `.examples 3` prints the third and runs it, as does a part of its name.
+/// `.examples` lists them. `.examples 3` prints the third and runs it, as does a part of its name.
 pub(super) fn run(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     if argument.is_empty() {
         return list(shell);
@@ -28,7 +28,7 @@ pub(super) fn run(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     Err(failure.hint(format!("open them under these names: stallmap sql {}", named.join(" "))))
 }
 
-/// What completes `.examples`.
+/// Candidates for `.examples`.
 pub(super) fn names() -> Vec<String> {
     library::cookbook().map(|recipe| recipe.name().to_owned()).collect()
 }

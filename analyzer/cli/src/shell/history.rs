@@ -1,10 +1,10 @@
-//! Where the shell keeps what was typed.
+//! History file of the shell.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// The history file in the user's state folder, which is made if need be; none where there is no such place.
+/// The history file in the user's state folder, created if necessary. None without such a folder.
 pub(super) fn path() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;

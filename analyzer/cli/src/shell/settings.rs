@@ -1,4 +1,4 @@
-//! What dot-commands set: format, rows, timing, pager, output file.
+//! Settings of dot-commands: format, rows, timing, pager, output file.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use stallmap_console::args::RowFormat;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::output;
 
-/// The formats that the shell can show.
+/// The formats of the shell.
 pub(super) fn formats() -> Vec<String> {
     RowFormat::value_variants()
         .iter()
@@ -35,7 +35,7 @@ pub(super) fn set_format(shell: &mut Shell, name: &str) -> Outcome<Next> {
 /// `.rows N`
 pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
     let rows: usize =
-        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is no number of rows")))?;
+        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is not a number of rows")))?;
     shell.style.limit = (rows > 0).then_some(rows);
     Ok(Next::Line)
 }
@@ -46,7 +46,7 @@ pub(super) fn set_timing(shell: &mut Shell, switch: &str) -> Outcome<Next> {
     Ok(Next::Line)
 }
 
-/// `.pager on|off|PROGRAM`; alone it says which it is.
+/// `.pager on|off|PROGRAM`. Without an argument it prints the current one.
 pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     match argument {
         "" => {
@@ -59,13 +59,16 @@ pub(super) fn set_pager(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     Ok(Next::Line)
 }
 
-/// `.output FILE` writes the rows of the next statements, each in place of the one before; alone it shows them again.
+/// `.output FILE` writes the rows of the next statements, each replacing the one before. Without an argument it shows
+/// them again.
 #[expect(clippy::unnecessary_wraps, reason = "every dot command is of one type")]
 pub(super) fn set_output(shell: &mut Shell, file: &str) -> Outcome<Next> {
     shell.target = if file.is_empty() { Target::Stdout } else { Target::File(PathBuf::from(file)) };
     if shell.is_interactive && !file.is_empty() {
         let format = shell.style.format.name();
-        output::note(format_args!("rows go into {file} as {format}; .output alone shows them again"));
+        output::note(format_args!(
+            "rows are written to {file} as {format}. .output without a file shows them again"
+        ));
     }
     Ok(Next::Line)
 }

@@ -1,4 +1,4 @@
-//! Captures that lack something: every command answers, and says why there is nothing.
+//! Captures with missing data: every command succeeds, and names the missing data.
 
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
@@ -57,19 +57,22 @@ fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
     let ask = |capture: &str, sql: &str| place.run(&["sql", capture, "--format", "csv", "-c", sql]).stderr;
     without(&place, "no_samples", &["pc_sample"]);
     every_command_answers(&place, "no_samples");
-    let said = ask("no_samples", "SELECT * FROM stall_charge");
-    assert!(said.contains("holds no samples of stalls") && said.contains("--only accesses"), "{said}");
+    let message = ask("no_samples", "SELECT * FROM stall_charge");
+    assert!(
+        message.contains("holds no samples of stalls") && message.contains("--only accesses"),
+        "{message}"
+    );
     without(&place, "no_accesses", &["memory_access"]);
     every_command_answers(&place, "no_accesses");
-    let said = ask("no_accesses", "SELECT * FROM access_pattern");
-    assert!(said.contains("holds no memory accesses") && said.contains("--only samples"), "{said}");
+    let message = ask("no_accesses", "SELECT * FROM access_pattern");
+    assert!(message.contains("holds no memory accesses") && message.contains("--only samples"), "{message}");
     let python = ["python_state", "python_frame", "op", "op_tensor", "tensor", "storage"];
     without(&place, "no_python", &python);
     every_command_answers(&place, "no_python");
-    let said = ask("no_python", "SELECT * FROM tensor_context");
-    assert!(said.contains("holds no ops and tensors") && said.contains("--no-python"), "{said}");
-    let said = ask("no_python", "SELECT * FROM launch WHERE false");
-    assert_eq!(said, "", "the capture is not the reason");
+    let message = ask("no_python", "SELECT * FROM tensor_context");
+    assert!(message.contains("holds no ops and tensors") && message.contains("--no-python"), "{message}");
+    let message = ask("no_python", "SELECT * FROM launch WHERE false");
+    assert_eq!(message, "", "the capture is not the reason");
 }
 
 #[test]

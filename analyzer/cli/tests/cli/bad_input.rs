@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::command::Place;
 
-/// Every command that opens a capture says the same thing about a bad one.
+/// Every command that opens a capture reports the same error for a bad one.
 #[track_caller]
 fn check(place: &Place, name: &str, snapshot: &str) {
     let ran = place.run(&["report", name]);

@@ -63,7 +63,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// What a run left behind.
+/// Result of a run.
 pub(crate) struct Ran {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -79,7 +79,7 @@ impl Ran {
         }
     }
 
-    /// Everything, for a snapshot; what differs from run to run is named instead.
+    /// All output, for a snapshot. Varying parts are replaced.
     pub(crate) fn snapshot(&self) -> String {
         let code = self.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
         let mut text = format!("exit code: {code}\n");
@@ -101,7 +101,7 @@ impl Ran {
         settings.bind(|| insta::assert_snapshot!(name, self.snapshot()));
     }
 
-    /// A run that did what it should.
+    /// A successful run.
     #[track_caller]
     pub(crate) fn expect_ok(&self) -> &Self {
         assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);

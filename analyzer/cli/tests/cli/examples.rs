@@ -8,13 +8,13 @@ use crate::command::Place;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Programs that are not ours: examples that begin with them are shown, not run.
+/// External programs: examples that begin with them are shown, not run.
 const FOREIGN: [&str; 2] = ["duckdb", "aws"];
 
-/// What an example is about that has to be there: servers, Graphviz.
+/// External requirements of an example: servers, Graphviz.
 const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
 
-/// Names that examples use, and what the capture that they run on has of the kind.
+/// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 3] =
     [("--tensor wte.weight", "--tensor aten::t"), ("softmax ", "vectorized_gather "), ("100-199", "0-1")];
 
@@ -38,7 +38,7 @@ fn examples_of_commands_run() {
 /// Why an example fails, if it does.
 fn failure(example: &str) -> Option<String> {
     let place = Place::new();
-    let example = NAMES.iter().fold(format!("{example} "), |text, (said, here)| text.replace(said, here));
+    let example = NAMES.iter().fold(format!("{example} "), |text, (name, here)| text.replace(name, here));
     furnish(&place, &example);
     let path = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
     let old = std::env::var("PATH").unwrap_or_default();
@@ -52,11 +52,11 @@ fn failure(example: &str) -> Option<String> {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    (!ran.status.success()).then(|| format!("`{example}` exits with {}: {said}", ran.status))
+    let message = String::from_utf8_lossy(&ran.stderr);
+    (!ran.status.success()).then(|| format!("`{example}` exits with {}: {message}", ran.status))
 }
 
-/// Puts there what examples name: captures, a folder of one, a library, a query, a project.
+/// Creates the files that examples name: captures, a folder of one, a library, a query, a project.
 fn furnish(place: &Place, example: &str) {
     let bundled = |name: &str| Path::new(ROOT).join(format!("testdata/{name}.stallmap"));
     let words: Vec<&str> = example.split([' ', '=']).filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! `stallmap forest` and `stallmap export`: what they print and write, and that it adds up.
+//! `stallmap forest` and `stallmap export`: output and conservation.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ const VIEWS: &str = "inference_views.stallmap";
 const STEP: &str = "transformer_step.stallmap";
 const PARTS: &str = "training_parts.stallmap";
 
-/// A folder with a bundled capture in it, so that no path of this machine is printed.
+/// A folder with a bundled capture, which hides the paths of this machine.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     fs::copy(Path::new(TESTDATA).join(capture), place.path(capture)).unwrap();
@@ -50,7 +50,7 @@ fn folded_stacks_sum_to_the_samples() {
     assert!(folded.stdout.lines().all(|line| line.split(';').count() > 2));
 }
 
-/// Names of elements that are open at the end, or what closes another than the last.
+/// Names of unclosed elements, or of the first mismatched end tag.
 fn unclosed(markup: &str) -> Vec<&str> {
     let mut open = Vec::new();
     for tag in markup.split('<').skip(1).filter_map(|rest| rest.split('>').next()) {
@@ -92,7 +92,7 @@ fn what_is_shown_and_what_is_not_are_all_samples() {
     }
 }
 
-/// Rows of a CSV file; text of these captures holds no quotes, but commas.
+/// Rows of a CSV file. Text of these captures has no quotes, but commas.
 fn rows(place: &Place, file: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(place.path(file)).unwrap();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! A user's own views and queries: used beside ours, held to the same rules.
+//! A user's own views and queries: used in addition to the built-in ones, with the same rules.
 
 use std::fs;
 use std::path::Path;
@@ -10,16 +10,16 @@ const STEADY: &str = "\
 CREATE VIEW steady (
   -- Its name.
   kernel,
-  -- How often.
+  -- Number of launches.
   launch_count
 ) AS
 SELECT k.kernel, k.launch_count FROM kernel_cost k
 WHERE k.launch_count > 1
 ";
 
-/// Reads `steady`, which comes after it in the alphabet.
+/// Reads `steady`, which follows by name.
 const COUNTED: &str = "\
--- How many such kernels there are.
+-- The number of such kernels.
 CREATE VIEW counted (
   -- The count.
   kernels
@@ -146,7 +146,7 @@ fn links_lead_in_no_circles() {
     let ran = place.run(&["check", "--library", "my"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stdout.contains("my/lost.sql:1: the file cannot be read"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("my/zero.sql:1: it is no file"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("my/zero.sql:1: not a file"), "{}", ran.stdout);
     assert!(ran.stdout.starts_with("my: 2 violations\n"), "{}", ran.stdout);
 }
 

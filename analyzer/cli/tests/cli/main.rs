@@ -1,4 +1,4 @@
-//! Whole commands: what they print, what they say on stderr, how they exit.
+//! Complete commands: output, messages on stderr, exit codes.
 //!
 //! `INSTA_UPDATE=always cargo test -p stallmap-cli --test cli` rewrites the snapshots; read the difference.
 

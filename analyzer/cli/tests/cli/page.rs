@@ -1,4 +1,4 @@
-//! `stallmap report --html`: a page that is whole, bounded, and says what it asked.
+//! `stallmap report --html`: a page that is complete, bounded, and lists its queries.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn unescaped(text: &str) -> String {
     entities.iter().fold(text.to_owned(), |text, (entity, char)| text.replace(entity, char))
 }
 
-/// What stands between two texts, each time.
+/// Each text between two markers.
 fn between<'a>(text: &'a str, begin: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(begin).skip(1).filter_map(move |rest| rest.split(end).next())
 }
@@ -51,7 +51,7 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
             assert_eq!(ran.code, Some(0), "{id}: {query}\n{}", ran.stderr);
             rows.push(ran.stdout.lines().count());
         }
-        // Tables in the order of their queries; code has none of its own, and the forest makes one of several.
+        // Tables in the order of their queries. Code has none of its own, and the forest combines several.
         if !["code", "forest"].contains(&id) {
             let shown: Vec<usize> =
                 between(section, "<tbody>", "</tbody>").map(|body| body.matches("<tr").count()).collect();
@@ -89,7 +89,7 @@ fn check_whole(page: &str) {
     }
 }
 
-/// What a stranger might call things.
+/// A hostile name.
 fn hostile(name: &str) -> String {
     format!(
         "</script><script>alert(1)</script><!--\"'><img src=x onerror=alert(2)>\u{2028}\u{202e}{name}\u{1b}[31m&lt;"
@@ -132,7 +132,7 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
     for ((node, below), is_parent) in nodes.iter().zip(below).zip(is_parent) {
         assert!(!is_parent || (samples(node) - below).abs() < 1e-6, "{node}: {below}");
     }
-    // Launch n has n % 97 + 1 samples.
+    // Samples of launch n: 1 + n % 97.
     let taken: u64 = (0..10_000_u64).map(|number| number % 97 + 1).sum();
     assert!((samples(&nodes[0]) - taken as f64).abs() < 1e-6);
 }
@@ -143,7 +143,7 @@ fn a_page_that_cannot_be_written_is_an_error() {
     ran.expect_error(5);
 }
 
-/// What the page's script draws from.
+/// Data of the page's script.
 fn data(page: &str) -> serde_json::Value {
     let data = between(page, "id=\"data\"", "</script>").next().unwrap().split_once('>').unwrap().1;
     serde_json::from_str(data).unwrap()

@@ -1,11 +1,11 @@
-//! The cache of what is found in machine code: filled ahead, found again, and never needed.
+//! The cache of code analyses: filled in advance, hit later, and always optional.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::command::{Place, command};
 
-/// What a command prints with this cache, and its exit code.
+/// Output of a command with this cache, and its exit code.
 fn run(place: &Place, cache: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let output = command(&place.path(".")).env("STALLMAP_CACHE", cache).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -60,7 +60,7 @@ fn answers_do_not_depend_on_the_cache() {
 fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
     let place = Place::new();
     let (text, code) = run(&place, Path::new("off"), &["prepare", "tiny.stallmap"]);
-    assert!(code == Some(2) && text.contains("there is no cache"), "{text}");
+    assert!(code == Some(2) && text.contains("the cache is disabled"), "{text}");
     let file = place.file("file", "");
     let (text, code) = run(&place, &file, &["prepare", "tiny.stallmap"]);
     assert!(code == Some(5) && text.contains("keep it in"), "{text}");

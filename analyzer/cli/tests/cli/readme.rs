@@ -1,4 +1,4 @@
-//! The README shows what commands print: `UPDATE=1 cargo test -p stallmap-cli --test cli -- readme` writes it.
+//! The README shows the output of commands: `UPDATE=1 cargo test -p stallmap --test cli -- readme` writes it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::command::command;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What begins a block that holds a command and its output.
+/// Start of a block with a command and its output.
 const BEGIN: &str = "```text\n$ stallmap ";
 
 #[test]
@@ -34,7 +34,7 @@ fn the_readme_shows_what_commands_print() {
     );
 }
 
-/// What a command prints in the root of the project.
+/// Output of a command in the root of the project.
 fn printed(arguments: &str) -> String {
     let output = command(Path::new(ROOT)).args(arguments.split(' ')).output().unwrap();
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Every capture in `testdata` is whole, and its report begins with its coverage.
+//! Every capture in `testdata` is complete, and its report begins with its coverage.
 
 use std::fs;
 use std::path::{Path, PathBuf};

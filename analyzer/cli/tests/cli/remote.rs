@@ -1,4 +1,4 @@
-//! Captures at URLs: the same answers as from a file, of a small part of its bytes, and errors that say what is wrong.
+//! Captures at URLs: the same results as from a file, from a small part of its bytes, and errors that name the cause.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::command::{Place, command};
 use crate::server::{Manner, Server};
 
-/// A part of a capture that a question about one column may fetch at most.
+/// Maximum part of a capture that a query about one column may fetch.
 const SMALL_PART: f64 = 0.25;
 
 fn bundled(name: &str) -> PathBuf {
@@ -18,7 +18,7 @@ fn served(name: &str, manner: Manner) -> Server {
     Server::start(fs::read(bundled(name)).unwrap(), manner)
 }
 
-/// Runs `stallmap` with what an S3 client reads from its environment.
+/// Runs `stallmap` with the environment of an S3 client.
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let place = Place::new();
     let mut command = command(&place.path(""));
@@ -29,7 +29,7 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.args(arguments).envs(variables.iter().copied()).output().unwrap()
 }
 
-/// Runs a command, named by its words before and after the capture, on the file and on URLs of it.
+/// Runs a command, given by its words before and after the capture, on the file and on URLs of it.
 #[track_caller]
 fn same_answers(name: &str, before: &[&str], after: &[&str]) {
     let path = bundled(name);
@@ -47,11 +47,11 @@ fn same_answers(name: &str, before: &[&str], after: &[&str]) {
     };
     let (local, _) = answer(path.to_str().unwrap(), &[]);
     let server = served(name, Manner::Ranges);
-    let (http, said) = answer(&server.url("x/a.stallmap"), &[]);
+    let (http, message) = answer(&server.url("x/a.stallmap"), &[]);
     assert_eq!(http, local);
     assert!(
-        said.contains("fetched ") && said.contains(&format!(" in {} request", server.requests())),
-        "{said}"
+        message.contains("fetched ") && message.contains(&format!(" in {} request", server.requests())),
+        "{message}"
     );
     let bucket = served(name, Manner::Ranges);
     let variables = [("AWS_ENDPOINT_URL", bucket.root())];
@@ -126,18 +126,18 @@ fn check_errors(name: &str, errors: &[String]) {
 
 #[test]
 fn what_is_wrong_with_a_server_is_said() {
-    let said = |manner: Manner, path: &str| {
+    let message = |manner: Manner, path: &str| {
         let server = served("inference_views.stallmap", manner);
         error(&server.url(path), &[]).replace(&server.root(), "http://host")
     };
     let errors = [
-        said(Manner::NoRanges, "a.stallmap"),
-        said(Manner::CutsShort, "a.stallmap"),
-        said(Manner::Status(403), "a.stallmap?X-Amz-Signature=secret"),
-        said(Manner::Status(401), "a.stallmap"),
-        said(Manner::Status(500), "a.stallmap"),
-        said(Manner::Ranges, "b.stallmap"),
-        said(Manner::Changes, "a.stallmap"),
+        message(Manner::NoRanges, "a.stallmap"),
+        message(Manner::CutsShort, "a.stallmap"),
+        message(Manner::Status(403), "a.stallmap?X-Amz-Signature=secret"),
+        message(Manner::Status(401), "a.stallmap"),
+        message(Manner::Status(500), "a.stallmap"),
+        message(Manner::Ranges, "b.stallmap"),
+        message(Manner::Changes, "a.stallmap"),
     ];
     check_errors("remote_server_errors", &errors);
 }

@@ -1,4 +1,4 @@
-//! A web server for one file, as good or as bad as a test needs it, that counts what it sends.
+//! A web server for one file, with configurable faults, that counts its responses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How a server answers.
+/// Behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Ranges, as asked.
+    /// Ranges, as requested.
     Ranges,
-    /// Always the whole file.
+    /// Always the complete file.
     NoRanges,
-    /// Half of what it says, and then nothing.
+    /// Half of the announced bytes.
     CutsShort,
     /// Always this status.
     Status(u16),
@@ -24,15 +24,15 @@ pub(crate) enum Manner {
     Stumbles,
 }
 
-/// A running server; it ends with the test's process.
+/// A running server. It ends with the test's process.
 pub(crate) struct Server {
     port: u16,
-    told: Arc<Told>,
+    log: Arc<Log>,
 }
 
-/// What the server saw and sent.
+/// Requests and responses of the server.
 #[derive(Default)]
-struct Told {
+struct Log {
     requests: AtomicUsize,
     sent_bytes: AtomicUsize,
     heads: Mutex<Vec<String>>,
@@ -43,15 +43,15 @@ impl Server {
     pub(crate) fn start(file: Vec<u8>, manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let told = Arc::new(Told::default());
-        let (file, seen) = (Arc::new(file), Arc::clone(&told));
+        let log = Arc::new(Log::default());
+        let (file, seen) = (Arc::new(file), Arc::clone(&log));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (file, seen) = (Arc::clone(&file), Arc::clone(&seen));
                 thread::spawn(move || while answer(&stream, &file, manner, &seen).is_some() {});
             }
         });
-        Self { port, told }
+        Self { port, log }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -63,25 +63,25 @@ impl Server {
     }
 
     pub(crate) fn requests(&self) -> usize {
-        self.told.requests.load(Ordering::SeqCst)
+        self.log.requests.load(Ordering::SeqCst)
     }
 
     /// Bytes of the file that were sent.
     pub(crate) fn sent_bytes(&self) -> usize {
-        self.told.sent_bytes.load(Ordering::SeqCst)
+        self.log.sent_bytes.load(Ordering::SeqCst)
     }
 
     /// The requests' lines and headers, in lower case.
     pub(crate) fn heads(&self) -> Vec<String> {
-        self.told.heads.lock().unwrap().clone()
+        self.log.heads.lock().unwrap().clone()
     }
 }
 
-/// Answers one request; `None` ends the connection.
-fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, told: &Told) -> Option<()> {
+/// Answers one request. `None` ends the connection.
+fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, log: &Log) -> Option<()> {
     let head = head(stream)?;
-    let count = told.requests.fetch_add(1, Ordering::SeqCst);
-    told.heads.lock().unwrap().push(head.clone());
+    let count = log.requests.fetch_add(1, Ordering::SeqCst);
+    log.heads.lock().unwrap().push(head.clone());
     let target = head.split(' ').nth(1)?.split('?').next()?.to_owned();
     let status = match manner {
         _ if !target.ends_with("a.stallmap") => Some(404),
@@ -108,7 +108,7 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, told: &Told) -> O
     }
     let is_cut = manner == Manner::CutsShort;
     let body = if is_cut { &body[..body.len() / 2] } else { body };
-    told.sent_bytes.fetch_add(body.len(), Ordering::SeqCst);
+    log.sent_bytes.fetch_add(body.len(), Ordering::SeqCst);
     stream.write_all(body).ok()?;
     (!is_cut).then_some(())
 }
@@ -126,7 +126,7 @@ fn head(stream: &TcpStream) -> Option<String> {
     }
 }
 
-/// The range that a request asks for.
+/// The range of a request.
 fn range(head: &str, size: usize) -> Option<Range<usize>> {
     let line = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
     let (start, end) = line.trim().split_once('-')?;

@@ -1,4 +1,4 @@
-//! Captures that are passed on: parts, identities, and nothing of what was redacted.
+//! Sharing of captures: parts, identities, and redaction.
 
 use std::fs;
 
@@ -44,15 +44,16 @@ fn two_people_compare_what_they_hold() {
     place.run(&["pack", "tiny", "again.stallmap"]).expect_ok();
     let same = place.run(&["id", "tiny.stallmap", "tiny", "again.stallmap"]);
     assert_eq!(same.code, Some(0), "{}", same.stderr);
-    assert!(same.stdout.ends_with("\nThey hold the same.\n"), "{}", same.stdout);
+    assert!(same.stdout.ends_with("\nThe captures are equal.\n"), "{}", same.stdout);
     place.run(&["pack", "tiny.stallmap", "part.stallmap", "--without", "samples"]).expect_ok();
     let differ = place.run(&["id", "tiny.stallmap", "part.stallmap"]);
     assert_eq!(differ.code, Some(1), "{}", differ.stderr);
-    let said: Vec<_> = differ.stdout.lines().skip_while(|line| *line != "They differ:").skip(1).collect();
-    assert_eq!(said.len(), 3, "{said:?}");
+    let summary: Vec<_> =
+        differ.stdout.lines().skip_while(|line| *line != "The captures differ:").skip(1).collect();
+    assert_eq!(summary.len(), 3, "{summary:?}");
     assert!(
-        said[0].starts_with("  table launch_run: ") && said[2].starts_with("  table pc_sample: "),
-        "{said:?}"
+        summary[0].starts_with("  table launch_run: ") && summary[2].starts_with("  table pc_sample: "),
+        "{summary:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What people and programs see.
+//! Output for users and programs.
 
 use std::process::Stdio;
 
@@ -156,7 +156,7 @@ fn a_failed_query_leaves_the_output_file_as_it_was() {
     place.run(&["sql", "tiny.stallmap", "-c", failing, "-o", "out.csv"]).expect_error(4);
     assert_eq!(std::fs::read_to_string(out).unwrap(), "precious");
     let names = std::fs::read_dir(place.path(".")).unwrap().count();
-    assert_eq!(names, 2, "nothing unfinished is left behind");
+    assert_eq!(names, 2, "no temporary file remains");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The shell with a person at it: a script types into a pseudo-terminal.
+//! The interactive shell: a script types into a pseudo-terminal.
 
 use std::process::Command;
 

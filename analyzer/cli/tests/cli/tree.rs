@@ -1,4 +1,4 @@
-//! `stallmap tree` and `stallmap top`: what they print, and that it adds up.
+//! `stallmap tree` and `stallmap top`: output and conservation.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::command::{Place, Ran};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
-/// A folder with a bundled capture in it, so that no path of this machine is printed.
+/// A folder with a bundled capture, which hides the paths of this machine.
 fn place(capture: &str) -> Place {
     let place = Place::new();
     let name = format!("{capture}.stallmap");
@@ -147,7 +147,7 @@ fn all_samples_are_in_every_tree() {
         let arguments = [&["tree", STEP, "--format", "json"], filter].concat();
         let ran = place.run(&arguments);
         check(sum(&ran, "self_samples"), samples, &filter.join(" "));
-        check(rows(&ran)[0]["samples"].as_f64().unwrap(), samples, "the whole");
+        check(rows(&ran)[0]["samples"].as_f64().unwrap(), samples, "the total");
     }
 }
 
@@ -185,7 +185,7 @@ fn queries_that_are_printed_give_the_rows() {
     check(sum(&asked, "samples"), sum(&tree, "self_samples"), "the query of the tree");
 }
 
-/// What rows of the view and of the tree must have in common, sorted.
+/// Common rows of the view and of the tree, sorted.
 fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec<String> {
     let text = |row: &serde_json::Map<String, serde_json::Value>| {
         let [level, name, samples, own] = columns.map(|column| row[column].clone());
@@ -205,7 +205,7 @@ fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec
 #[test]
 fn the_views_of_call_paths_have_the_totals_of_the_tree() {
     let levels = ["--by", "python,forward,module,op,kernel", "--format", "json"];
-    // What lacks a level is in parentheses in the tree, and left out in the views.
+    // Launches without a category are in parentheses in the tree, and omitted in the views.
     let is_named = |name: &str| name != "all launches" && !name.starts_with('(');
     let directions = [
         ("inference_views", "--top-down", "path_top_down"),
@@ -239,7 +239,7 @@ fn a_capture_does_not_differ_from_itself() {
     }
 }
 
-/// The ratio and its interval by name, of what is there once under its name.
+/// The ratio and its interval by name, for unique names.
 fn intervals(
     rows: Vec<serde_json::Map<String, serde_json::Value>>,
     name: &str,
@@ -297,7 +297,7 @@ fn changes_of_all_rows_are_the_change_of_the_whole() {
         let ran = place.run(&arguments);
         let change = rows(&ran)[0]["samples_change"].as_f64().unwrap();
         check(sum(&ran, "self_samples_change"), change, &filter.join(" "));
-        check(change, -1_461.0, "the whole");
+        check(change, -1_461.0, "the total");
     }
 }
 

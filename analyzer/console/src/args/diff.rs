@@ -11,87 +11,86 @@ use super::{NamedCapture, ReportFormat, examples};
 /// `stallmap diff`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap diff before.stallmap after.stallmap", "what changed by more than chance, and whether it can be compared"),
+    ("stallmap diff before.stallmap after.stallmap", "comparability, and significant changes"),
     ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m time", "some parts, another metric"),
-    ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each beside the first"),
-    ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 where it fails"),
-    ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a gate of your own: a query over a, b and every"),
-    ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "the statements behind it, to run or to change"),
+    ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
+    ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
+    ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
+    ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
 pub struct Diff {
-    /// The captures: the first is what the others are compared with. In SQL they are a, b, c and so on, or have a name
-    /// before =
+    /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
     pub captures: Vec<NamedCapture>,
-    /// What to compare, with commas for several; without a word all but instructions
+    /// Parts to compare, comma-separated [default: all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub by: Vec<Part>,
-    /// What is compared
+    /// Metric to compare
     #[arg(short, long, value_enum, value_name = "METRIC", default_value_t = DiffMetric::Samples)]
     pub metric: DiffMetric,
-    /// What sums are divided by
+    /// Divisor of sums
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Per::Auto)]
     pub per: Per,
-    /// Rows of each part; the others are summed up
+    /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// List every row, those without a difference beyond noise too
+    /// List every row, including rows without a significant difference
     #[arg(short, long)]
     pub all: bool,
-    /// How much a launch differs from a repetition by chance, where the captures have too few to tell
+    /// Variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub spread: f64,
-    /// Compare what should not be: samples of other GPUs
+    /// Compare captures that are not comparable, such as samples of different GPUs
     #[arg(long)]
     pub force: bool,
-    /// Fail where this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
-    /// 'tensors.samples > +10% beyond noise'. Several times for several
+    /// Fail if this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
+    /// 'tensors.samples > +10% beyond noise' (repeatable)
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub gates: Vec<Gate>,
-    /// Fail where a statement of this file returns a row, and print the first of them: as the statement sorts them, or the
-    /// largest first. Several times for several
+    /// Fail if a statement of this file returns a row, and print the first rows: in the statement's order, or the
+    /// largest first (repeatable)
     #[arg(long = "fail-if-rows", value_name = "FILE.sql")]
     pub row_gates: Vec<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
-    /// Print the statements instead of running them; they run in `stallmap sql a=... b=...`
+    /// Print the statements instead of running them. They run in `stallmap sql a=... b=...`
     #[arg(long)]
     pub sql: bool,
 }
 
-/// What is compared piece by piece.
+/// Part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// Tensors, by name or by the op, line and shape of their birth
+    /// Tensors, by name or by op, line and shape of their allocation
     #[value(alias = "tensor")]
     Tensors,
-    /// What tensors are to the model: parameters, gradients, activations
+    /// Tensors by role in the model: parameters, gradients, activations
     #[value(alias = "role")]
     Roles,
-    /// Lines of Python that launched kernels
+    /// Python lines that launched kernels
     #[value(alias = "line")]
     Lines,
     /// Operators
     #[value(aliases = ["op", "operators"])]
     Ops,
-    /// Kernels, by their code, or by name where that changed
+    /// Kernels, by code hash, else by name
     #[value(aliases = ["kernel", "functions"])]
     Kernels,
-    /// Instructions of kernels whose code is the same
+    /// Instructions of kernels with equal code
     #[value(alias = "instruction")]
     Instructions,
 }
 
-/// What is compared of them.
+/// Metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DiffMetric {
-    /// Samples; as time, where one sample stands for other time
+    /// Samples, converted to time if a sample represents different times
     Samples,
-    /// Samples of memory stalls; likewise
+    /// Samples of memory stalls, converted likewise
     #[value(aliases = ["memory_samples", "memory-samples"])]
     Memory,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     Time,
     /// Launches
     Launches,
@@ -101,16 +100,16 @@ pub enum DiffMetric {
     Bytes,
 }
 
-/// What sums are divided by.
+/// Divisor of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Per {
-    /// Steps where their number differs, otherwise nothing
+    /// Steps if their number differs, otherwise nothing
     Auto,
-    /// Nothing
+    /// None
     Total,
-    /// The capture's optimizer steps
+    /// Optimizer steps of the capture
     Step,
-    /// The capture's launches
+    /// Launches of the capture
     Launch,
 }
 
@@ -129,7 +128,7 @@ impl Part {
 }
 
 impl DiffMetric {
-    /// The name that the user types.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",

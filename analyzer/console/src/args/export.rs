@@ -10,17 +10,17 @@ use super::examples;
 /// `stallmap export`
 #[derive(Args, Debug)]
 pub struct Export {
-    /// The tool whose files are written.
+    /// Target tool.
     #[command(subcommand)]
     pub form: Form,
 }
 
-/// Whose files are written.
+/// Target tool.
 #[derive(Debug, Subcommand)]
 pub enum Form {
     /// TenProf: `tensor_stall_cost.csv`, forest.txt, blame.dot, `pc_samples.csv`
     Tenprof(Tenprof),
-    /// Flame graphs: folded stacks, one call path a line with its samples, on the standard output
+    /// Flame graphs: folded stacks, one call path per line with its samples, on standard output
     Folded(Folded),
 }
 
@@ -28,10 +28,10 @@ pub enum Form {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap export folded train.stallmap > train.folded", "for speedscope, inferno, flamegraph.pl"),
-    ("stallmap export folded train.stallmap --sql", "the query behind it"),
+    ("stallmap export folded train.stallmap --sql", "its query"),
 ]))]
 pub struct Folded {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: PathBuf,
     /// Print the query instead of running it
@@ -42,14 +42,14 @@ pub struct Folded {
 /// `stallmap export tenprof`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap export tenprof train.stallmap blame/", "its four files, with exact numbers"),
-    ("stallmap export tenprof train.stallmap blame/ --sql", "the queries behind them"),
+    ("stallmap export tenprof train.stallmap blame/", "the four files, with exact numbers"),
+    ("stallmap export tenprof train.stallmap blame/ --sql", "their queries"),
 ]))]
 pub struct Tenprof {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// The folder to make; it must not exist, or be empty
+    /// Folder to create. It must not exist, or be empty
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Print the queries instead of running them

@@ -11,32 +11,32 @@ use super::list::ListFormat;
 /// `stallmap forest`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap forest train.stallmap", "the costliest tensors, what they are views of, and what they were made from"),
-    ("stallmap forest train.stallmap --tensor wte.weight", "the trees of tensors by a part of their name"),
-    ("stallmap forest train.stallmap --svg forest.svg", "a picture, which any browser opens"),
+    ("stallmap forest train.stallmap", "the costliest tensors with their bases and sources"),
+    ("stallmap forest train.stallmap --tensor wte.weight", "trees of tensors by a part of their name"),
+    ("stallmap forest train.stallmap --svg forest.svg", "a drawing, which any browser opens"),
     ("stallmap forest train.stallmap --dot - | dot -Tpdf > forest.pdf", "for Graphviz"),
-    ("stallmap forest train.stallmap --format json", "for programs: nothing is shortened"),
+    ("stallmap forest train.stallmap --format json", "for programs, with complete values"),
 ]))]
 pub struct Forest {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// Only the trees of these tensors: a part of a name, or a tensor_id
+    /// Show only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub tensor: Option<String>,
-    /// Tensors to show, the costliest, with those that they are views and copies of; the others are summed up
+    /// Tensors to show, costliest first, with their bases and copies. The rest as one row
     #[arg(short = 'n', long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
-    /// Show each tensor alone; without it, tensors that were made alike at one line, with views alike, are one
+    /// Show each tensor separately instead of grouping tensors with the same line and the same views
     #[arg(long)]
     pub each: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
-    /// Write Graphviz text into this file; - is the standard output
+    /// Write Graphviz text to this file. - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "format", "sql"])]
     pub dot: Option<PathBuf>,
-    /// Draw into this file; - is the standard output
+    /// Write SVG to this file. - is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql"])]
     pub svg: Option<PathBuf>,
     /// Print the queries instead of running them

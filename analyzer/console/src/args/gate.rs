@@ -6,10 +6,10 @@ use clap::ValueEnum;
 
 use super::diff::{DiffMetric, Part};
 
-/// What follows a condition whose interval, and not only its estimate, must be beyond the change.
+/// Suffix of a condition on the bound of the confidence interval instead of the estimate.
 const BEYOND_NOISE: &str = "beyond noise";
 
-/// Units of changes that are no part of the first capture's number.
+/// Units of absolute changes.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1.0),
     ("us", 1e3),
@@ -24,24 +24,24 @@ const UNITS: [(&str, f64); 8] = [
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// As it was typed.
+    /// Original text.
     pub text: String,
-    /// Any row of this part; without one the total.
+    /// Any row of this part, or the total without one.
     pub part: Option<Part>,
     /// The metric.
     pub metric: DiffMetric,
-    /// Whether changes above the limit fail; otherwise those below.
+    /// True if changes above the limit fail, otherwise those below.
     pub is_above: bool,
     /// The change.
     pub limit: Limit,
-    /// Whether chance must not explain it.
+    /// True if only significant changes count.
     pub is_beyond_noise: bool,
 }
 
-/// How much a number may change.
+/// Limit of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// As a part of the first capture's number.
+    /// Relative to the first capture's number.
     Share(f64),
     /// In the metric's unit.
     Amount(f64),
@@ -92,7 +92,8 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
             let number = text.trim().replace(',', "").parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("`{text}` is no change; give one such as +5%, -100 or +2us"))
+            number
+                .ok_or_else(|| format!("`{text}` is not a change; hint: give one such as +5%, -100 or +2us"))
         };
         if let Some(percent) = text.strip_suffix('%') {
             return number(percent).map(|percent| Self::Share(percent / 100.0));
@@ -103,12 +104,12 @@ impl FromStr for Limit {
     }
 }
 
-/// A word of the command line's, or which there are.
+/// Parses an enum value, with the list of values as error.
 fn word<T: ValueEnum>(text: &str, what: &str) -> Result<T, String> {
     T::from_str(text.trim(), false).map_err(|_error| {
         let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let words = words.map(|word| word.get_name().to_owned()).collect::<Vec<_>>().join(", ");
-        format!("`{}` is no {what}; there are {words}", text.trim())
+        format!("`{}` is not a {what}; hint: choose one of {words}", text.trim())
     })
 }
 
@@ -134,10 +135,10 @@ mod tests {
     fn what_is_no_condition_is_explained() {
         let wrong = |text: &str| text.parse::<Gate>().unwrap_err();
         assert!(wrong("time +5%").contains("has < or >"));
-        assert!(wrong("tmie > 5%").contains("`tmie` is no metric; there are samples"));
-        assert!(wrong("tensor_s.time > 5%").contains("is no part; there are tensors"));
-        assert!(wrong("time > fast").contains("`fast` is no change"));
-        assert!(wrong("time > nan").contains("is no change"));
+        assert!(wrong("tmie > 5%").contains("`tmie` is not a metric; hint: choose one of samples"));
+        assert!(wrong("tensor_s.time > 5%").contains("is not a part; hint: choose one of tensors"));
+        assert!(wrong("time > fast").contains("`fast` is not a change"));
+        assert!(wrong("time > nan").contains("is not a change"));
         assert!(wrong("tensors.launches > 5").contains("lines, ops and kernels"));
     }
 }

@@ -1,24 +1,24 @@
-//! How lists of rows are printed.
+//! Output formats of lists.
 
 use clap::ValueEnum;
 
 use super::RowFormat;
 
-/// How a list is printed.
+/// Output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
-    /// For people, as wide as the terminal, coverage first
+    /// Tables for reading, as wide as the terminal, coverage first
     Table,
     /// Comma-separated values with a header
     Csv,
     /// One array of objects
     Json,
-    /// One object a line
+    /// One object per line
     Jsonl,
 }
 
 impl ListFormat {
-    /// The format of rows for programs; none for people.
+    /// The format of rows for programs. None for tables.
     pub const fn for_programs(self) -> Option<RowFormat> {
         match self {
             Self::Table => None,

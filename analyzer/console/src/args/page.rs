@@ -1,5 +1,5 @@
-//! `analyzer/COMMANDS.md` is what the declarations of the command line say: `UPDATE=1 cargo test -p stallmap-console --
-//! page` writes it. That its examples run is tested in `analyzer/cli/tests/cli/examples.rs`.
+//! `analyzer/COMMANDS.md` is generated from the declarations of the command line: `UPDATE=1 cargo test -p stallmap
+//! --bin stallmap -- page` writes it. `tests/cli/examples.rs` runs its examples.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn the_page_is_what_the_declarations_say() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "analyzer/COMMANDS.md is stale; UPDATE=1 writes it");
+    assert!(written == page, "analyzer/COMMANDS.md is stale: UPDATE=1 writes it");
 }
 
 fn page() -> String {
@@ -66,7 +66,7 @@ fn table<'a>(page: &mut String, kind: &str, arguments: impl Iterator<Item = &'a 
     }
 }
 
-/// As it is typed: `-n, --top N`.
+/// Syntax: `-n, --top N`.
 fn name(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));
@@ -101,7 +101,7 @@ fn meaning(argument: &Arg) -> String {
     text.replace('|', "\\|")
 }
 
-/// The examples that the help has: a command, and below it what it does.
+/// The examples of the help: a command, and its description below.
 fn examples(page: &mut String, command: &Command) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = help.lines().skip(1).take_while(|line| line.starts_with("  "));

@@ -12,26 +12,26 @@ use super::examples;
 /// `stallmap pack`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap pack train/ train.stallmap", "a file of a folder"),
-    ("stallmap pack train.stallmap small.stallmap --without accesses,bundles", "what most questions need"),
-    ("stallmap pack train.stallmap step.stallmap --launches 100-199", "some launches, by their position"),
-    ("stallmap pack train.stallmap softmax.stallmap --launches softmax", "launches of kernels whose name matches"),
-    ("stallmap pack train.stallmap code.stallmap --only pc_sample", "samples, and what they refer to"),
+    ("stallmap pack train/ train.stallmap", "a file from a folder"),
+    ("stallmap pack train.stallmap small.stallmap --without accesses,bundles", "the data for most queries"),
+    ("stallmap pack train.stallmap step.stallmap --launches 100-199", "some launches, by position"),
+    ("stallmap pack train.stallmap softmax.stallmap --launches softmax", "launches of kernels by name"),
+    ("stallmap pack train.stallmap code.stallmap --only pc_sample", "samples, and the tables that they refer to"),
 ]))]
 pub struct Pack {
-    /// The capture: a folder, a file, or a URL
+    /// Capture: a folder, a file, or a URL
     #[arg(value_name = "CAPTURE")]
     pub capture: Location,
-    /// The capture file to write; it must not exist
+    /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,
-    /// Leave out a kind of data; what is gone is counted as lost
+    /// Omit a kind of data. Omitted data counts as lost
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub without: Vec<Kind>,
-    /// Keep only these launches: positions, as in 10-19 or 7, or a regular expression for names of kernels
+    /// Keep only these launches: positions, as in 10-19 or 7, or a regular expression for kernel names
     #[arg(long, value_name = "RANGE|REGEX")]
     pub launches: Vec<Launches>,
-    /// Keep only these tables, those that they refer to, and what is known of runs, launches and losses
+    /// Keep only these tables, the tables that they refer to, and metadata of runs, launches and losses
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
     pub only: Vec<String>,
 }
@@ -39,24 +39,24 @@ pub struct Pack {
 /// A kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Accesses of kernels to memory: nearly all of most captures
+    /// Memory accesses of kernels, the largest part of most captures
     Accesses,
-    /// Memory that bundles hold: launches cannot be replayed any more
+    /// Memory in bundles. Without it, launches cannot be replayed
     Bundles,
     /// PC samples
     Samples,
     /// Hardware counters
     Counters,
-    /// Machine code: instructions, and what waits for what
+    /// Machine code: instructions and producers
     Code,
     /// Parameters of launches
     Parameters,
 }
 
-/// Launches, as they are named on the command line.
+/// Selection of launches on the command line.
 #[derive(Clone, Debug)]
 pub enum Launches {
-    /// By position among the launches of their run, from 0; both ends belong to it.
+    /// By position among the launches of their run, from 0, with both ends included.
     Positions(u64, u64),
     /// By the name of the kernel.
     Kernel(Regex),
@@ -78,14 +78,14 @@ impl FromStr for Launches {
 /// `stallmap unpack`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap unpack train.stallmap train/", "a folder of a file"),
-    ("duckdb -c \"FROM 'train/tables/launch.parquet'\"", "which other tools read as it is"),
+    ("stallmap unpack train.stallmap train/", "a folder from a file"),
+    ("duckdb -c \"FROM 'train/tables/launch.parquet'\"", "for other tools"),
 ]))]
 pub struct Unpack {
-    /// The capture file, or a URL of one
+    /// Capture file, or a URL of one
     #[arg(value_name = "NAME.stallmap")]
     pub file: Location,
-    /// The folder to make; it must not exist
+    /// Folder to create. It must not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }
@@ -93,11 +93,11 @@ pub struct Unpack {
 /// `stallmap id`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap id train.stallmap", "what the capture holds as one number, and each table as one"),
-    ("stallmap id mine.stallmap https://host/yours.stallmap", "exit code 0: they hold the same; 1: what differs is listed"),
+    ("stallmap id train.stallmap", "one number for the capture, and one per table"),
+    ("stallmap id mine.stallmap https://host/yours.stallmap", "exit code 0 for equal content, else 1 with a list"),
 ]))]
 pub struct Id {
-    /// The captures: files, folders or URLs
+    /// Captures: files, folders or URLs
     #[arg(value_name = "CAPTURE", required = true)]
     pub captures: Vec<Location>,
 }
@@ -105,30 +105,30 @@ pub struct Id {
 /// `stallmap redact`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap redact train.stallmap public.stallmap", "without people, machines, folders, arguments, data"),
-    ("stallmap redact train.stallmap public.stallmap --also symbols,names", "without names of code and of the model, too"),
+    ("stallmap redact train.stallmap public.stallmap", "without users, machines, folders, arguments, data"),
+    ("stallmap redact train.stallmap public.stallmap --also symbols,names", "also without names of code and of the model"),
     ("stallmap redact b.stallmap b2.stallmap --salt \"$SECRET\"", "captures with one salt can be compared"),
-    ("stallmap redact train.stallmap ours.stallmap --keep arguments", "for people who may know how it was started"),
+    ("stallmap redact train.stallmap internal.stallmap --keep arguments", "for readers who may know the command line"),
 ]))]
 pub struct Redact {
-    /// The capture: a file, a folder, or a URL
+    /// Capture: a file, a folder, or a URL
     #[arg(value_name = "CAPTURE")]
     pub capture: Location,
-    /// The capture file to write; it must not exist
+    /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,
-    /// Replace more
+    /// Replace additional data
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub also: Vec<Also>,
-    /// Keep what would be replaced
+    /// Keep data that is replaced by default
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub keep: Vec<Keep>,
-    /// Give equal secrets equal words in all captures that are redacted with this text; keep it secret
+    /// Use the same placeholders for equal secrets in all captures redacted with this text. Keep it secret
     #[arg(long, value_name = "TEXT")]
     pub salt: Option<String>,
 }
 
-/// What goes on demand.
+/// Data to remove on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Also {
     /// Names of kernels, Python functions, custom ops and regions
@@ -137,19 +137,19 @@ pub enum Also {
     Names,
     /// Base names of files
     Files,
-    /// When it was: all times move together, into the year 2000
+    /// Absolute times: all times move together, to the year 2000
     Times,
 }
 
-/// What stays on demand.
+/// Data to retain on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Keep {
-    /// Arguments of programs; paths in them lose their folders all the same
+    /// Arguments of programs. Paths in them lose their folders
     Arguments,
-    /// Texts of errors; paths in them lose their folders all the same
+    /// Error texts. Paths in them lose their folders
     Details,
-    /// Values passed to kernels, with the addresses among them as they were
+    /// Values passed to kernels, with addresses unchanged
     Parameters,
-    /// What memory of bundled launches held: their data
+    /// Memory of bundled launches: their data
     Contents,
 }

@@ -9,26 +9,26 @@ use super::list::ListFormat;
 /// `stallmap top`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap top tensors train.stallmap", "the ten tensors that were waited for most, and the others together"),
-    ("stallmap top kernels train.stallmap -n 30 --sort launches", "the kernels launched most"),
-    ("stallmap top findings train.stallmap", "what is inefficient, and what to change, by what that saves"),
-    ("stallmap top lines train.stallmap --format csv", "for programs: nothing is shortened"),
-    ("stallmap top ops train.stallmap --sql", "the query behind it, to run or to change"),
+    ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
+    ("stallmap top kernels train.stallmap -n 30 --sort launches", "the most frequently launched kernels"),
+    ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
+    ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
+    ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
 ]))]
 pub struct Top {
-    /// What to rank
+    /// Items to rank
     #[arg(value_enum, value_name = "WHAT")]
     pub what: Ranked,
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// Rows; the others are summed up in one row
+    /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// What makes a row costly; without a word samples, and of findings what a fix saves
+    /// Metric to rank by [default: samples, for findings saving]
     #[arg(long, value_enum, value_name = "METRIC")]
     pub sort: Option<TopSort>,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
     /// Print the query instead of running it
@@ -36,27 +36,27 @@ pub struct Top {
     pub sql: bool,
 }
 
-/// What can be ranked.
+/// Rankings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Ranked {
-    /// Tensors by the stalls that waited for them; equal ones are one row
+    /// Tensors by the stalls that waited for them, grouped by name, or op, line, shape
     #[value(alias = "tensor")]
     Tensors,
-    /// Operators by what their kernels cost
+    /// Operators by the cost of their kernels
     #[value(aliases = ["op", "operators"])]
     Ops,
-    /// Lines of Python by what the kernels launched from them cost
+    /// Python lines by the cost of their kernels
     #[value(alias = "line")]
     Lines,
     /// Kernels over all their launches
     #[value(alias = "kernel")]
     Kernels,
-    /// What is inefficient, and what to change
+    /// Inefficiencies and recommended changes
     #[value(alias = "finding")]
     Findings,
 }
 
-/// What makes a row costly.
+/// Metric of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum TopSort {
@@ -65,11 +65,11 @@ pub enum TopSort {
     /// Samples of memory stalls
     #[value(alias = "memory-samples")]
     MemorySamples,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     Time,
     /// Launches
     #[value(alias = "count")]
     Launches,
-    /// Of findings: samples that a fix saves at most
+    /// For findings: upper bound of samples that a fix saves
     Saving,
 }

@@ -11,19 +11,19 @@ use super::list::ListFormat;
 /// `stallmap tree`
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("direction"), after_help = examples(&[
-    ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels; what is below 1 % is summed up"),
-    ("stallmap tree train.stallmap --by module,op -m time,launches", "the model's modules, with their ops"),
-    ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel, and who called it"),
+    ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels, with nodes below 1 % aggregated"),
+    ("stallmap tree train.stallmap --by module,op -m time,launches", "modules of the model, with their ops"),
+    ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel with its callers"),
     ("stallmap tree train.stallmap -i attention -e layer_norm", "paths through one name and not through another"),
-    ("stallmap tree new.stallmap --diff old.stallmap -m time", "what became slower and faster since, and what is noise"),
+    ("stallmap tree new.stallmap --diff old.stallmap -m time", "slower and faster paths, with significance"),
     ("stallmap tree train.stallmap --format json", "for programs: rows with the numbers of their parents"),
 ]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Tree {
-    /// The capture
+    /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// What paths cost, with commas for several; the first one is filtered and sorted by
+    /// Metrics of paths, comma-separated. The first is used to filter and sort
     #[arg(
         short,
         long = "metric",
@@ -34,52 +34,51 @@ pub struct Tree {
         default_value = "samples"
     )]
     pub metrics: Vec<Metric>,
-    /// What a path consists of, outermost first
+    /// Categories of the path, callers first, comma-separated
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', default_value = "python,op,kernel")]
     pub by: Vec<Level>,
-    /// Who calls whom, outermost first; so it is without a word, too
+    /// List callers first (default)
     #[arg(long, group = "direction")]
     pub top_down: bool,
-    /// Who is called by whom: kernels first
+    /// List callees first, starting with kernels
     #[arg(long, group = "direction")]
     pub bottom_up: bool,
-    /// One row a name: the cost of paths that end there, and of all that pass through, each counted once
+    /// Print one row per name: exclusive and inclusive cost, each path counted once
     #[arg(long, group = "direction")]
     pub flat: bool,
-    /// Keep the paths through a name that matches; the others are summed up
+    /// Keep paths through a matching name. The rest is aggregated
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub include: Option<Regex>,
-    /// Sum up names that match, with what is below them
+    /// Aggregate matching names with everything below them
     #[arg(short, long, value_name = "REGEX", value_parser = regex)]
     pub exclude: Option<Regex>,
-    /// Sum up what is below this share of the whole, such as 0.01 or 1%
+    /// Aggregate nodes below this share of the total, such as 0.01 or 1%
     #[arg(short, long, value_name = "SHARE", value_parser = share, default_value = "0")]
     pub threshold: f64,
-    /// Levels to show; what is deeper is summed up
+    /// Levels to show. Deeper ones are aggregated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "flat")]
     pub depth: Option<u32>,
-    /// How Python frames are named; frames of one name are one
+    /// Names of Python frames. Frames with the same name are merged
     #[arg(short, long, value_enum, value_name = "FORM", default_value_t = FrameName::FileFunctionLine)]
     pub frame: FrameName,
-    /// What comes first: the largest of a metric, without a word the first one; or the alphabet's
+    /// Sort key: the largest of a metric, or by name [default: the first metric]
     #[arg(long, value_enum, value_name = "METRIC|name")]
     pub sort: Option<TreeSort>,
-    /// Compare with this capture: what each path costs, less what it cost there, and by how much: low to high holds the
-    /// ratio in 95 of 100 repetitions, ~ marks what chance explains, as in `stallmap diff`
+    /// Show the change of each path since OTHER, with a 95 % CI. `~` marks changes that are not significant
     #[arg(long, value_name = "OTHER.stallmap")]
     pub diff: Option<Location>,
-    /// With --diff: how much a launch differs from a repetition by chance, where the captures have too few to tell
+    /// With --diff: variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
     pub spread: f64,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
-    /// Print the query whose rows the tree is made of instead of running it; with --diff also the one that compares
+    /// Print the query for the tree's rows instead of running it. With --diff, also the comparison query
     #[arg(long)]
     pub sql: bool,
 }
 
-/// What paths cost.
+/// Metric of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Metric {
@@ -89,34 +88,34 @@ pub enum Metric {
     /// Samples of memory stalls
     #[value(alias = "memory-samples")]
     MemorySamples,
-    /// Their part of the samples
+    /// Share of memory stalls in the samples
     #[value(alias = "memory-share")]
     MemoryShare,
-    /// Estimated time of the GPU
+    /// Estimated GPU time
     #[value(aliases = ["time/ns", "time/us", "time/ms", "time/s"])]
     Time,
     /// Launches
     #[value(alias = "count")]
     Launches,
-    /// Estimated time of one launch, on average
+    /// Mean estimated time of one launch
     #[value(aliases = ["time-per-launch", "avg_time/ns", "avg_time/us", "avg_time/ms", "avg_time/s"])]
     TimePerLaunch,
 }
 
-/// What a path consists of.
+/// Category of a step in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
-    /// Frames of the Python stack; in backward, of the call of backward()
+    /// Frames of the Python stack. In backward, of the call of backward()
     Python,
-    /// Those of them in the user's own code
+    /// Frames in the user's code
     User,
-    /// In backward, the user's frames of the forward op whose gradient runs
+    /// In backward, the user's frames of the forward op
     Forward,
-    /// The module, name by name of its path; in backward, that of the forward op
+    /// Module path, one step per name. In backward, that of the forward op
     Module,
-    /// The part of the training step
+    /// Phase of the training step
     Phase,
-    /// Optimizer steps finished before
+    /// Optimizer steps completed before
     Step,
     /// Regions and ops around the launch
     Op,
@@ -124,7 +123,7 @@ pub enum Level {
     Kernel,
 }
 
-/// How Python frames are named.
+/// Names of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum FrameName {
@@ -132,16 +131,16 @@ pub enum FrameName {
     FileFunctionLine,
     /// relu:12
     FunctionLine,
-    /// torch/nn/functional.py relu: edits that move lines do not matter to --diff
+    /// torch/nn/functional.py relu, unaffected by edits that move lines
     FileFunction,
 }
 
-/// What comes first.
+/// Sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeSort {
     /// The largest.
     Metric(Metric),
-    /// In the order of the alphabet.
+    /// By name.
     Name,
 }
 
@@ -161,21 +160,21 @@ impl ValueEnum for TreeSort {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Metric(metric) => metric.to_possible_value(),
-            Self::Name => Some(PossibleValue::new("name").help("In the order of the alphabet")),
+            Self::Name => Some(PossibleValue::new("name").help("By name")),
         }
     }
 }
 
-/// A regular expression, or in one line why it is none.
+/// Parses a regular expression, with the reason on one line as error.
 fn regex(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("{last}; hint: a character that means itself has \\ before it, as in \\(")
+        format!("{last}; hint: escape special characters with \\, as in \\(")
     })
 }
 
-/// A share as a number of at most one, or in percent.
+/// A share as a number up to one, or in percent.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = match text.strip_suffix('%') {
         Some(percent) => (percent.trim_end(), 0.01),

@@ -1,17 +1,17 @@
-//! Text for a page: a capture comes from a stranger, so nothing of it is ever markup.
+//! Text for a page: captures are untrusted, so none of their text is markup.
 
-/// A page under construction. Markup is written in the program; everything else goes through `text`.
+/// A page under construction. Markup is written in the program. Everything else goes through `text`.
 #[derive(Debug, Default)]
 pub struct Html(String);
 
 impl Html {
-    /// Markup of ours.
+    /// Fixed markup.
     pub fn markup(&mut self, markup: &'static str) -> &mut Self {
         self.0 += markup;
         self
     }
 
-    /// Text of anyone's, in an element or in an attribute between double quotes.
+    /// Untrusted text, in an element or in an attribute between double quotes.
     pub fn text(&mut self, text: &str) -> &mut Self {
         for char in text.chars() {
             match char {
@@ -20,7 +20,7 @@ impl Html {
                 '>' => self.0 += "&gt;",
                 '"' => self.0 += "&quot;",
                 '\'' => self.0 += "&#39;",
-                // Controls and marks that turn the reading direction would show something else than is there.
+                // Control characters and marks of the reading direction would change the display.
                 char if is_hidden(char) => self.0.push('\u{fffd}'),
                 char => self.0.push(char),
             }
@@ -35,20 +35,20 @@ impl Html {
         self
     }
 
-    /// A number as a part of one, in percent: for widths and places in a picture.
+    /// A number as a part of one, in percent: for widths and positions in a drawing.
     pub fn percent(&mut self, share: f64) -> &mut Self {
         self.0.extend([format!("{:.2}%", share.clamp(0.0, 1.0) * 100.0)]);
         self
     }
 
-    /// The class that colours a place as hot as this part of one, in twenty steps.
+    /// The class that colours an element by this part of one, in twenty steps.
     pub fn heat(&mut self, share: f64) -> &mut Self {
         let step = (share.clamp(0.0, 1.0) * 20.0).ceil();
         self.0.extend([format!("h{step:.0}")]);
         self
     }
 
-    /// A picture whose drawer lets nothing of a capture become markup either.
+    /// A drawing that has been escaped already.
     pub fn drawing(&mut self, svg: &str) -> &mut Self {
         self.0 += svg;
         self
@@ -66,7 +66,7 @@ impl Html {
     }
 }
 
-/// Whether a character would be obeyed rather than shown.
+/// True for a character with an effect instead of a glyph.
 pub fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\t')
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,6 +1,6 @@
-//! Numbers for people: separators, sensible precision, units.
+//! Numbers for display: separators, sensible precision, units.
 
-/// A whole number with a comma between thousands.
+/// An integer with a comma between thousands.
 pub fn grouped(number: i128) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -16,7 +16,12 @@ pub fn grouped(number: i128) -> String {
     text
 }
 
-/// A measured number with about three digits that mean something; whole numbers stay whole.
+/// A number with its noun: 1 launch, 2 launches.
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count.into()), if count == 1 { one } else { several })
+}
+
+/// A measured number with about three significant digits. Integers stay integers.
 pub fn measured(number: f64) -> String {
     let size = number.abs();
     if !number.is_finite() {
@@ -34,7 +39,7 @@ pub fn measured(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// A number as a query gave it: every digit that is not noise, so that it can be pasted into the next query.
+/// A number with every significant digit of the query's value, for use in the next query.
 pub fn exact(number: f64) -> String {
     let short = number.to_string();
     if short.len() <= 12 || !number.is_finite() {
@@ -48,20 +53,20 @@ pub fn exact(number: f64) -> String {
     }
 }
 
-/// A ratio of two numbers: by how much the second is more or less.
+/// A ratio of two numbers, as a factor.
 pub fn ratio(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     let sign = if percent > 0.0 { "+" } else { "" };
     match ratio {
         _ if ratio.is_infinite() => "∞".to_owned(),
         _ if ratio >= 10.0 => format!("× {}", measured(ratio)),
-        // Sums are made in any order: their last digits are no change.
+        // Sums are added in any order: their last digits are not a change.
         _ if percent.abs() < 1e-7 => "0 %".to_owned(),
         _ => format!("{sign}{percent:.1} %"),
     }
 }
 
-/// A share of one as percent; what rounds to nothing or to everything, and is not, says so.
+/// A share of one as percent. Values that round to nothing or to everything, but are not, are marked.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

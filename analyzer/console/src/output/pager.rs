@@ -1,11 +1,11 @@
-//! Text longer than the screen goes through a pager; without one, or when it dies, nothing fails.
+//! Text longer than the screen goes through a pager. Without one, or when it dies, nothing fails.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What pages where nothing else is named: quits where all fits, keeps colours, cuts long lines, leaves the text there.
+/// The default pager: quits if all fits, preserves colours, cuts long lines, leaves the text on the screen.
 const DEFAULT: &str = "less -FRSX";
 
 /// Which pager is used, and whether.
@@ -13,14 +13,15 @@ const DEFAULT: &str = "less -FRSX";
 pub struct Pager {
     /// The program and its arguments.
     command: Vec<String>,
-    /// Whether a person wants it.
+    /// True if the user wants it.
     pub is_on: bool,
-    /// Whether it has the terminal now.
+    /// True while it has the terminal.
     has_terminal: Arc<AtomicBool>,
 }
 
 impl Pager {
-    /// The pager of `STALLMAP_PAGER`, else of `PAGER`, else `less`; `variable` looks them up. An empty one is none.
+    /// The pager of `STALLMAP_PAGER`, else of `PAGER`, else `less`. `variable` looks them up. An empty one disables
+    /// paging.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let command = variable("STALLMAP_PAGER").or_else(|| variable("PAGER"));
         let mut pager = Self { command: Vec::new(), is_on: true, has_terminal: Arc::default() };
@@ -28,23 +29,23 @@ impl Pager {
         pager
     }
 
-    /// Uses another program; its arguments are apart by spaces.
+    /// Uses another program. Its arguments are separated by spaces.
     pub fn use_command(&mut self, command: &str) {
         self.command = command.split_whitespace().map(str::to_owned).collect();
         self.is_on = !self.command.is_empty();
     }
 
-    /// The program and its arguments as they were given.
+    /// The program and its arguments.
     pub fn command(&self) -> String {
         self.command.join(" ")
     }
 
-    /// Whether a running pager has the terminal: keys are its own then.
+    /// True if a running pager has the terminal: keys belong to it then.
     pub fn has_terminal(&self) -> bool {
         self.has_terminal.load(Ordering::SeqCst)
     }
 
-    /// A sink for one text; none where it needs no pager.
+    /// A sink for one text. None without a pager.
     pub fn sink(&self) -> Option<Paged> {
         let stdout = io::stdout();
         let (_, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
@@ -66,7 +67,7 @@ pub struct Paged {
     state: State,
 }
 
-/// Where the text is.
+/// State of the text.
 enum State {
     /// Here, as long as it fits.
     Held(Vec<u8>),
@@ -77,12 +78,12 @@ enum State {
 }
 
 impl Paged {
-    /// Hands what is held to the pager, or to the terminal where there is none.
+    /// Passes the held text to the pager, or to the terminal without one.
     fn start(&mut self) -> io::Result<()> {
         let State::Held(held) = std::mem::replace(&mut self.state, State::Plain) else { return Ok(()) };
         let mut words = self.pager.command.iter();
         let program = words.next().map_or("", String::as_str);
-        // Where LESS is not set, less shows no tilde and no bell either.
+        // Without LESS, less shows neither tilde nor bell.
         let started = Command::new(program).args(words).stdin(Stdio::piped()).spawn();
         match started {
             Ok(child) => {
@@ -128,12 +129,12 @@ impl Drop for Paged {
         match &mut self.state {
             State::Held(held) => {
                 let mut out = io::stdout().lock();
-                // A terminal that is gone hears nothing.
+                // A closed terminal is ignored.
                 drop(out.write_all(held).and_then(|()| out.flush()));
             }
             State::Piped(child) => {
                 drop(child.stdin.take());
-                // However it ended: it has shown what its user wanted to see.
+                // Its exit code does not matter: the user has seen the text.
                 drop(child.wait());
                 self.pager.has_terminal.store(false, Ordering::SeqCst);
             }

@@ -1,15 +1,15 @@
-//! Colour: what stands out, and whether anything does.
+//! Colour: highlighted roles, and the choice to use colour at all.
 
 use std::io::IsTerminal;
 
-/// What a piece of text is, for colouring.
+/// Role of a piece of text, for colouring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A heading.
     Heading,
     /// The names of columns.
     Header,
-    /// Text that steps back: rules, remainders, hints.
+    /// Less important text: rules, unattributed and aggregated rows, hints.
     Dim,
     /// A loss, a violation.
     Warning,
@@ -17,7 +17,7 @@ pub enum Role {
     Good,
     /// An error.
     Error,
-    /// A word of SQL.
+    /// A keyword of SQL.
     Keyword,
     /// A literal of SQL.
     Literal,
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-/// Whether text is coloured.
+/// Use of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint(bool);
 

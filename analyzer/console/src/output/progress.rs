@@ -1,4 +1,4 @@
-//! Signs of life on a terminal while something takes long.
+//! Progress on a terminal during long tasks.
 
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes less is over before it is worth a word.
+/// Delay before progress appears.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A spinner on stderr that appears after a moment and is gone when dropped; nothing where stderr is no terminal.
+/// A spinner on stderr that appears after a delay and disappears when dropped. Without a terminal, it does nothing.
 pub struct Progress(ProgressBar);
 
-/// Says how far something is; from any thread, and after its end to nobody.
+/// Reports progress from any thread. After the end it has no effect.
 #[derive(Clone)]
 pub struct Voice(ProgressBar);
 
@@ -22,7 +22,7 @@ impl Progress {
         Self::after(PATIENCE, message)
     }
 
-    /// The same with more or less patience.
+    /// The same with another delay.
     pub fn after(patience: Duration, message: impl Into<String>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_message(message.into());
@@ -38,26 +38,26 @@ impl Progress {
         Self(bar)
     }
 
-    /// Says what is being done now.
+    /// Sets the current task.
     pub fn say(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
     }
 
-    /// What others say it with.
+    /// A handle for other threads.
     pub fn voice(&self) -> Voice {
         Voice(self.0.clone())
     }
 }
 
 impl Voice {
-    /// Says how far it is.
+    /// Sets the progress.
     pub fn say(&self, message: impl Into<String>) {
         if !self.0.is_finished() {
             self.0.set_message(message.into());
         }
     }
 
-    /// Ends it: the terminal is needed.
+    /// Ends it to free the terminal.
     pub fn end(&self) {
         end(&self.0);
     }

@@ -1,4 +1,4 @@
-//! Rows of a query, batch by batch, in the format that was asked for.
+//! Rows of a query, batch by batch, in the requested format.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use super::table::{Canvas, Table};
 use super::value::Look;
 use crate::args::RowFormat;
 
-/// Where rows go.
+/// Destination of rows.
 pub type Sink = Box<dyn Write + Send>;
 
-/// How rows are written.
+/// Format of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// The format.
     pub format: RowFormat,
-    /// For tables: where they are drawn.
+    /// For tables: size and style.
     pub canvas: Canvas,
-    /// For tables: rows that are shown; none for all.
+    /// For tables: maximum rows. None for all.
     pub limit: Option<usize>,
 }
 
 /// Takes batches and writes them.
 pub trait RowWriter: Send {
-    /// Writes a batch, or keeps it until the end.
+    /// Writes a batch, or stores it until the end.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError>;
-    /// Writes what is left.
+    /// Writes the rest.
     fn finish(self: Box<Self>) -> Result<(), WriteError>;
 }
 
@@ -46,7 +46,7 @@ pub enum WriteError {
     /// The disk, the pipe.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Values that the format cannot hold.
+    /// Values that the format cannot represent.
     #[error("{0}")]
     Arrow(ArrowError),
     /// The same of Parquet.
@@ -80,7 +80,7 @@ pub fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Ro
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
-            Box::new(TableRows { sink, style, kept: vec![first], shown: 0, seen: 0 })
+            Box::new(TableRows { sink, style, collected: vec![first], shown: 0, seen: 0 })
         }
         RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
         RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
@@ -93,11 +93,11 @@ pub fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Ro
     })
 }
 
-/// A table needs all its rows before it knows how wide its columns are.
+/// A table needs all its rows before its column widths are known.
 struct TableRows {
     sink: Sink,
     style: Style,
-    kept: Vec<RecordBatch>,
+    collected: Vec<RecordBatch>,
     shown: usize,
     seen: usize,
 }
@@ -107,7 +107,7 @@ impl RowWriter for TableRows {
         let room = self.style.limit.map_or(usize::MAX, |limit| limit - self.shown);
         let rows = batch.num_rows().min(room);
         if rows > 0 {
-            self.kept.push(batch.slice(0, rows));
+            self.collected.push(batch.slice(0, rows));
         }
         self.shown += rows;
         self.seen += batch.num_rows();
@@ -115,7 +115,7 @@ impl RowWriter for TableRows {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        Table::of(&self.kept, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
+        Table::of(&self.collected, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::grouped((self.seen - self.shown) as i128);
@@ -133,7 +133,7 @@ struct CsvRows(csv::Writer<Sink>);
 impl CsvRows {
     fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let mut writer = csv::WriterBuilder::new().with_header(true).build(sink);
-        // The header, even where no row follows.
+        // The header, even without rows.
         writer.write(&flat(&RecordBatch::new_empty(Arc::clone(schema)))?)?;
         Ok(Self(writer))
     }

@@ -1,13 +1,13 @@
-//! Text made to fit a width: kernel names lose their middle, paths their beginning.
+//! Text shortened to a width: kernel names lose their middle, paths their beginning.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Which part of a text can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shorten {
-    /// None: numbers and words that would mislead when cut.
+    /// None: numbers and texts that would mislead when cut.
     Never,
-    /// The middle: names whose beginning and end both tell them apart.
+    /// The middle: names that differ at both ends.
     Middle,
     /// The beginning: paths with a line number.
     Start,
@@ -15,12 +15,12 @@ pub enum Shorten {
     End,
 }
 
-/// Columns that a text takes on a terminal.
+/// Columns of a text on a terminal.
 pub fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// The text in at most `limit` columns, with an ellipsis where something went.
+/// The text in up to `limit` columns, with an ellipsis for the removed part.
 pub fn shorten(text: &str, limit: usize, how: Shorten) -> String {
     if width(text) <= limit || how == Shorten::Never {
         return text.to_owned();
@@ -48,7 +48,7 @@ fn take(chars: impl Iterator<Item = char>, limit: usize) -> String {
         .collect()
 }
 
-/// The text in lines of at most `limit` columns, broken between words; a longer word has a line of its own.
+/// The text in lines of up to `limit` columns, broken between words. A longer word has its own line.
 pub fn wrap(text: &str, limit: usize) -> String {
     let (mut lines, mut used) = (String::new(), 0);
     for word in text.split(' ') {
@@ -66,13 +66,13 @@ pub fn wrap(text: &str, limit: usize) -> String {
     lines
 }
 
-/// The text without anything that a terminal would obey, ends of lines aside: captures come from strangers.
+/// The text without control characters except line ends: captures are untrusted.
 pub fn printable(text: &str) -> String {
     let obeyed = |char: char| char.is_control() && char != '\n';
     text.chars().map(|char| if obeyed(char) { control_picture(char) } else { char }).collect()
 }
 
-/// The visible stand-in of a control character, such as ␛ for escape.
+/// The visible substitute of a control character, such as ␛ for escape.
 fn control_picture(char: char) -> char {
     match u32::from(char) {
         code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),

@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns that fit the terminal.
+//! Tables: aligned columns that fit the terminal.
 
 mod fold;
 
@@ -18,14 +18,14 @@ const GAP: &str = "  ";
 const ARROW: &str = "→ ";
 /// No column that can be shortened becomes narrower than this,
 const NARROWEST: usize = 12;
-/// or than this where there is another way.
+/// or than this if there is another way.
 const COMFORTABLE: usize = 40;
 
 /// A table of text.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<Column>,
-    /// Whether text beside the first may go below it where the width does not suffice.
+    /// True if further text columns may move below the first if the width is too small.
     can_fold: bool,
 }
 
@@ -38,10 +38,10 @@ struct Column {
     cells: Vec<String>,
 }
 
-/// Where and how a table is drawn.
+/// Size and style of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Canvas {
-    /// Columns to fit into; none where lines may be as long as they are.
+    /// Maximum width. None for lines of any length.
     pub width: Option<usize>,
     /// Colours.
     pub paint: Paint,
@@ -66,7 +66,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A table of words: its headers, then its rows.
+    /// A table of text: its headers, then its rows.
     pub fn of_text<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Self {
         let mut columns: Vec<Column> = headers
             .iter()
@@ -108,7 +108,7 @@ impl Table {
         self
     }
 
-    /// The same table with a column of sentences broken into lines, so that the table fits the canvas.
+    /// The same table with a column of sentences broken into lines to fit the canvas.
     #[must_use]
     pub fn prose(mut self, header: &str, canvas: Canvas) -> Self {
         let room = self.room(header, canvas);
@@ -121,8 +121,7 @@ impl Table {
         self
     }
 
-    /// The same table with what one column says about each sentence of another below that, behind an arrow, both broken
-    /// into lines.
+    /// The same table with the advice for each sentence below it, after an arrow, both broken into lines.
     #[must_use]
     pub fn advice(mut self, sentence: &str, advice: &str, canvas: Canvas) -> Self {
         let Some(at) = self.columns.iter().position(|column| column.header == advice) else { return self };
@@ -145,14 +144,14 @@ impl Table {
         self
     }
 
-    /// What the canvas leaves to one column.
+    /// Width that the canvas leaves for one column.
     fn room(&self, header: &str, canvas: Canvas) -> usize {
         let others = self.columns.iter().filter(|column| column.header != header);
         let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
         canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE))
     }
 
-    /// The table with a row for each column: for few rows of many facts.
+    /// The table with one row per column: for few rows of many facts.
     #[must_use]
     pub fn transposed(&self) -> Self {
         let cells = |cells: &mut dyn Iterator<Item = &String>| cells.cloned().collect::<Vec<_>>();
@@ -173,8 +172,8 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// Draws the table: as columns, with text folded below the first where that does not fit, or as one record below
-    /// another where nothing else does.
+    /// Draws the table: as columns, with text folded below the first if that does not fit, or as records if nothing
+    /// else fits.
     pub fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -196,7 +195,7 @@ impl Table {
         self.draw_columns(out, canvas.paint, &narrow)
     }
 
-    /// The width of each column: what it needs, less where the widest can be shortened, but not below a floor.
+    /// The width of each column: its natural width, or less if the widest can be shortened, down to a minimum.
     fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
         while total(&widths) > limit {
@@ -204,7 +203,7 @@ impl Table {
                 let floor = if column.shorten == Shorten::End { NARROWEST.min(floor) } else { floor };
                 width(&column.header).max(floor)
             };
-            // Prose gives way before names.
+            // Prose is shortened before names.
             let widest = (0..widths.len())
                 .filter(|&at| {
                     self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
@@ -254,12 +253,17 @@ impl Table {
         Ok(())
     }
 
-    /// Rows that are no things of their own step back: remainders are named in parentheses.
+    /// Rows that aggregate others, and unattributed rows, are dimmed.
     fn role(&self, row: usize) -> Role {
         let text =
             self.columns.iter().find(|column| !column.is_number).map(|column| column.cells[row].as_str());
-        if text.is_some_and(|text| text.starts_with('(')) { Role::Dim } else { Role::Plain }
+        if text.is_some_and(is_aggregate) { Role::Dim } else { Role::Plain }
     }
+}
+
+/// Recognizes the name of a row that aggregates others or is unattributed.
+pub fn is_aggregate(name: &str) -> bool {
+    ["(", "other (", "not significant ("].iter().any(|start| name.starts_with(start))
 }
 
 impl Column {
@@ -269,11 +273,7 @@ impl Column {
         let shorten = match field.name().as_str() {
             _ if is_number => Shorten::Never,
             "detail" | "reason" => Shorten::End,
-            name if name.ends_with("born")
-                || name.ends_with("_at")
-                || name.ends_with("line")
-                || name.ends_with("file") =>
-            {
+            name if name.ends_with("_at") || name.ends_with("line") || name.ends_with("file") => {
                 Shorten::Start
             }
             _ => Shorten::Middle,
@@ -286,12 +286,12 @@ impl Column {
         lines.chain([self.header.as_str()]).map(width).max().unwrap_or(0)
     }
 
-    /// One line of a cell, empty where the cell has fewer.
+    /// One line of a cell. Empty if the cell has fewer.
     fn line(&self, row: usize, line: usize) -> &str {
         self.cells[row].lines().nth(line).unwrap_or_default()
     }
 
-    /// Cells of several lines (plans, stacks) are laid out already and stay whole.
+    /// Cells of several lines (plans, stacks) are laid out already and stay complete.
     fn shorten_for(&self, row: usize) -> Shorten {
         if self.cells[row].contains('\n') { Shorten::Never } else { self.shorten }
     }
@@ -301,7 +301,7 @@ impl Column {
     }
 }
 
-/// Columns that a line of these columns takes.
+/// Total width of these columns.
 fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
 }
@@ -345,7 +345,7 @@ weight         1,234  model.py:10
     fn advice_stands_below_its_sentence() {
         let rows = vec![
             ["unit", "It is slow and it is long.", "Make it fast and make it short."].map(str::to_owned),
-            ["(1 other)", "It is slow.", "-"].map(str::to_owned),
+            ["other (1)", "It is slow.", "-"].map(str::to_owned),
         ];
         let canvas = Canvas { width: Some(51), paint: Paint::PLAIN };
         let table =
@@ -355,7 +355,7 @@ finding    sentence
 ─────────  ─────────────────────────────────
 unit       It is slow and it is long.
            → Make it fast and make it short.
-(1 other)  It is slow.
+other (1)  It is slow.
 ";
         check(&table, canvas.width, expected);
         assert_eq!(table.without(&["finding"]).columns.len(), 1);

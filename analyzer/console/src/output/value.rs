@@ -1,4 +1,4 @@
-//! Values of a query as text for people.
+//! Values of a query as text.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -9,12 +9,12 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::number;
 use super::shorten::printable;
 
-/// How numbers look.
+/// Format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// As the query gave them: they can be pasted into the next query.
     Exact,
-    /// Grouped, rounded and with units, which the column's name tells.
+    /// Grouped, rounded and with units, derived from the column's name.
     Report,
 }
 
@@ -27,7 +27,7 @@ impl Look {
     }
 }
 
-/// A column's name as words, without the unit that each value says itself.
+/// A column's name as text, without the unit, which each value has.
 pub fn header(name: &str) -> String {
     let name = match Quantity::of(name) {
         Quantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
@@ -35,10 +35,14 @@ pub fn header(name: &str) -> String {
         Quantity::Share => name.strip_suffix("_share").unwrap_or(name),
         _ => name,
     };
-    name.replace('_', " ")
+    match name {
+        "born_at" => "allocated at".to_owned(),
+        "stalled_at" => "waited at".to_owned(),
+        name => name.replace('_', " "),
+    }
 }
 
-/// Whether a column holds numbers, which stand at the right.
+/// True for numbers, which are right-aligned.
 pub fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
@@ -59,7 +63,7 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
     match array.data_type() {
         data_type if data_type.is_floating() || look == Look::Report && is_decimal(data_type) => {
             let array = cast(array, &DataType::Float64)?;
-            // A zero's sign says only in which order things were added up: to add zero takes it away.
+            // A zero's sign depends only on the order of additions. Adding zero removes it.
             let render = |value: f64| match look {
                 Look::Exact => number::exact(value + 0.0),
                 Look::Report => quantity.measured(value + 0.0),
@@ -81,12 +85,12 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
     }
 }
 
-/// Bytes of a blob that are shown whole.
+/// Bytes of a blob that are shown completely.
 const WHOLE_BLOB_BYTES: usize = 16;
-/// Bytes of a longer one that are shown.
+/// Bytes of a long blob that are shown.
 const BEGINNING_BYTES: usize = 8;
 
-/// Bytes in hexadecimal digits; long ones by their number and their beginning.
+/// Bytes in hexadecimal digits. Long blobs by size and prefix.
 fn blobs(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
     let array = cast(array, &DataType::LargeBinary)?;
     Ok(array.as_binary::<i64>().iter().map(|bytes| text(bytes, look, blob)).collect())
@@ -124,7 +128,7 @@ fn text<T>(value: Option<T>, look: Look, render: impl Fn(T) -> String) -> String
     value.map_or_else(|| look.null().to_owned(), render)
 }
 
-/// What the number of a column measures, by the convention that units end names.
+/// Unit of a column's numbers, by the convention that units end names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     Share,

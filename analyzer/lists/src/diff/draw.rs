@@ -1,4 +1,4 @@
-//! Comparisons as tables for people.
+//! Comparisons as tables.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::fact::Fact;
 use super::row::Row;
 use stallmap_console::args::diff::Part;
 use stallmap_console::output::number;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::table::{Table, is_aggregate};
 use stallmap_console::output::value::Look;
 
-/// How values are written.
+/// Format of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// As numbers.
@@ -24,14 +24,14 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// What is drawn.
+/// Drawing parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picture<'a> {
     /// The captures' names, the first one's first.
     pub(super) names: &'a [String],
-    /// What rows are; none for totals.
+    /// Part of the rows. None for totals.
     pub(super) part: Option<Part>,
-    /// How values are written.
+    /// Format of values.
     pub(super) unit: Unit,
 }
 
@@ -54,7 +54,7 @@ impl Columns {
         self.cells.push(Arc::new(StringArray::from(cells)));
     }
 
-    /// The same where a cell says something; nothing where none does.
+    /// The same if a cell has text. Nothing otherwise.
     fn text_if_any(&mut self, header: &str, cells: Vec<Option<String>>) {
         if cells.iter().any(Option::is_some) {
             self.text(header.to_owned(), cells);
@@ -67,7 +67,7 @@ impl Columns {
     }
 }
 
-/// The facts that differ; those that are the same in all captures are counted below.
+/// The facts that differ. Equal ones are counted below.
 pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), ArrowError> {
     let mut shown: Vec<Vec<&Fact>> = Vec::new();
     for fact in facts {
@@ -126,10 +126,10 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
             columns.number("low".into(), of(&|row| unit(row).change(row.change_low)));
             columns.number("high".into(), of(&|row| unit(row).change(row.change_high)));
         }
-        columns.number(header("by"), of(&by));
+        columns.number(header("ratio"), of(&by));
     }
     let texts = |of: &dyn Fn(&Row) -> Option<String>| -> Vec<Option<String>> {
-        // What the newest capture calls it.
+        // The name in the newest capture.
         things.iter().map(|thing| thing.iter().rev().find_map(|row| of(row))).collect()
     };
     let (what, detail) = picture.headers();
@@ -142,18 +142,18 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
     columns.table(Look::Report)
 }
 
-/// Totals in the order of the metrics, whatever changed.
+/// Totals in the order of the metrics.
 pub(super) fn in_order(rows: &mut [Row]) {
     const ORDER: [&str; 6] = ["samples", "memory samples", "time", "launches", "sectors", "bytes"];
     rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.what));
 }
 
-/// Rows of one place: the same thing in each capture.
+/// Rows of one rank: the same row in each capture.
 fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
     let mut things: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
         match things.last_mut() {
-            #[expect(clippy::float_cmp, reason = "places are whole numbers")]
+            #[expect(clippy::float_cmp, reason = "ranks are integers")]
             Some(last) if last.iter().all(|other| other.place == row.place) => last.push(row),
             _ => things.push(vec![row]),
         }
@@ -162,16 +162,16 @@ fn things(rows: &[Row]) -> Vec<Vec<&Row>> {
 }
 
 fn name(row: &Row) -> String {
-    let counts = [(row.new_rows, "new"), (row.gone_rows, "gone")];
+    let counts = [(row.new_rows, "added"), (row.gone_rows, "removed")];
     let counts = counts.into_iter().filter(|(count, _)| row.rows > 1.0 && *count > 0.0);
     let counts: Vec<String> =
         counts.map(|(count, what)| format!("{} {what}", number::measured(count))).collect();
     if counts.is_empty() { row.what.clone() } else { format!("{}: {}", row.what, counts.join(", ")) }
 }
 
-/// Launches, where their number changed.
+/// Launches, if their number changed.
 fn launches(row: &Row) -> Option<String> {
-    let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !row.what.starts_with('(');
+    let is_one_thing = row.rows <= 1.0 && row.status.is_none() && !is_aggregate(&row.what);
     let (before, after) = (number::measured(row.base_launches), number::measured(row.launches));
     (is_one_thing && before != after).then(|| format!("{before}, now {after}"))
 }
@@ -215,12 +215,12 @@ impl Picture<'_> {
         }
     }
 
-    /// More about a row: what is in one capture only has no other code.
+    /// Details of a row: for a row of one capture only, there is no other code.
     fn detail(&self, row: &Row) -> Option<String> {
         row.detail.clone().filter(|_| self.part != Some(Part::Kernels) || row.status.is_none())
     }
 
-    /// What names stand below.
+    /// Header of the name columns.
     const fn headers(&self) -> (&'static str, &'static str) {
         match self.part {
             None => ("total", "detail"),

@@ -1,17 +1,17 @@
-//! What can be compared: facts of the captures side by side, and what follows from those that differ.
+//! Comparability: facts of the captures side by side, and consequences of their differences.
 
 use super::query::Measure;
 use stallmap_console::args::diff::{DiffMetric, Per};
 use stallmap_console::rows;
 
-/// Facts after which a sample stands for other time.
+/// Facts that change the time of a sample.
 const TIME_OF_A_SAMPLE: [&str; 3] = ["multiprocessors", "SM clock, MHz", "sampling period, cycles"];
 
 rows! {
-    /// A fact of the first capture beside that of another.
+    /// A fact of the first capture next to that of another.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(super) struct Fact {
-        /// What it is about.
+        /// Its name.
         pub(super) name: String as "fact",
         /// In the first capture.
         pub(super) base_value: String,
@@ -19,19 +19,19 @@ rows! {
         pub(super) capture: String,
         /// In the other capture.
         pub(super) value: String,
-        /// same, marked, scaled, refused.
+        /// same, caution, normalized, not comparable.
         pub(super) verdict: String,
-        /// What it means; none where they are the same.
+        /// Explanation. None if equal.
         pub(super) meaning: Option<String>,
     }
 }
 
-/// What follows from the facts.
+/// Consequences of the facts.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    /// Whether a sample stands for other time in another capture.
+    /// True if a sample represents a different time in another capture.
     pub(super) is_scaled: bool,
-    /// What sums are divided by.
+    /// Divisor of sums.
     pub(super) per: Per,
     /// Totals that cannot be compared.
     pub(super) unknown: Vec<&'static str>,
@@ -65,18 +65,18 @@ impl Decision {
         Self { is_scaled, per, unknown }
     }
 
-    /// How a metric is measured.
+    /// Measurement of a metric.
     pub(super) fn measure(&self, metric: DiffMetric) -> Measure {
         let counts_samples = matches!(metric, DiffMetric::Samples | DiffMetric::Memory);
         Measure { metric, is_scaled: self.is_scaled && counts_samples }
     }
 }
 
-/// The facts for which a comparison is refused, in words; none where there is none.
+/// The facts that prevent a comparison, as text. None if there are none.
 pub(super) fn refusal(facts: &[Fact], base: &str) -> Option<String> {
     let refused: Vec<String> = facts
         .iter()
-        .filter(|fact| fact.verdict == "refused")
+        .filter(|fact| fact.verdict == "not comparable")
         .map(|fact| {
             let Fact { name, base_value, capture, value, meaning, .. } = fact;
             format!(

@@ -4,10 +4,10 @@ use super::draw::Unit;
 use super::row::Row;
 use stallmap_console::args::gate::{Gate, Limit};
 
-/// Rows that are told of a failed condition.
-pub(super) const TOLD: usize = 5;
+/// Rows reported for a failed condition.
+pub(super) const SHOWN_ROWS: usize = 5;
 
-/// Why a condition holds; none where it does not. Rows are all of the part, or the total's.
+/// Reason why a condition holds. None if it does not. Rows are those of the part, or of the total.
 pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
     let mut failed: Vec<&Row> = rows.iter().filter(|row| holds(gate, row)).collect();
     failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
@@ -15,15 +15,14 @@ pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
         return None;
     }
     let mut lines = vec![format!("failed: {}", gate.text)];
-    lines.extend(failed.iter().take(TOLD).map(|row| format!("  {}", told(row, unit))));
-    if failed.len() > TOLD {
-        lines.push(format!("  and {} more", failed.len() - TOLD));
+    lines.extend(failed.iter().take(SHOWN_ROWS).map(|row| format!("  {}", described(row, unit))));
+    if failed.len() > SHOWN_ROWS {
+        lines.push(format!("  and {} more", failed.len() - SHOWN_ROWS));
     }
     Some(lines.join("\n"))
 }
 
-/// Whether a row's change is beyond the limit: its estimate, or where chance is to be left out the whole of its interval,
-/// of a row that is said to differ.
+/// True if a row's change exceeds the limit: its estimate, or for significant changes only, its complete interval.
 fn holds(gate: &Gate, row: &Row) -> bool {
     let (value, limit) = match gate.limit {
         Limit::Amount(amount) => {
@@ -33,7 +32,7 @@ fn holds(gate: &Gate, row: &Row) -> bool {
         Limit::Share(share) => {
             let end = if gate.is_above { row.ratio_low } else { row.ratio_high };
             let ratio = if gate.is_beyond_noise { end } else { row.ratio };
-            // What the first capture lacks grows beyond every share.
+            // A row missing in the first capture grows beyond every share.
             let new = if row.value > 0.0 && !gate.is_beyond_noise { f64::INFINITY } else { 1.0 };
             (ratio.unwrap_or(new) - 1.0, share)
         }
@@ -42,7 +41,7 @@ fn holds(gate: &Gate, row: &Row) -> bool {
     is_beyond && !(gate.is_beyond_noise && row.is_noise())
 }
 
-fn told(row: &Row, unit: Unit) -> String {
+fn described(row: &Row, unit: Unit) -> String {
     let Row { capture, what, .. } = row;
     let detail = row.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
     let (before, after) = (unit.value(row.base_value), unit.value(row.value));

@@ -1,4 +1,4 @@
-//! The statements: a table of what each capture's launches cost, and the comparison over it.
+//! The statements: a table with the costs of each capture's launches, and the comparison over it.
 //!
 //! ```text
 //! measure_*.sql (one metric, by launch, instruction or tensor) ──> PART.sql (keys) ──> table diff_PART_METRIC
@@ -11,31 +11,31 @@ use stallmap::library::queries::diff as queries;
 use stallmap_console::args::diff::{DiffMetric, Part, Per};
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 
-/// What is compared of the parts: a metric, and whether samples count as the time that they stand for.
+/// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measure {
     /// The metric.
     pub(super) metric: DiffMetric,
-    /// Whether samples are compared as time.
+    /// True if samples are compared as time.
     pub(super) is_scaled: bool,
 }
 
-/// What all statements of a comparison have in common.
+/// Common parameters of all statements of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     /// The captures' names, the first one's first.
     pub(super) names: Vec<String>,
-    /// What sums are divided by; never [`Per::Auto`].
+    /// Divisor of sums, never [`Per::Auto`].
     pub(super) per: Per,
-    /// Rows that are not summed up.
+    /// Rows that are not aggregated.
     pub(super) top: u32,
-    /// Whether all rows are listed.
+    /// True if all rows are listed.
     pub(super) is_all: bool,
-    /// How much of itself a launch differs from another by chance, where no launches repeat each other.
+    /// Relative variation of a launch between repetitions, without repeated launches.
     pub(super) spread: f64,
 }
 
-/// Statements: tables to make, and the query over them.
+/// Statements: tables to create, and the query over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     /// `CREATE TABLE` statements.
@@ -44,7 +44,7 @@ pub(super) struct Script {
     pub(super) query: String,
 }
 
-/// What one row of a table of measures is.
+/// Level of one row of a table of measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Launch,
@@ -62,7 +62,7 @@ impl Level {
     }
 }
 
-/// How a metric is found in the views.
+/// Source of a metric in the views.
 enum Family {
     /// In samples, which are counts.
     Cost,
@@ -81,12 +81,12 @@ impl Measure {
         }
     }
 
-    /// Whether values are nanoseconds.
+    /// True if values are nanoseconds.
     pub(super) fn is_time(self) -> bool {
         self.metric == DiffMetric::Time || self.is_scaled && matches!(self.family(), Family::Cost)
     }
 
-    /// What it is called.
+    /// Its title.
     pub(super) fn title(self) -> &'static str {
         match (self.metric, self.is_scaled) {
             (DiffMetric::Samples | DiffMetric::Time, true) | (DiffMetric::Time, _) => "estimated time",
@@ -99,7 +99,7 @@ impl Measure {
         }
     }
 
-    /// The table of what each launch, instruction or tensor measures.
+    /// The table of measures of each launch, instruction or tensor.
     fn table(self, level: Level) -> (String, String) {
         let is_access = matches!(self.family(), Family::Access);
         let (name, text) = match (level, is_access) {
@@ -144,12 +144,12 @@ impl Measure {
 }
 
 impl Query {
-    /// Facts of the captures, and what they mean for a metric.
+    /// Facts of the captures, and their consequences for a metric.
     pub(super) fn comparable(&self, metric: DiffMetric) -> Script {
         let measure = Measure { metric, is_scaled: false };
         let is_cost = matches!(measure.family(), Family::Cost);
         let counts_samples = is_cost && metric != DiffMetric::Time;
-        let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "marked" };
+        let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "caution" };
         let family = match measure.family() {
             Family::Cost => "cost",
             Family::Access => "access",
@@ -158,15 +158,15 @@ impl Query {
         let spread = format!("{} %", self.spread * 100.0);
         let query = self.fill(&queries::COMPARABLE.body().replace("$spread", &spread));
         let query = query
-            .replace("$if_samples", verdict(counts_samples, "refused"))
-            .replace("$if_cost", verdict(counts_samples, "scaled"))
-            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "scaled"))
+            .replace("$if_samples", verdict(counts_samples, "not comparable"))
+            .replace("$if_cost", verdict(counts_samples, "normalized"))
+            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "normalized"))
             .replace("$metric", measure.title())
             .replace("$family", family);
         Script { tables: vec![table("diff_known", &self.fill(&queries::KNOWN.body()))], query }
     }
 
-    /// What everything cost; `unknown` are those that cannot be said.
+    /// The cost of everything. `unknown` are the missing metrics.
     pub(super) fn totals(&self, unknown: &[&str]) -> Script {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
@@ -175,7 +175,7 @@ impl Query {
         Script { tables: vec![launches, rows], query: self.compare("diff_totals", true) }
     }
 
-    /// What a part costs.
+    /// The cost of a part.
     pub(super) fn part(&self, part: Part, measure: Measure) -> Script {
         let level = Level::of(part);
         let (source, measured) = measure.table(level);

@@ -1,4 +1,4 @@
-//! One row of a comparison: a thing in the first capture and in another.
+//! One row of a comparison: the first capture and another.
 
 use stallmap_console::rows;
 
@@ -8,23 +8,23 @@ rows! {
 pub(super) struct Row {
     /// The other capture.
     pub(super) capture: String,
-    /// The thing, or in parentheses what is summed up.
+    /// The row, or the label of aggregated rows.
     pub(super) what: String,
     /// More about it.
     pub(super) detail: Option<String>,
-    /// What that was in the first capture, where it differs.
+    /// Its name in the first capture, if different.
     pub(super) was: Option<String>,
-    /// more, less, or ~ for what chance explains.
+    /// more, less, or ~ if not significant.
     pub(super) verdict: Option<String>,
-    /// new, gone.
+    /// added, removed.
     pub(super) status: Option<String>,
     /// Its rank, the same for all captures.
     pub(super) place: f64,
-    /// Things that are summed up.
+    /// Aggregated rows.
     pub(super) rows: f64,
-    /// Those that the first capture lacks.
+    /// Rows that the first capture lacks.
     pub(super) new_rows: f64,
-    /// Those that the other capture lacks.
+    /// Rows that the other capture lacks.
     pub(super) gone_rows: f64,
     /// Launches in the first capture.
     pub(super) base_launches: f64,
@@ -40,7 +40,7 @@ pub(super) struct Row {
     pub(super) change_low: f64,
     /// Upper end of its interval.
     pub(super) change_high: f64,
-    /// The quotient; none where the first is nothing.
+    /// The ratio. None if the first value is zero.
     pub(super) ratio: Option<f64>,
     /// Lower end of its interval.
     pub(super) ratio_low: Option<f64>,
@@ -50,7 +50,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether chance explains the difference.
+    /// True if the difference is not significant.
     pub(super) fn is_noise(&self) -> bool {
         self.verdict.as_deref() == Some("~")
     }

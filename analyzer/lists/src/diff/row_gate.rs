@@ -1,4 +1,4 @@
-//! Gates of one's own: statements that must return no row, and the rows where they do.
+//! Custom gates: statements that must return no row, and their rows otherwise.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use stallmap::session::Session;
 
-use super::gate::TOLD;
+use super::gate::SHOWN_ROWS;
 use stallmap_console::exit::{Failure, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::explain;
@@ -18,25 +18,25 @@ use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 use stallmap_console::split_statements;
 
-/// Why a file's statements fail; none where none returns a row.
+/// Reason why a file's statements fail. None if none returns a row.
 pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<String>> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
-    let (mut count, mut told) = (0, String::new());
+    let (mut count, mut shown) = (0, String::new());
     for statement in split_statements(&text) {
         let rows = rows(session, statement).await?;
         let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
         if found > 0 {
-            told += &tell(&rows, found)?;
+            shown += &first_rows(&rows, found)?;
         }
         count += found;
     }
     let rows = if count == 1 { "row" } else { "rows" };
-    let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), told.trim_end());
+    let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), shown.trim_end());
     Ok((count > 0).then(failed))
 }
 
-/// A statement's rows: in its order, or where it has none, what is largest first.
+/// A statement's rows: in its order, or without one the largest first.
 async fn rows(session: &Session, statement: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(statement).await.map_err(fail)?;
@@ -52,7 +52,7 @@ async fn rows(session: &Session, statement: &str) -> Outcome<Vec<RecordBatch>> {
 fn is_sorted(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Sort(_) => true,
-        // A limit keeps the order; columns may be left out after the sort.
+        // A limit preserves the order. Columns may be omitted after the sort.
         LogicalPlan::Limit(_) | LogicalPlan::Projection(_) => plan.inputs().into_iter().any(is_sorted),
         _ => false,
     }
@@ -66,9 +66,9 @@ fn measure(frame: &DataFrame) -> Option<Column> {
     found.map(Column::from)
 }
 
-/// The first rows as a table, and how many there are beside them.
-fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
-    let mut left = TOLD;
+/// The first rows as a table, and the number of remaining ones.
+fn first_rows(rows: &[RecordBatch], count: usize) -> Outcome<String> {
+    let mut left = SHOWN_ROWS;
     let mut first = Vec::new();
     for batch in rows {
         let part = batch.slice(0, batch.num_rows().min(left));
@@ -81,8 +81,8 @@ fn tell(rows: &[RecordBatch], count: usize) -> Outcome<String> {
     written(Table::of(&first, Look::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
     let table = String::from_utf8_lossy(&table);
     let mut lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
-    if count > TOLD {
-        lines.push(format!("  and {} more", count - TOLD));
+    if count > SHOWN_ROWS {
+        lines.push(format!("  and {} more", count - SHOWN_ROWS));
     }
     Ok(lines.join("\n") + "\n")
 }

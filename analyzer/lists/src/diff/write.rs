@@ -1,4 +1,4 @@
-//! The comparison in the format that was asked for.
+//! The comparison in the requested format.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use stallmap_console::output::shorten::printable;
 use stallmap_console::output::{self, written};
 use stallmap_console::row::Row as _;
 
-/// What is compared.
+/// Subject of the comparison.
 pub(super) struct Subject<'a> {
     /// The captures by name.
     pub(super) captures: Vec<(&'a str, &'a Path)>,
@@ -26,15 +26,15 @@ pub(super) struct Subject<'a> {
     pub(super) names: &'a [String],
     /// Their facts.
     pub(super) facts: &'a [Fact],
-    /// How the metric is measured.
+    /// Measurement of the metric.
     pub(super) measure: Measure,
-    /// What sums are divided by.
+    /// Divisor of sums.
     pub(super) per: Per,
-    /// How to print.
+    /// Output format.
     pub(super) format: ReportFormat,
 }
 
-/// How values of a metric are written.
+/// Unit of a metric.
 pub(super) fn unit(measure: Measure) -> Unit {
     match measure.metric {
         DiffMetric::Bytes => Unit::Bytes,

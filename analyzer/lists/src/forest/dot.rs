@@ -4,7 +4,7 @@ use super::prune::Picture;
 use super::svg::{label, tooltip};
 use super::tree::Kind;
 
-/// The forest for Graphviz: roots solid, views dashed, size by cost, the blamed way red.
+/// The forest for Graphviz: roots solid, views dashed, size by cost, the path to the costliest tensor red.
 pub(crate) fn dot(picture: &Picture) -> String {
     let mut text = String::from(
         "digraph forest {\n  rankdir=LR;\n  node [shape=ellipse, fontname=\"sans-serif\", fontsize=10];\n  \
@@ -49,7 +49,7 @@ pub(super) fn short_op(op: &str) -> &str {
     name.split_once('.').map_or(name, |(name, _)| name)
 }
 
-/// Text between quotes, in which nothing ends them.
+/// Text between quotes, escaped.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for char in text.chars() {

@@ -1,4 +1,4 @@
-//! The forest as rows for programs: what is shown, and the remainders.
+//! The forest as rows for programs: the shown tensors, and unattributed rows.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow::error::ArrowError;
 
 use super::prune::Picture;
 
-/// One row a node, then one for what of its views is not shown, for other tensors, and for each remainder.
+/// One row per node, then one for its hidden views, for other tensors, and for each unattributed label.
 struct Row<'a> {
     place: Option<usize>,
     name: String,
@@ -17,7 +17,7 @@ struct Row<'a> {
     picture: &'a Picture,
 }
 
-/// The rows; `self_samples` of all sum to the samples taken.
+/// The rows. `self_samples` of all add up to the samples.
 pub(crate) fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
     let rows = rows(picture);
     let node = |row: &Row<'_>| row.place.and_then(|place| picture.nodes.get(place));
@@ -78,7 +78,7 @@ fn rows(picture: &Picture) -> Vec<Row<'_>> {
     }
     let (tensors, samples) = picture.hidden;
     if tensors > 0 {
-        rows.push(rest(format!("({tensors} other tensors)"), None, samples));
+        rows.push(rest(format!("other ({tensors})"), None, samples));
     }
     rows.extend(picture.others.iter().map(|(reason, samples)| rest(reason.clone(), None, *samples)));
     rows

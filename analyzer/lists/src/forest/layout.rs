@@ -1,7 +1,7 @@
-//! Places of a graph's nodes in layers, and the points that its edges pass: a small layered layout.
+//! Layered layout of a graph: positions of nodes in layers, and the points of edges.
 //!
-//! Edges lead to the right. An edge over several layers passes a point in each, so that nodes make room for it. Within
-//! the layers, nodes are ordered by the mean of their neighbours, and moved as near to it as the others let them.
+//! Edges lead to the right. An edge over several layers passes a point in each, which reserves room for it. Within a
+//! layer, nodes are ordered by the mean of their neighbours, and moved as near to it as possible.
 
 /// Passes over the layers, there and back.
 const SWEEPS: usize = 12;
@@ -10,35 +10,34 @@ const GAP: f64 = 14.0;
 /// Height of an edge that passes a layer.
 const PASS_HEIGHT: f64 = 16.0;
 
-/// Where everything is.
+/// Positions of nodes and edges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     /// Each node's layer, and its middle from the top.
     pub(super) nodes: Vec<(usize, f64)>,
-    /// Of each edge, layers and heights that it passes between its ends; in the direction in which it was given.
+    /// Per edge, layers and heights between its ends, in the given direction.
     pub(super) edges: Vec<Vec<(usize, f64)>>,
     /// Layers.
     pub(super) layers: usize,
-    /// Height of the whole.
+    /// Total height.
     pub(super) height: f64,
 }
 
 /// A graph in layers, with a vertex for each layer that an edge passes.
 struct Layered {
-    /// Of each vertex, its layer.
+    /// Per vertex, its layer.
     layer: Vec<usize>,
-    /// Of each vertex, its height.
+    /// Per vertex, its height.
     height: Vec<f64>,
-    /// Of each vertex, those that it is joined with in the layers beside.
-    beside: Vec<Vec<usize>>,
+    /// Per vertex, its neighbours in the adjacent layers.
+    linked: Vec<Vec<usize>>,
     /// Vertices of each layer from the top.
     rows: Vec<Vec<usize>>,
-    /// Of each vertex, its middle.
+    /// Per vertex, its middle.
     middle: Vec<f64>,
 }
 
-/// Lays out nodes of these heights, joined by edges from the left to the right; edges of nodes with themselves pass
-/// nothing.
+/// Lays out nodes of these heights, joined by edges from left to right. Edges from a node to itself have no points.
 pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
     let forward = without_circles(heights.len(), edges);
     let layer = layers(heights.len(), &forward);
@@ -67,7 +66,7 @@ pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
     }
 }
 
-/// The edges, those that would close a circle turned round.
+/// The edges, with those that would close a cycle reversed.
 fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut after = vec![Vec::new(); nodes];
     for (place, &(source, target)) in edges.iter().enumerate() {
@@ -98,7 +97,7 @@ fn without_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)
     turned
 }
 
-/// Each node's layer: right of all that lead to it, and what nothing leads to right before what it leads to.
+/// Each node's layer: right of all its sources. A node without sources is directly left of its targets.
 fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut layer = vec![0_usize; nodes];
     // As there are no circles, a longest way has fewer edges than there are nodes.
@@ -134,13 +133,13 @@ impl Layered {
         Self {
             layer,
             height: heights.to_vec(),
-            beside: vec![Vec::new(); count],
+            linked: vec![Vec::new(); count],
             rows,
             middle: vec![0.0; count],
         }
     }
 
-    /// Joins two nodes; returns the vertices between them.
+    /// Joins two nodes. Returns the vertices between them.
     fn join(&mut self, source: usize, target: usize) -> Vec<usize> {
         let (mut last, mut passed) = (source, Vec::new());
         if source == target {
@@ -150,7 +149,7 @@ impl Layered {
             let vertex = self.layer.len();
             self.layer.push(layer);
             self.height.push(PASS_HEIGHT);
-            self.beside.push(Vec::new());
+            self.linked.push(Vec::new());
             self.middle.push(0.0);
             self.rows[layer].push(vertex);
             self.link(last, vertex);
@@ -162,11 +161,11 @@ impl Layered {
     }
 
     fn link(&mut self, one: usize, other: usize) {
-        self.beside[one].push(other);
-        self.beside[other].push(one);
+        self.linked[one].push(other);
+        self.linked[other].push(one);
     }
 
-    /// Orders each layer by where the neighbours of its vertices are.
+    /// Orders each layer by the positions of its vertices' neighbours.
     fn order(&mut self) {
         self.stack();
         for sweep in 0..SWEEPS {
@@ -184,18 +183,18 @@ impl Layered {
         }
     }
 
-    /// The mean of a vertex's neighbours; where it is itself, if it has none.
+    /// The mean of a vertex's neighbours, or its position without any.
     fn wish(&self, vertex: usize) -> f64 {
-        let beside = &self.beside[vertex];
-        let sum: f64 = beside.iter().map(|&other| self.middle[other]).sum();
-        if beside.is_empty() { self.middle[vertex] } else { sum / beside.len() as f64 }
+        let linked = &self.linked[vertex];
+        let sum: f64 = linked.iter().map(|&other| self.middle[other]).sum();
+        if linked.is_empty() { self.middle[vertex] } else { sum / linked.len() as f64 }
     }
 
     fn stack(&mut self) {
         (0..self.rows.len()).for_each(|layer| self.stack_layer(layer));
     }
 
-    /// Puts a layer's vertices one below the other, about the middle.
+    /// Stacks a layer's vertices around the middle.
     fn stack_layer(&mut self, layer: usize) {
         let whole: f64 = self.rows[layer].iter().map(|&vertex| self.height[vertex] + GAP).sum();
         let mut top = -whole / 2.0;
@@ -205,7 +204,7 @@ impl Layered {
         }
     }
 
-    /// Moves vertices to their neighbours' mean, as near as the others of the layer let them.
+    /// Moves vertices to their neighbours' mean, as near as the layer allows.
     fn settle(&mut self) {
         for sweep in 0..SWEEPS {
             for place in 0..self.rows.len() {
@@ -216,8 +215,8 @@ impl Layered {
     }
 
     fn settle_layer(&mut self, layer: usize) {
-        // Less the room of those above, the places that are as near as possible to the wishes rise: an isotonic
-        // regression, which merges neighbours that are the wrong way round into their mean.
+        // Minus the room of those above, the positions nearest to the wishes increase: an isotonic regression, which
+        // merges neighbours in the wrong order into their mean.
         let (mut room, mut offsets) = (0.0, Vec::new());
         let mut blocks: Vec<(f64, usize)> = Vec::new();
         for (rank, &vertex) in self.rows[layer].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What of a forest is shown: the costliest tensors with all that they are views and copies of; the rest is counted.
+//! The shown part of a forest: the costliest tensors with their bases and copies. The rest is counted.
 
 use std::collections::BTreeSet;
 
@@ -7,29 +7,29 @@ use super::tree::{Edge, Forest, Kind, Node};
 /// Copies that are followed back from the costliest tensor.
 const MOST_COPIES: usize = 4;
 
-/// Which tensors are shown.
+/// Selection of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// How many, the costliest.
+    /// Number of tensors, costliest first.
     pub(crate) top: usize,
-    /// Only the trees of tensors whose name holds this, or with this id.
+    /// Only the trees of tensors with this part of a name, or with this id.
     pub(crate) tensor: Option<String>,
 }
 
-/// The part of a forest that is shown.
+/// The shown part of a forest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
     /// Nodes, bases before their views, roots by cost.
     pub(super) nodes: Vec<Node>,
     /// Relations between them.
     pub(super) edges: Vec<Edge>,
-    /// Which nodes lie on the way to the costliest one.
+    /// True for nodes on the path to the costliest one.
     pub(super) blamed: Vec<bool>,
-    /// Of each node, the views that are not shown: tensors, and the samples of their trees.
+    /// Per node, the hidden views: tensors, and the samples of their trees.
     pub(super) hidden_views: Vec<(usize, f64)>,
-    /// Tensors in trees of which nothing is shown, with their samples.
+    /// Tensors in hidden trees, with their samples.
     pub(super) hidden: (usize, f64),
-    /// Samples that no tensor bears, by the reason.
+    /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
     /// All samples taken.
     pub(super) total: f64,
@@ -38,23 +38,23 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Whether it shows no tensor.
+    /// True if it shows no tensor.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
 impl Forest {
-    /// The part that a choice shows; none where no tensor is meant.
+    /// The selected part. None if no tensor matches.
     pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {
-        let mut kept = self.chosen(choice)?;
-        self.add_bases(&mut kept);
-        let blamed = self.blamed(&kept);
-        kept.extend(&blamed);
-        Some(self.picture(&kept, &blamed))
+        let mut visible = self.chosen(choice)?;
+        self.add_bases(&mut visible);
+        let blamed = self.blamed(&visible);
+        visible.extend(&blamed);
+        Some(self.picture(&visible, &blamed))
     }
 
-    /// The tensors that are meant: the costliest that cost anything, or those of the trees that are named.
+    /// The selected tensors: the costliest, or those of the named trees.
     fn chosen(&self, choice: &Choice) -> Option<BTreeSet<usize>> {
         let mut meant: Vec<usize> = match &choice.tensor {
             None => (0..self.nodes.len()).filter(|&node| self.nodes[node].samples > 0.0).collect(),
@@ -84,15 +84,15 @@ impl Forest {
         std::iter::successors(Some(node), |&node| self.nodes[node].base)
     }
 
-    fn add_bases(&self, kept: &mut BTreeSet<usize>) {
-        let bases: Vec<usize> = kept.iter().flat_map(|&node| self.bases(node)).collect();
-        kept.extend(bases);
+    fn add_bases(&self, visible: &mut BTreeSet<usize>) {
+        let bases: Vec<usize> = visible.iter().flat_map(|&node| self.bases(node)).collect();
+        visible.extend(bases);
     }
 
-    /// The way to the costliest tensor: what it is a view of, what that was copied from, and so on.
-    fn blamed(&self, kept: &BTreeSet<usize>) -> BTreeSet<usize> {
+    /// The path to the costliest tensor: its base, the source of that copy, and so on.
+    fn blamed(&self, visible: &BTreeSet<usize>) -> BTreeSet<usize> {
         let cost = |&&node: &&usize| self.nodes[node].samples;
-        let costliest = kept.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
+        let costliest = visible.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
         let mut way = BTreeSet::new();
         let mut ends: Vec<usize> = costliest.copied().into_iter().collect();
         for _ in 0..=MOST_COPIES {
@@ -106,8 +106,8 @@ impl Forest {
         way
     }
 
-    fn picture(&self, kept: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
-        let order = self.order(kept);
+    fn picture(&self, visible: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
+        let order = self.order(visible);
         let mut places = vec![None; self.nodes.len()];
         for (place, &node) in order.iter().enumerate() {
             places[node] = Some(place);
@@ -143,17 +143,17 @@ impl Forest {
         picture
     }
 
-    /// What is kept: trees by cost, each base before its views, views by cost.
-    fn order(&self, kept: &BTreeSet<usize>) -> Vec<usize> {
+    /// Shown nodes: trees by cost, each base before its views, views by cost.
+    fn order(&self, visible: &BTreeSet<usize>) -> Vec<usize> {
         let cost = |node: usize| self.nodes[node].tree_samples;
         let mut order = Vec::new();
         let mut waiting: Vec<usize> =
-            kept.iter().copied().filter(|&node| self.nodes[node].base.is_none()).collect();
+            visible.iter().copied().filter(|&node| self.nodes[node].base.is_none()).collect();
         waiting.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
         while let Some(node) = waiting.pop() {
             order.push(node);
             let mut views: Vec<usize> =
-                kept.iter().copied().filter(|&view| self.nodes[view].base == Some(node)).collect();
+                visible.iter().copied().filter(|&view| self.nodes[view].base == Some(node)).collect();
             views.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(b.cmp(&a)));
             waiting.extend(views);
         }
@@ -162,7 +162,7 @@ impl Forest {
 }
 
 impl Picture {
-    /// Whether an edge lies on the way to the costliest tensor.
+    /// True if an edge lies on the path to the costliest tensor.
     pub(super) fn is_blamed(&self, edge: &Edge) -> bool {
         edge.kind == Kind::Copy
             && edge.source != edge.target

@@ -1,9 +1,9 @@
-//! Reads tensors, relations and remainders from the rows of the queries.
+//! Reads tensors, relations and unattributed labels from the rows of the queries.
 
 use stallmap_console::rows;
 
 rows! {
-/// A tensor as the query gives it.
+/// A tensor from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tensor {
     /// Its id.
@@ -14,15 +14,15 @@ pub(super) struct Tensor {
     pub(super) name: String as "tensor",
     /// Element type and shape.
     pub(super) shape: Option<String> as "type",
-    /// The op that made it.
+    /// The op that created it.
     pub(super) op: Option<String>,
-    /// The line that made it.
+    /// The line that created it.
     pub(super) born_at: Option<String>,
     /// The line that waited most for it.
     pub(super) stalled_at: Option<String>,
-    /// Whether its elements lie in the order of its dimensions.
+    /// True if its elements lie in the order of its dimensions.
     pub(super) is_contiguous: Option<bool>,
-    /// Samples charged to it.
+    /// Samples attributed to it.
     pub(super) samples: f64,
     /// Estimated time, nanoseconds.
     pub(super) time_ns: Option<f64> as "estimated_ns",
@@ -33,7 +33,7 @@ pub(super) struct Tensor {
 pub(super) struct Relation {
     /// The tensor that was read.
     pub(super) source: u64 as "source_tensor_id",
-    /// The tensor that was made or written.
+    /// The tensor that was created or written.
     pub(super) target: u64 as "target_tensor_id",
     /// copy, `in_place` or op.
     pub(super) kind: String,

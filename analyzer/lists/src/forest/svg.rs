@@ -1,6 +1,6 @@
-//! The forest as a picture, drawn without any other program: as a file of its own, or within a page.
+//! The forest as SVG, drawn without another program: as a file, or within a page.
 //!
-//! A capture comes from a stranger: whatever is not a number or markup of ours goes through `escaped`.
+//! Captures are untrusted: everything except numbers and fixed markup goes through `escaped`.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ const COLUMN: f64 = 206.0;
 const MARGIN: f64 = 18.0;
 /// Height of the two lines below a node.
 const LABEL: f64 = 31.0;
-/// Letters of a line below a node.
+/// Letters per line below a node.
 const LETTERS: usize = 32;
 /// Height of the legend.
 const LEGEND: f64 = 64.0;
 /// Width that the legend needs.
 const LEGEND_WIDTH: f64 = 720.0;
 
-/// How a picture looks, in light and in dark; a page has it in its own style.
+/// Style of a drawing, in light and in dark. A page has it in its own style sheet.
 pub(crate) const STYLE: &str = include_str!("style.css");
 
-/// Where a picture is drawn.
+/// Destination of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a file of its own.
+    /// In a separate file.
     File,
     /// In a page, whose element `tensor-ID` a node leads to.
     Page,
 }
 
-/// A line between two nodes, whatever they have to do with each other.
+/// A line between two nodes, for any relation.
 struct Line {
     source: usize,
     target: usize,
@@ -46,7 +46,7 @@ struct Line {
     tooltip: String,
 }
 
-/// Draws a forest: roots solid, views dashed, size by cost, the blamed way red.
+/// Draws a forest: roots solid, views dashed, size by cost, the path to the costliest tensor red.
 pub(crate) fn draw(picture: &Picture, place: Place) -> String {
     let lines = lines(picture);
     let heights: Vec<f64> =
@@ -56,7 +56,7 @@ pub(crate) fn draw(picture: &Picture, place: Place) -> String {
     let drawing = Drawing { picture, layout: &layout, heights: &heights };
     let width = (layout.layers as f64 * COLUMN + 2.0 * MARGIN).max(LEGEND_WIDTH);
     let height = layout.height + 2.0 * MARGIN + LEGEND;
-    // A page knows what an svg is; what names no other place cannot lead there.
+    // A page needs no svg namespace. Without one, no URL appears.
     let space = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
     let mut svg = format!(
         "<svg{space} class=\"tf\" role=\"img\" width=\"{width:.0}\" \
@@ -192,14 +192,14 @@ fn lines(picture: &Picture) -> Vec<Line> {
     lines.into_values().collect()
 }
 
-/// What stands below a node: its name, and its cost with its shape.
+/// Label of a node: its name, and its cost with its shape.
 pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
-    let made = node.tensor.name.strip_prefix("result of ");
+    let made = node.tensor.name.strip_suffix("()");
     let name = made.map_or(node.tensor.name.as_str(), short_op);
     let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
-    // Strides are in what a node says when pointed at.
+    // Strides are in the tooltip.
     let shape = node.tensor.shape.as_deref().unwrap_or_default();
     let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
     let detail = if node.samples > 0.0 {
@@ -210,7 +210,7 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     (name, shorten(&detail, LETTERS, Shorten::End))
 }
 
-/// What a node says when pointed at.
+/// Tooltip of a node.
 pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     let node = &picture.nodes[place];
     let tensor = &node.tensor;
@@ -230,31 +230,32 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
     if node.time_ns > 0.0 {
         text.extend([format!("; {}", number::nanoseconds(node.time_ns))]);
     }
-    for (word, line) in [("born", &tensor.born_at), ("stalled", &tensor.stalled_at)] {
+    for (word, line) in [("allocated", &tensor.born_at), ("waited", &tensor.stalled_at)] {
         if let Some(line) = line {
             text.extend([format!("\n{word} at {line}")]);
         }
     }
     let (views, samples) = picture.hidden_views[place];
     if views > 0 {
-        text.extend([format!("\n{views} other views, {} samples, not shown", number::measured(samples))]);
+        let noun = if views == 1 { "view" } else { "views" };
+        text.extend([format!("\n{views} other {noun}, {} samples, not shown", number::measured(samples))]);
     }
     text
 }
 
-/// What the lines and circles mean, and what is not shown.
+/// Legend of lines and circles, and the hidden parts.
 fn legend(svg: &mut String, picture: &Picture, top: f64) {
     let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
     svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
     symbols(svg, top + 19.0);
-    let (y, said) = (top + 46.0, escaped(&shares(picture)));
-    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{said}</text></g>\n")]);
+    let (y, summary) = (top + 46.0, escaped(&shares(picture)));
+    svg.extend([format!("<text x=\"{left:.0}\" y=\"{y:.0}\">{summary}</text></g>\n")]);
 }
 
 fn symbols(svg: &mut String, y: f64) {
     let (mut x, base) = (MARGIN + 8.0, y + 4.0);
     for (class, word) in
-        [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "way to the costliest")]
+        [("", "tensor"), (" tf-is-view", "view of another"), (" tf-is-hot", "path to the costliest")]
     {
         svg.extend([format!(
             "<g class=\"tf-node{class}\"><circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"6\"/></g>"
@@ -262,7 +263,7 @@ fn symbols(svg: &mut String, y: f64) {
         svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 12.0)]);
         x += 32.0 + 6.2 * word.len() as f64;
     }
-    for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "made from")] {
+    for (class, word) in [("copy", "copy"), ("write", "writes in place"), ("op", "created from")] {
         let head = head(x + 22.0, y, 1.0);
         svg.extend([format!("<g class=\"tf-line tf-{class}\"><path d=\"M{x:.0} {y:.0}h20\"/>{head}</g>")]);
         svg.extend([format!("<text x=\"{:.0}\" y=\"{base:.0}\">{word}</text>\n", x + 28.0)]);
@@ -270,7 +271,7 @@ fn symbols(svg: &mut String, y: f64) {
     }
 }
 
-/// What is shown, and what is not, as parts of all samples.
+/// Shown and hidden shares of all samples.
 fn shares(picture: &Picture) -> String {
     // The sum of nothing is a negative zero.
     let shown = 0.0 + picture.nodes.iter().map(|node| node.samples).sum::<f64>();
@@ -279,12 +280,12 @@ fn shares(picture: &Picture) -> String {
     let nowhere: f64 = picture.others.iter().map(|(_, samples)| samples).sum();
     let share = |samples: f64| number::percent(picture.share(samples));
     let others = if tensors > 0 {
-        format!(" {} other tensors: {};", number::measured(tensors as f64), share(hidden))
+        format!(" {} other tensors: {},", number::measured(tensors as f64), share(hidden))
     } else {
         String::new()
     };
     format!(
-        "Area: samples of warps that waited for it. Shown: {};{others} stalls that no tensor bears: {}.",
+        "Area: samples of warps that waited for it. Shown: {},{others} unattributed: {}.",
         share(shown),
         share(nowhere),
     )
@@ -300,7 +301,7 @@ fn head(x: f64, y: f64, direction: f64) -> String {
     )
 }
 
-/// A node's radius: what is added to the least has an area as large as the part of the costliest node's samples.
+/// A node's radius: the area beyond the minimum is proportional to the node's samples.
 fn radius(picture: &Picture, node: usize) -> f64 {
     let (samples, most) = (picture.nodes[node].samples.max(0.0), picture.most);
     let part = if most > 0.0 { samples / most } else { 0.0 };
@@ -311,7 +312,7 @@ fn column(layer: usize) -> f64 {
     MARGIN + (layer as f64 + 0.5) * COLUMN
 }
 
-/// Text of anyone's, which cannot become markup.
+/// Untrusted text, escaped.
 fn escaped(text: &str) -> String {
     let mut html = Html::default();
     html.text(text);

@@ -1,4 +1,4 @@
-//! Forests made by hand: equal tensors together, what is shown, and that nothing is lost.
+//! Manual forests: grouping of equal tensors, selection, and conservation.
 
 use proptest::prelude::*;
 

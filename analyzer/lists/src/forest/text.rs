@@ -1,4 +1,4 @@
-//! The forest as text for people.
+//! The forest as text.
 
 use super::dot::short_op;
 use super::prune::Picture;
@@ -8,10 +8,10 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
 use stallmap_console::output::table::Canvas;
 
-/// Names of tensors that a tensor was made from.
+/// Maximum of named sources of a tensor.
 const MOST_SOURCES: usize = 3;
 
-/// Draws the picture as lines.
+/// Draws the forest as lines.
 pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
     let mut page = Page { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
     page.header();
@@ -37,7 +37,7 @@ impl Page<'_> {
         self.text += &(self.canvas.paint.text(Role::Dim, &rule) + "\n");
     }
 
-    /// A tensor, what it was made from, and its views: `lead` stands before it, `below` before what is below it.
+    /// A tensor, its source, and its views: `lead` precedes it, `below` precedes the lines below it.
     fn node(&mut self, place: usize, lead: &str, below: &str) {
         let node = &self.picture.nodes[place];
         let own = if node.samples > 0.0 { number::measured(node.samples) } else { "-".to_owned() };
@@ -49,8 +49,8 @@ impl Page<'_> {
         let hidden = self.picture.hidden_views[place];
         let is_said = hidden.1 > 0.0;
         let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
-        for said in self.said(place) {
-            self.line(None, "", &format!("{below}{follows}"), &said, Role::Dim);
+        for summary in self.summary(place) {
+            self.line(None, "", &format!("{below}{follows}"), &summary, Role::Dim);
         }
         for (rank, &view) in views.iter().enumerate() {
             let is_last = rank + 1 == views.len() && !is_said;
@@ -82,28 +82,28 @@ impl Page<'_> {
         title
     }
 
-    /// What is said below a tensor: where it was born, what it was made from, what writes it, where it was waited for.
-    fn said(&self, place: usize) -> Vec<String> {
+    /// Lines below a tensor: its allocation site, its source, writes into it, and the line that waited for it.
+    fn summary(&self, place: usize) -> Vec<String> {
         let node = &self.picture.nodes[place];
-        let mut said = Vec::new();
-        if let Some(born) = &node.tensor.born_at {
-            said.push(format!("born at {born}"));
+        let mut summary = Vec::new();
+        if let Some(born_line) = &node.tensor.born_at {
+            summary.push(format!("allocated at {born_line}"));
         }
         if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
-            said.push(format!("stalled at {line}"));
+            summary.push(format!("waited at {line}"));
         }
         let edges = |kind: Kind| -> Vec<&Edge> {
             self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
         };
         for (kind, sign) in
-            [(Kind::Copy, "← copy of"), (Kind::Op, "← made from"), (Kind::InPlace, "✎ written")]
+            [(Kind::Copy, "← copy of"), (Kind::Op, "← created from"), (Kind::InPlace, "✎ written")]
         {
             let edges = edges(kind);
             if let Some(first) = edges.first() {
-                said.push(format!("{sign} {}", self.sources(&edges, first)));
+                summary.push(format!("{sign} {}", self.sources(&edges, first)));
             }
         }
-        said
+        summary
     }
 
     fn sources(&self, edges: &[&Edge], first: &Edge) -> String {
@@ -122,11 +122,11 @@ impl Page<'_> {
         format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()
     }
 
-    /// What is not shown, and what no tensor bears.
+    /// Hidden and unattributed samples.
     fn remainders(&mut self) {
         let (tensors, samples) = self.picture.hidden;
         if tensors > 0 {
-            let title = format!("({} other tensors)", number::measured(tensors as f64));
+            let title = format!("other ({})", number::measured(tensors as f64));
             self.line(Some(samples), "-", "", &title, Role::Dim);
         }
         for (reason, samples) in &self.picture.others {

@@ -1,58 +1,58 @@
-//! The forest: tensors below those that they are views of, and relations between them.
+//! The forest: tensors below their bases, and relations between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Relation, Tensor};
 
-/// All tensors of a capture, and where its samples went.
+/// All tensors of a capture, and its samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forest {
     /// Bases before their views.
     pub(super) nodes: Vec<Node>,
     /// Relations but views.
     pub(super) edges: Vec<Edge>,
-    /// Samples that no tensor bears, by the reason.
+    /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
 }
 
-/// A tensor, or several that were made alike: of one name, type, op, line and base, with views that are alike.
+/// A tensor, or a group of equal ones: one name, type, op, line and base, with equal views.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Node {
     /// The first of them.
     pub(super) tensor: Tensor,
-    /// How many they are.
+    /// Number of them.
     pub(super) count: usize,
     /// All of them.
     pub(super) tensor_ids: Vec<u64>,
     /// The node that it is a view of.
     pub(super) base: Option<usize>,
-    /// Samples charged to them.
+    /// Samples attributed to them.
     pub(super) samples: f64,
-    /// Samples charged to them, their views and theirs.
+    /// Samples attributed to them, their views and the views of those.
     pub(super) tree_samples: f64,
     /// Estimated time of their own samples, nanoseconds.
     pub(super) time_ns: f64,
 }
 
-/// How a tensor came from another.
+/// Relation between two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The same elements in other memory.
     Copy,
     /// Written by an op that reads the other.
     InPlace,
-    /// Made by an op that reads the other.
+    /// Created by an op that reads the other.
     Op,
 }
 
 /// A relation between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Edge {
-    /// What was read.
+    /// The tensor that was read.
     pub(super) source: usize,
-    /// What was made or written.
+    /// The tensor that was created or written.
     pub(super) target: usize,
-    /// How.
+    /// Kind of relation.
     pub(super) kind: Kind,
     /// The op.
     pub(super) op: Option<String>,
@@ -73,7 +73,7 @@ impl Forest {
         let mut forest = Self { others, ..Self::default() };
         let places = forest.plant(tensors, each);
         forest.relate(relations, &places);
-        // Views come after their bases, so from the end every node is whole before it is added to its base.
+        // Views come after their bases, so from the end every node is complete before it is added to its base.
         for node in (0..forest.nodes.len()).rev() {
             let samples = forest.nodes[node].tree_samples;
             if let Some(base) = forest.nodes[node].base {
@@ -83,7 +83,7 @@ impl Forest {
         forest
     }
 
-    /// Adds tensors, equal ones together; returns each tensor's node.
+    /// Adds tensors, grouped if equal. Returns each tensor's node.
     fn plant(&mut self, tensors: &[Tensor], each: bool) -> BTreeMap<u64, usize> {
         let kinds = if each { (0..tensors.len()).collect() } else { kinds(tensors) };
         let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -143,7 +143,7 @@ impl Forest {
     }
 }
 
-/// A number for each tensor, which those share that were made alike and whose views were: of how many, does not matter.
+/// A group number for each tensor. Equal tensors with equal views share one, in any number.
 fn kinds(tensors: &[Tensor]) -> Vec<usize> {
     let places: BTreeMap<u64, usize> =
         tensors.iter().enumerate().map(|(place, tensor)| (tensor.id, place)).collect();

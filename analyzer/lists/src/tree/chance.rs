@@ -1,28 +1,28 @@
-//! What chance makes of sums over launches, as far as it adds up; the query in `sql/queries/diff` says what follows from it.
+//! Variances of sums over launches. The query in `sql/diff` evaluates them.
 
 use stallmap_console::args::tree::Metric;
 
-/// Of one sum.
+/// Variance of one sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chance {
     /// The variance of Poisson counts.
     pub(super) variance: f64,
-    /// Squares of what each launch adds.
+    /// Squares of the values of launches.
     pub(super) squares: f64,
-    /// Degrees of freedom of launches that repeat each other.
+    /// Degrees of freedom of repeated launches.
     pub(super) freedom: f64,
-    /// Pearson's statistic of how much they differ.
+    /// Pearson's statistic of their differences.
     pub(super) pearson: f64,
 }
 
-/// Of each sum that is counted in samples.
+/// Variances of the sums that are counted in samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chances {
-    /// Of samples.
+    /// For samples.
     pub(super) samples: Chance,
-    /// Of samples of memory stalls.
+    /// For samples of memory stalls.
     pub(super) memory: Chance,
-    /// Of estimated time.
+    /// For estimated time.
     pub(super) time: Chance,
 }
 
@@ -36,14 +36,14 @@ impl Chance {
 }
 
 impl Chances {
-    /// Adds those of other launches.
+    /// Adds the variances of other launches.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples.add(&other.samples);
         self.memory.add(&other.memory);
         self.time.add(&other.time);
     }
 
-    /// Of the sum that the metric is, or is a ratio of; launches are counted exactly.
+    /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.
     pub(super) fn of(&self, metric: Metric) -> Chance {
         match metric {
             Metric::Samples => self.samples,

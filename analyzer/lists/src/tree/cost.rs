@@ -1,4 +1,4 @@
-//! What a path costs: sums that add up, and ratios that are made anew of sums wherever one is asked for.
+//! Cost of a path: sums, and ratios computed from sums on demand.
 
 use super::chance::Chances;
 use stallmap_console::args::tree::Metric;
@@ -14,11 +14,11 @@ pub(super) struct Cost {
     pub(super) time_ns: f64,
     /// Launches.
     pub(super) launches: f64,
-    /// What chance makes of samples and time; nothing where nobody compares.
+    /// Variances of samples and time. Empty without a comparison.
     pub(super) chances: Chances,
 }
 
-/// A sum in each of two captures; where there is one, it is the second.
+/// A sum in each of two captures. With one capture, only the second is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Costs {
     /// In the capture that is compared with.
@@ -30,9 +30,9 @@ pub(super) struct Costs {
 /// Which capture a launch is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The one that is compared with.
+    /// The base of the comparison.
     Before,
-    /// The one that is asked for.
+    /// The capture in question.
     After,
 }
 
@@ -46,7 +46,7 @@ impl Cost {
         self.chances.add(&other.chances);
     }
 
-    /// The metric; a ratio without a whole is none.
+    /// The metric. None for a ratio without a denominator.
     pub(super) fn value(&self, metric: Metric) -> Option<f64> {
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
         match metric {
@@ -59,7 +59,7 @@ impl Cost {
         }
     }
 
-    /// What the metric's sum is divided by.
+    /// Divisor of the metric's sum.
     pub(super) fn exposure(&self, metric: Metric) -> f64 {
         match metric {
             Metric::MemoryShare => self.samples,
@@ -94,12 +94,12 @@ impl Costs {
         self.after.add(&other.after);
     }
 
-    /// Whether no launch is in it.
+    /// True without launches.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The change of a metric; what one side lacks counts as nothing.
+    /// The change of a metric. A missing side counts as zero.
     pub(super) fn change(&self, metric: Metric) -> Option<f64> {
         let (before, after) = (self.before.value(metric), self.after.value(metric));
         if before.is_none() && after.is_none() {
@@ -108,14 +108,14 @@ impl Costs {
         Some(after.unwrap_or_default() - before.unwrap_or_default())
     }
 
-    /// What matters of a metric's sum: how much it is, or in a comparison how much it differs.
+    /// Weight for ranking: the value, or in a comparison the absolute change.
     pub(super) fn weight(&self, metric: Metric, is_diff: bool) -> f64 {
         let (before, after) = (self.before.sum(metric), self.after.sum(metric));
         if is_diff { (after - before).abs() } else { after }
     }
 }
 
-/// Whether a metric adds up over children.
+/// True if a metric adds up over children.
 pub(super) const fn is_sum(metric: Metric) -> bool {
     !matches!(metric, Metric::MemoryShare | Metric::TimePerLaunch)
 }

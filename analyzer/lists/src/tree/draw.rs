@@ -1,4 +1,4 @@
-//! Rows as text for people: numbers, then the tree.
+//! Rows as text: numbers, then the tree.
 
 use super::cost::{Cost, Costs, is_sum};
 use super::path::Step;
@@ -11,9 +11,9 @@ use stallmap_console::output::table::Canvas;
 
 /// Between columns.
 const GAP: &str = "  ";
-/// Names are not shortened to less than this.
+/// Minimum length of a shortened name.
 const NARROWEST: usize = 24;
-/// Guides that are drawn at most: deeper rows show the innermost.
+/// Maximum of drawn guides: deeper rows show the innermost.
 const MOST_GUIDES: usize = 24;
 
 /// A column of numbers.
@@ -23,20 +23,20 @@ struct Column {
     role: fn(&str) -> Role,
 }
 
-/// What is drawn.
+/// Drawing parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picture<'a> {
     /// The names of steps.
     pub(super) steps: &'a [Step],
-    /// What rows cost.
+    /// Metrics of rows.
     pub(super) metrics: &'a [Metric],
-    /// Whether two captures are compared.
+    /// True if two captures are compared.
     pub(super) is_diff: bool,
-    /// What the tree is called.
+    /// Header of the tree.
     pub(super) header: &'a str,
 }
 
-/// The rows as text, a line each; a row that only says what is deeper stands on its parent's line.
+/// The rows as text, one line each. A row that only counts deeper levels is appended to its parent's line.
 pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> String {
     let (lines, notes) = fold(rows);
     let columns = columns(&lines, picture);
@@ -69,12 +69,12 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
     text
 }
 
-/// The rows that get a line, and for each how many names below it are only told.
+/// The rows with a line, and for each the number of names hidden below it.
 fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
     for row in rows {
-        let told = notes.last_mut();
-        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, told) {
+        let note_above = notes.last_mut();
+        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, note_above) {
             *note = Some(count);
         } else {
             lines.push(row);
@@ -105,8 +105,8 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
             columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
             let change = column("change".into(), cells(&|row| change(row, place, metric)));
             columns.push(Column { role: change_role, ..change });
-            columns.push(column("by".into(), cells(&|row| by(row, place, |change| change.ratio))));
-            // Launches are counted exactly; and names need room.
+            columns.push(column("ratio".into(), cells(&|row| by(row, place, |change| change.ratio))));
+            // Launches are counted exactly, and names need room.
             if place == 0 && metric != Metric::Launches {
                 columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
                 columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
@@ -121,7 +121,7 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
     columns
 }
 
-/// What a row owns; what a hidden row stands for is not its own.
+/// Exclusive value of a row. Hidden rows have none of their own.
 fn own(row: &Row, metric: Metric) -> String {
     let is_hidden = matches!(row.what, What::Hidden(..));
     if row.own.is_empty() || is_hidden { "-".into() } else { value(row.own.after.value(metric), metric) }
@@ -153,7 +153,7 @@ fn value(value: Option<f64>, metric: Metric) -> String {
     }
 }
 
-/// The change of a metric, marked where chance explains it.
+/// The change of a metric, marked if not significant.
 fn change(row: &Row, place: usize, metric: Metric) -> String {
     let Some(change) = row.total.change(metric) else { return "-".into() };
     let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(Change::is_noise);
@@ -161,7 +161,7 @@ fn change(row: &Row, place: usize, metric: Metric) -> String {
     format!("{mark}{sign}{}", value(Some(change), metric))
 }
 
-/// A ratio of a row's change; what is new or gone has no other side.
+/// A ratio of a row's change. None for added or removed rows.
 fn by(row: &Row, place: usize, of: fn(&Change) -> Option<f64>) -> String {
     let change = row.changes.get(place).filter(|_| status(&row.total).is_none());
     change.and_then(of).map_or_else(|| "-".into(), number::ratio)
@@ -175,7 +175,7 @@ fn change_role(cell: &str) -> Role {
     }
 }
 
-/// The lines before a name; `guides` says for each branching above whether more of it follow.
+/// The guides before a name. `guides` stores for each branching above whether more rows follow.
 fn lead(row: &Row, guides: &mut Vec<bool>) -> String {
     guides.truncate(row.guides);
     let left_out = guides.len().saturating_sub(MOST_GUIDES);
@@ -204,11 +204,11 @@ fn label(row: &Row, picture: &Picture<'_>) -> String {
     label
 }
 
-/// Whether a path is in one of two captures only.
+/// Status of a path that exists in only one of two captures.
 pub(super) fn status(total: &Costs) -> Option<&'static str> {
     match (total.before.launches > 0.0, total.after.launches > 0.0) {
-        (false, true) => Some("new"),
-        (true, false) => Some("gone"),
+        (false, true) => Some("added"),
+        (true, false) => Some("removed"),
         _ => None,
     }
 }

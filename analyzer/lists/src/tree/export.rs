@@ -12,7 +12,7 @@ use super::path::Step;
 use super::row::{Change, Row, What};
 use stallmap_console::args::tree::Metric;
 
-/// The rows as a batch. Of one metric, `self_` columns add up to the whole over all rows, the hidden ones too.
+/// The rows as a batch. For one metric, `self_` columns add up to the total over all rows, including hidden ones.
 pub(super) fn batch(
     rows: &[Row],
     steps: &[Step],
@@ -67,7 +67,7 @@ pub(super) fn batch(
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
 }
 
-/// What a row is, in a word.
+/// Kind of a row.
 fn kind(what: What, steps: &[Step]) -> String {
     let level = match what {
         What::All => return "all".to_owned(),

@@ -1,4 +1,4 @@
-//! One row a name, wherever paths come through it.
+//! One row per name, over all paths.
 
 use super::cost::{Costs, is_sum};
 use super::path::{Path, Paths};
@@ -6,17 +6,17 @@ use super::prune::ratio;
 use super::row::{Choice, Link, Row, WHYS, What, Why};
 use stallmap_console::args::tree::TreeSort;
 
-/// What a name costs over all paths.
+/// Cost of a name over all paths.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     own: Costs,
     total: Costs,
-    /// The last path that was counted, from 1: a path that comes through twice counts once.
+    /// The last counted path, from 1: a path that contains the name twice counts once.
     counted: usize,
 }
 
-/// The whole, then a row a step: costs of paths that end there add up to the whole, those of all paths through it do
-/// not. Filters choose paths here, and the threshold names.
+/// The total, then one row per step. Costs of paths that end there add up to the total, those of all paths through it
+/// do not. Filters select paths here, the threshold selects names.
 pub(super) fn rows(paths: &Paths, choice: &Choice<'_>) -> Vec<Row> {
     let mut entries = vec![Entry::default(); paths.steps.len()];
     let mut hidden = WHYS.map(|why| (why, 0, Costs::default()));

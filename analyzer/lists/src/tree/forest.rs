@@ -1,4 +1,4 @@
-//! Paths that begin alike, together: nodes with the cost of launches that end there, and of all that pass through.
+//! Paths with equal beginnings, merged: nodes with the cost of launches that end there, and of all that pass through.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use super::path::Paths;
 /// The node of everything.
 pub(super) const ROOT: usize = 0;
 
-/// A place where paths meet.
+/// A node where paths meet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    /// The step that leads here; none for the root.
+    /// The step that leads here. None for the root.
     pub(super) step: Option<usize>,
-    /// The node before; the root is its own.
+    /// The node before. The root is its own parent.
     pub(super) parent: usize,
     /// The nodes after.
     pub(super) children: Vec<usize>,
     /// Launches whose path ends here.
     pub(super) own: Costs,
-    /// Launches whose path comes through here.
+    /// Launches whose path passes through here.
     pub(super) total: Costs,
 }
 
-/// All nodes; children come after their parents.
+/// All nodes. Children come after their parents.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Forest(Vec<Node>);
 
@@ -52,12 +52,12 @@ impl Forest {
         forest
     }
 
-    /// The nodes; children come after their parents.
+    /// The nodes. Children come after their parents.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.0
     }
 
-    /// A number for each node, from what is its own and what its children have.
+    /// A number for each node, from its exclusive value and its children's numbers.
     pub(super) fn fold<T>(&self, own: impl Fn(&Node) -> T, join: impl Fn(&mut T, &T)) -> Vec<T> {
         let mut found: Vec<T> = self.0.iter().map(own).collect();
         for at in (ROOT + 1..found.len()).rev() {

@@ -1,4 +1,4 @@
-//! Call paths for a picture: so many nodes at most, and what is too small to be one is summed up beside its siblings.
+//! Call paths for a drawing: a limited number of nodes, with small ones aggregated next to their siblings.
 
 use arrow::array::RecordBatch;
 use clap::ValueEnum as _;
@@ -11,17 +11,17 @@ use super::{prune, read};
 use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
 use stallmap_console::exit::Outcome;
 
-/// What has a smaller share of the whole is summed up, even where there is room for it.
+/// Nodes with a smaller share of the total are aggregated, even if there is room.
 const LEAST_SHARE: f64 = 0.000_5;
-/// What the share grows by until the nodes are few enough.
+/// Growth factor of the share until the nodes are few enough.
 const STEP: f64 = 1.6;
 
-/// A node of the picture; children make up their parent.
+/// A node of the drawing. Children add up to their parent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GraphNode {
-    /// The node above, which comes before it; none for the whole.
+    /// The node above, which comes before it. None for the root.
     pub(crate) parent: Option<usize>,
-    /// The level of its name, as `--by` spells it; none for the whole, and for what is summed up.
+    /// The category of its name, as `--by` spells it. None for the root and for aggregated nodes.
     pub(crate) level: Option<String>,
     /// Its name.
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -
     let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = Forest::of(&paths, false);
     let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
-    // Without samples, what runs is all that is known.
+    // Without samples, only launches are known.
     let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
     let mut threshold = LEAST_SHARE;
     let rows = loop {

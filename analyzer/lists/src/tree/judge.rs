@@ -1,4 +1,4 @@
-//! Whether nodes differ by more than chance: their sums as a table, and the query in `sql/queries/diff` over it.
+//! Significance of nodes: their sums as a table, and the query in `sql/diff` over it.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use stallmap_console::rows;
 /// The table that the query reads.
 const TABLE: &str = "tree_node";
 
-/// Nodes, and what is asked of them.
+/// Nodes, and the parameters of their comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
-    /// The nodes among which those that differ by chance alone are few, the whole first.
+    /// The nodes of the false discovery rate, the root first.
     pub(super) family: &'a [Costs],
     /// The metrics.
     pub(super) metrics: &'a [Metric],
-    /// How much a launch differs from a repetition, where nothing tells.
+    /// Variation of a launch between repetitions, if unknown.
     pub(super) spread: f64,
 }
 
 /// One node by one metric.
 struct Entry {
-    /// The row that it is shown in.
+    /// Its row.
     shown: Option<usize>,
-    /// Whether it is the whole.
+    /// True for the root.
     is_whole: bool,
     metric: usize,
     costs: Costs,
 }
 
-/// Says of each row how it differs.
+/// Computes the change of each row.
 pub(super) async fn judge(
     session: &Session,
     query: &str,

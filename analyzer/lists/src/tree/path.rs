@@ -1,14 +1,14 @@
-//! From launches to paths: which names lie between the whole and a launch.
+//! From launches to paths: the names between the root and a launch.
 
 use std::collections::HashMap;
 
 use super::cost::{Cost, Costs, Side};
 use stallmap_console::args::tree::{FrameName, Level};
 
-/// One launch, as the query gives it.
+/// One launch from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Launch {
-    /// The names of each level, outermost first; none where the launch has none.
+    /// The names of each category, callers first. None if the launch has none.
     pub(super) frames: Vec<String>,
     /// See [`Level::User`].
     pub(super) user_frames: Vec<String>,
@@ -24,9 +24,9 @@ pub(super) struct Launch {
     pub(super) ops: Vec<String>,
     /// See [`Level::Kernel`].
     pub(super) kernel: Option<String>,
-    /// What it cost.
+    /// Its cost.
     pub(super) cost: Cost,
-    /// Whether it has samples, and nobody knows how much time they stand for.
+    /// True if it has samples with an unknown time.
     pub(super) lacks_time: bool,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Step {
 /// The path of one launch: steps by their number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
-    /// Outermost first.
+    /// Callers first.
     pub(super) steps: Vec<usize>,
-    /// What the launch cost.
+    /// Cost of the launch.
     pub(super) cost: Costs,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Paths {
     pub(super) paths: Vec<Path>,
 }
 
-/// Numbers steps in the order in which they are met.
+/// Numbers steps in order of appearance.
 #[derive(Default)]
 struct Numbers {
     steps: Vec<Step>,
@@ -79,8 +79,8 @@ impl Launch {
     }
 }
 
-/// The paths of launches of one capture or two. A level that no launch has is left out; where only some launches lack
-/// it, they are together under a name in parentheses.
+/// The paths of launches of one or two captures. A category without launches is omitted. If only some launches lack it,
+/// they share a name in parentheses.
 pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[Level], form: FrameName) -> Paths {
     let all =
         || launches.iter().flat_map(|(side, launches)| launches.iter().map(move |launch| (*side, launch)));
@@ -125,7 +125,7 @@ impl Numbers {
     }
 }
 
-/// What launches without a level are together under.
+/// Name of launches without a category.
 const fn nothing(level: Level) -> &'static str {
     match level {
         Level::Python | Level::User => "(no Python stack)",
@@ -136,7 +136,7 @@ const fn nothing(level: Level) -> &'static str {
     }
 }
 
-/// A frame that is `file:line function`, named as asked for. Only frames are taken apart: names of ops have colons, too.
+/// A frame `file:line function`, named as requested. Only frames are split: names of ops have colons, too.
 fn frame(text: &str, form: FrameName) -> String {
     let parts = text.rsplit_once(' ').and_then(|(place, function)| {
         let (file, line) = place.rsplit_once(':')?;

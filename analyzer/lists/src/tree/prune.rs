@@ -1,4 +1,4 @@
-//! Which nodes are shown: the others are summed up beside their siblings, so that children make up their parent.
+//! Selection of nodes: the rest is aggregated next to their siblings. Children always add up to their parent.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::path::Step;
 use super::row::{Choice, Link, Row, WHYS, What, Why};
 use stallmap_console::args::tree::{Metric, TreeSort};
 
-/// What is left to print.
+/// One pending row.
 #[derive(Clone, Debug)]
 struct Task {
     what: Shown,
@@ -16,31 +16,31 @@ struct Task {
     depth: usize,
     guides: usize,
     link: Link,
-    /// Whether a node above matches what is to be included.
+    /// True if a node above matches the include pattern.
     is_inside: bool,
 }
 
-/// What a task prints.
+/// Content of a pending row.
 #[derive(Clone, Debug)]
 enum Shown {
     Node(usize),
     Hidden(Why, usize, Box<Costs>),
 }
 
-/// What is known of every node before any is printed.
+/// Properties of every node, computed before printing.
 struct Pruner<'a> {
     forest: &'a Forest,
     steps: &'a [Step],
     choice: &'a Choice<'a>,
-    /// Whether a step matches what is to be included.
+    /// True if a step matches the include pattern.
     included: Vec<bool>,
-    /// Whether a step matches what is to be excluded.
+    /// True if a step matches the exclude pattern.
     excluded: Vec<bool>,
-    /// Whether a node matches what is to be included, or one below it that is not excluded.
+    /// True if a node, or one below it that is not excluded, matches the include pattern.
     leads: Vec<bool>,
-    /// What the threshold is about.
+    /// Value for the threshold.
     weight: Vec<f64>,
-    /// What the order is about.
+    /// Value for the order.
     rank: Vec<f64>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Pruner<'a> {
         Self { forest, steps, choice, included, excluded, leads, weight: weights(choice.metric), rank }
     }
 
-    /// What comes below a node: the children that are shown, in order, then the others by why they are not.
+    /// Rows below a node: the shown children in order, then the hidden ones by reason.
     fn children(&self, node: &Node, above: &Task, row: usize) -> Vec<Task> {
         let is_inside = above.is_inside || node.step.is_some_and(|step| self.included[step]);
         let mut shown = Vec::new();
@@ -140,7 +140,7 @@ impl<'a> Pruner<'a> {
         below.into_iter().enumerate().map(task).collect()
     }
 
-    /// Why a node is not shown, if it is not.
+    /// Reason to hide a node, if any.
     fn hides(&self, node: usize, depth: usize, is_inside: bool) -> Option<Why> {
         let step = self.forest.nodes()[node].step?;
         if self.excluded[step] {
@@ -154,7 +154,7 @@ impl<'a> Pruner<'a> {
         }
     }
 
-    /// What a share is a share of: in a comparison, the larger of both wholes.
+    /// Total for shares: in a comparison, the larger of both totals.
     fn whole(&self) -> f64 {
         let total = &self.forest.nodes()[ROOT].total;
         total.before.sum(self.choice.metric).max(total.after.sum(self.choice.metric))
@@ -169,7 +169,7 @@ impl<'a> Pruner<'a> {
     }
 }
 
-/// A ratio to sort by; none comes last.
+/// A ratio to sort by. None comes last.
 pub(super) fn ratio(costs: &Costs, metric: Metric, is_diff: bool) -> f64 {
     let value = if is_diff { costs.change(metric).map(f64::abs) } else { costs.after.value(metric) };
     value.unwrap_or(f64::NEG_INFINITY)

@@ -83,7 +83,7 @@ fn chances(cost: &Cost, row: &Uncertain) -> Chances {
         let variance = variance.unwrap_or_default();
         Chance {
             variance,
-            // What is exact does not differ from itself.
+            // Exact values have no variation.
             squares: if variance > 0.0 { value * value } else { 0.0 },
             freedom: freedom.unwrap_or_default(),
             pearson: pearson.unwrap_or_default(),

@@ -1,30 +1,30 @@
-//! What is printed: one row after another, each with its place in the tree.
+//! Printed rows, each with its position in the tree.
 
 use regex::Regex;
 
 use super::cost::Costs;
 use stallmap_console::args::tree::{Metric, TreeSort};
 
-/// What is shown, and in which order.
+/// Selection and order of rows.
 #[derive(Clone, Debug)]
 pub(super) struct Choice<'a> {
     /// Paths through a match.
     pub(super) include: Option<&'a Regex>,
-    /// Nothing at a match, and below it.
+    /// Excludes matches and everything below them.
     pub(super) exclude: Option<&'a Regex>,
-    /// What has at least this share of the whole.
+    /// Minimum share of the total.
     pub(super) threshold: f64,
     /// Levels.
     pub(super) depth: usize,
-    /// What the threshold is a share of.
+    /// Metric of the threshold.
     pub(super) metric: Metric,
-    /// What comes first.
+    /// Sort key.
     pub(super) sort: TreeSort,
-    /// Whether two captures are compared.
+    /// True if two captures are compared.
     pub(super) is_diff: bool,
 }
 
-/// Why something is summed up rather than shown.
+/// Reason why a row is aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// It matches `--exclude`.
@@ -37,26 +37,26 @@ pub(super) enum Why {
     Deep,
 }
 
-/// All reasons, in the order in which their rows come.
+/// All reasons, in row order.
 pub(super) const WHYS: [Why; 4] = [Why::Small, Why::NotIncluded, Why::Excluded, Why::Deep];
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Everything.
     All,
     /// A step, by its number.
     Step(usize),
-    /// This many names that are not shown.
+    /// This many hidden names.
     Hidden(Why, usize),
 }
 
-/// How a row is tied to its parent's.
+/// Link between a row and its parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It is all that its parent has, and stands right below it.
+    /// The only child of its parent, directly below it.
     Chain,
-    /// Others of the parent follow.
+    /// Not the parent's last.
     Middle,
     /// It is the parent's last.
     Last,
@@ -67,28 +67,29 @@ pub(super) enum Link {
 pub(super) struct Row {
     /// The row of the parent.
     pub(super) parent: Option<usize>,
-    /// Levels from the whole.
+    /// Levels from the root.
     pub(super) depth: usize,
     /// Guides to draw before it: branchings above.
     pub(super) guides: usize,
     /// The tie to the parent.
     pub(super) link: Link,
-    /// What it is.
+    /// Its kind.
     pub(super) what: What,
-    /// Launches whose path ends here. Hidden rows own all that they hide, so that what rows own adds up to the whole.
+    /// Launches whose path ends here. Hidden rows count all launches that they hide: exclusive values add up to the
+    /// total.
     pub(super) own: Costs,
-    /// Launches whose path comes through here.
+    /// Launches whose path passes through here.
     pub(super) total: Costs,
-    /// How the total differs between two captures, by each metric asked for; nothing where there is one capture.
+    /// Changes of the total between two captures, by requested metric. Empty with one capture.
     pub(super) changes: Vec<Change>,
 }
 
-/// How a number differs between two captures, and whether by more than chance.
+/// Difference of a number between two captures, and its significance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Change {
-    /// more, less, or ~ where chance explains it.
+    /// more, less, or ~ if not significant.
     pub(super) verdict: Option<String>,
-    /// How often chance alone makes so large a difference.
+    /// Probability of so large a difference by random variation alone.
     pub(super) p: Option<f64>,
     /// The second in terms of the first.
     pub(super) ratio: Option<f64>,
@@ -96,21 +97,21 @@ pub(super) struct Change {
     pub(super) ratio_low: Option<f64>,
     /// The upper end.
     pub(super) ratio_high: Option<f64>,
-    /// The variance of the first's sum, as far as it is known.
+    /// The variance of the first sum, if known.
     pub(super) before_variance: Option<f64>,
-    /// Of the second's.
+    /// The variance of the second sum.
     pub(super) after_variance: Option<f64>,
 }
 
 impl Change {
-    /// Whether chance explains it.
+    /// True if not significant.
     pub(super) fn is_noise(&self) -> bool {
         self.verdict.as_deref() == Some("~")
     }
 }
 
 impl What {
-    /// The name for people.
+    /// The displayed name.
     pub(super) fn name(self, steps: &[super::path::Step]) -> String {
         match self {
             Self::All => "all launches".to_owned(),

@@ -1,4 +1,4 @@
-//! Totals add up, whatever is filtered; pictures are what they should be.
+//! Totals add up with any filter, and drawings match.
 
 use proptest::prelude::*;
 use regex::Regex;
@@ -46,7 +46,7 @@ fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> Launch {
     }
 }
 
-/// A step of training: two lines, one of which comes through a recursive function.
+/// A training step: two lines, one of them through a recursive function.
 fn step() -> Vec<Launch> {
     vec![
         launch(&["t.py:9 main", "t.py:3 f"], &["aten::mm"], "gemm", 60),
@@ -84,7 +84,7 @@ fn whole(paths: &Paths) -> Costs {
     whole
 }
 
-/// What rows own is the whole; and in a tree, parents are their own and their children's.
+/// Exclusive values add up to the total, and in a tree, parents equal their exclusive value plus their children.
 fn check_totals(paths: &Paths, rows: &[Row], is_tree: bool) {
     let mut below: Vec<Costs> = rows.iter().map(|row| row.own).collect();
     let mut owned = Costs::default();
@@ -257,20 +257,20 @@ fn what_is_new_and_what_is_gone_is_part_of_the_change() {
     after.push(launch(&["t.py:9 main", "t.py:4 g"], &["aten::sub"], "sub", 10));
     let paths = between(step(), after);
     let rows = tree(&paths, false, &Choice { is_diff: true, threshold: 0.1, ..EVERYTHING });
-    let expected = "samples before  after  change  by  low  high  path
-──────────────  ─────  ──────  ──  ───  ────  ────
-           100     65     -35   -    -     -  all launches
-           100     65     -35   -    -     -  t.py:9 main
-            80     50     -30   -    -     -  ├─ t.py:3 f
-            60     30     -30   -    -     -  │  ├─ aten::mm
-            60     30     -30   -    -     -  │  │  gemm
-            20     20       0   -    -     -  │  └─ (1 below the threshold)
-            15     10      -5   -    -     -  ├─ t.py:4 g
-            15      0     -15   -    -     -  │  ├─ aten::add  [gone]
-            15      0     -15   -    -     -  │  │  add  [gone]
-             0     10     +10   -    -     -  │  └─ aten::sub  [new]
-             0     10     +10   -    -     -  │     sub  [new]
-             5      5       0   -    -     -  └─ (1 below the threshold)
+    let expected = "samples before  after  change  ratio  low  high  path
+──────────────  ─────  ──────  ─────  ───  ────  ────
+           100     65     -35      -    -     -  all launches
+           100     65     -35      -    -     -  t.py:9 main
+            80     50     -30      -    -     -  ├─ t.py:3 f
+            60     30     -30      -    -     -  │  ├─ aten::mm
+            60     30     -30      -    -     -  │  │  gemm
+            20     20       0      -    -     -  │  └─ (1 below the threshold)
+            15     10      -5      -    -     -  ├─ t.py:4 g
+            15      0     -15      -    -     -  │  ├─ aten::add  [removed]
+            15      0     -15      -    -     -  │  │  add  [removed]
+             0     10     +10      -    -     -  │  └─ aten::sub  [added]
+             0     10     +10      -    -     -  │     sub  [added]
+             5      5       0      -    -     -  └─ (1 below the threshold)
 ";
     check_picture(&paths, &rows, true, expected);
 }
@@ -304,7 +304,7 @@ fn twenty_thousand_nodes_are_a_tree() {
 
 #[test]
 fn stacks_of_any_depth_are_drawn_in_lines_of_bounded_length() {
-    // At each level one launch ends, and another goes on.
+    // At each level one launch ends, and another continues.
     let launches = (1..2_000_usize)
         .map(|depth| Launch { frames: vec!["f.py:1 f".to_owned(); depth], ..launch(&[], &[], "k", 1) });
     let paths = of(launches.collect());

@@ -30,15 +30,15 @@ use stallmap_console::args::Report;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
 
-/// Rows of a table where nobody says how many; the others are summed up.
+/// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
-/// Tensors whose accesses are drawn.
+/// Maximum of tensors with a heat map.
 const HEAT_MAPS: u64 = 6;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
-/// Objects whose lives are drawn.
+/// Objects with a drawn lifetime.
 const OBJECTS: u64 = 40;
 
 /// The page of a capture.
@@ -50,7 +50,7 @@ pub(super) async fn page(args: &Report, session: &Session, program: String) -> O
     Ok(document::document(&subject, &blocks))
 }
 
-/// The sections, in the order in which they are read: what is known, what was lost, what it costs, then pictures.
+/// The sections in reading order: coverage, losses, costs, then drawings.
 async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
@@ -87,9 +87,9 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     Ok(blocks)
 }
 
-/// What to change, by what that saves.
+/// Recommended changes, by saving.
 const FINDINGS: Layout = Layout {
-    caption: "Findings by what a fix saves at most",
+    caption: "Findings by saving",
     name: "sentence",
     below: &[("advice", "→"), ("finding", "kind")],
     bar: "saving_share",
@@ -97,14 +97,19 @@ const FINDINGS: Layout = Layout {
     is_long: true,
 };
 
-/// Lists of what costs most.
+/// Rankings by cost.
 const COSTS: &[(Query, Layout)] = &[
     (
         queries::report::TENSORS,
         Layout {
             caption: "Tensors by stall cost",
             name: "tensor",
-            below: &[("type", "type"), ("op", "op"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+            below: &[
+                ("type", "type"),
+                ("op", "op"),
+                ("born_at", "allocated at"),
+                ("stalled_at", "waited at"),
+            ],
             bar: "share",
             hidden: &[],
             is_long: true,
@@ -149,7 +154,7 @@ const COSTS: &[(Query, Layout)] = &[
     ),
 ];
 
-/// Lists of what replays measured.
+/// Tables of replays.
 const REPLAYED: &[(Query, Layout)] = &[
     (
         queries::report::COUNTERS,
@@ -175,7 +180,7 @@ const REPLAYED: &[(Query, Layout)] = &[
     ),
 ];
 
-/// What is known: the first section of every report.
+/// Coverage: the first section of every report.
 fn coverage(answer: &Answer) -> Outcome<Block> {
     let layout = Layout {
         caption: "Coverage",
@@ -188,7 +193,7 @@ fn coverage(answer: &Answer) -> Outcome<Block> {
     list("coverage", answer, &layout, &Anchors::new())
 }
 
-/// What was lost, or that nothing was.
+/// Losses, or the statement that there are none.
 fn losses(answer: &Answer) -> Outcome<Block> {
     let mut block = Block::of("losses", answer);
     if answer.count() == 0 {

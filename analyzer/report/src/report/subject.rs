@@ -1,4 +1,4 @@
-//! What a report is about: the program, the GPUs, when.
+//! Subject of a report: the program, the GPUs, the date.
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -14,7 +14,7 @@ SELECT r.program, r.arguments, d.name, CAST(date_trunc('second', to_timestamp_na
 FROM (SELECT * FROM run ORDER BY run_id LIMIT 1) r
 LEFT JOIN (SELECT string_agg(DISTINCT name, ', ' ORDER BY name) AS name FROM device) d ON true";
 
-/// One line that says it; empty where the capture has no run.
+/// One line about the subject. Empty if the capture has no run.
 pub(super) async fn subject(session: &Session) -> Outcome<String> {
     let rows = rows(session, SUBJECT).await?;
     line(&rows).map_err(super::super::arrow_failure)

@@ -1,4 +1,4 @@
-//! The report as text for people.
+//! The report as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,10 +12,10 @@ use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
-/// Columns that programs and the page tell rows by; people have names.
+/// Columns that programs and the page identify rows by. The text report has names.
 const IDENTITIES: &[&str] = &["function_id"];
 
-/// Writes the report for people.
+/// Writes the text report.
 pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
     let canvas = output::page();
     for (index, answer) in answers.iter().enumerate() {
@@ -59,7 +59,7 @@ fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()>
     let capture = printable(&capture.display().to_string());
     let hints = [
         format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
-        format!("stallmap sql {capture}   asks your own"),
+        format!("stallmap sql {capture}   runs your own queries"),
     ];
     writeln!(out)?;
     hints.iter().try_for_each(|hint| writeln!(out, "{}", canvas.paint.text(Role::Dim, hint)))

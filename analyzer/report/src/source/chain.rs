@@ -1,4 +1,4 @@
-//! Chains of dependences: who a stalled instruction waits for, and who that one's address waited for.
+//! Chains of dependencies: the producer of a stalled instruction, and the producer of that one's address.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,28 @@ use super::listing::{Instruction, Listing, Place};
 
 /// Links of a chain, from the stalled instruction on.
 const DEEPEST: usize = 5;
-/// Producers of one instruction that are shown.
+/// Maximum of shown producers of one instruction.
 const WIDEST: usize = 4;
-/// Instructions that are looked at on the way from a load back to what its address waited for.
+/// Maximum of instructions searched from a load back to the producer of its address.
 const FARTHEST: usize = 64;
 
 /// A producer in a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    /// The instruction; none where no producer was found.
+    /// The instruction. None if no producer was found.
     pub(super) place: Option<Place>,
     /// Its part of the wait.
     pub(super) link: Link,
-    /// For whom its address waited.
+    /// Producers of its address.
     pub(super) address: Vec<Self>,
-    /// Whether it stands in the chain already, which is a loop and ends here.
+    /// True if it is in the chain already: a loop, which ends here.
     pub(super) is_loop: bool,
 }
 
-/// How a producer comes into a chain.
+/// Kind of step in a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
-    /// Samples of warps that waited for it, their part of all that waited, and how sure that is.
+    /// Samples of warps that waited for it, their share of all, and the confidence.
     Waited {
         /// The reason of the stall.
         reason: String,
@@ -35,7 +35,7 @@ pub(super) enum Link {
         samples: f64,
         /// Their part of the samples that waited at this instruction.
         share: f64,
-        /// How sure it is, or what it is instead of a producer.
+        /// Confidence, or the label of a missing producer.
         note: String,
     },
     /// An address that another instruction computes, which waits for this producer.
@@ -45,7 +45,7 @@ pub(super) enum Link {
     },
 }
 
-/// The producers of a stalled instruction, those for which most samples waited first.
+/// The producers of a stalled instruction, most samples first.
 pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
     let producers = listing.producers(place);
     let total: f64 = producers.iter().map(|producer| producer.samples).sum();
@@ -96,8 +96,8 @@ fn addresses(listing: &Listing, place: Place, seen: &mut BTreeSet<Place>, depth:
     nodes.map(|producer| node(listing, Some(producer), Link::Address { through }, seen, depth + 1)).collect()
 }
 
-/// The nearest instruction in the same block on which the registers that this one reads depend, and which waits for
-/// loads; with those loads.
+/// The nearest instruction in the same block that the registers of this one depend on, and that waits for loads,
+/// with those loads.
 fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> {
     let (at, instruction) = listing.find(place)?;
     let before = listing.instructions.get(at.saturating_sub(FARTHEST)..at)?;
@@ -116,7 +116,7 @@ fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> 
         }
         wanted.extend(registers(earlier.reads.as_deref()));
     }
-    // The load itself may wait for the load that gives its address.
+    // The load itself may wait for the load of its address.
     let loads = loads(listing, place);
     (!loads.is_empty()).then_some((place, loads))
 }

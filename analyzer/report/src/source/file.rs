@@ -1,22 +1,22 @@
-//! The text of source files, where this machine has them.
+//! The text of source files, if present on this machine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-/// What a file of source code is called: a capture names files, and a stranger's must not show others.
+/// Extensions of source files. Captures name files, and an untrusted capture must not show other files.
 const ENDINGS: &[&str] =
     &["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "ptx", "py"];
-/// Files beyond this are not read.
+/// Maximum size of a source file.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// The lines of source files by the name that the compiler was given.
+/// The lines of source files by the compiler's name.
 #[derive(Debug, Default)]
 pub(super) struct Files(BTreeMap<String, Vec<String>>);
 
 impl Files {
-    /// Reads those of these files that are here or below a folder.
+    /// Reads those files that are here or below a folder.
     pub(super) fn read<'a>(names: impl IntoIterator<Item = &'a str>, root: Option<&Path>) -> Self {
         let mut files = BTreeMap::new();
         for name in names {
@@ -40,7 +40,7 @@ impl Files {
     }
 }
 
-/// Where a file may be: below the folder by as much of its path as fits there, then where its name says.
+/// Possible locations of a file: below the folder by as much of its path as fits there, then at its own path.
 fn candidates(name: &str, root: Option<&Path>) -> Vec<PathBuf> {
     let path = Path::new(name);
     let parts: Vec<Component> =

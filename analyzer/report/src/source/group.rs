@@ -1,4 +1,4 @@
-//! The hottest places of a kernel: source lines, and instructions where the code has no lines.
+//! The hottest locations of a kernel: source lines, and instructions if the code has no lines.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use stallmap_console::args::SourceSort;
 /// Instructions that belong together.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    /// Their line; none where the code has none, and then there is one instruction.
+    /// Their line. None if the code has none, and then there is one instruction.
     pub(super) source: Option<(&'a str, u32)>,
     /// Samples that found warps at them.
     pub(super) samples: f64,
-    /// Samples charged to them.
+    /// Samples attributed to them.
     pub(super) charged: f64,
-    /// Those of them that have either, hottest first.
+    /// Instructions among them with either, hottest first.
     pub(super) instructions: Vec<&'a Instruction>,
 }
 
-/// Every place that has samples or is charged, hottest first.
+/// Every location with samples or attributed samples, hottest first.
 pub(super) fn groups(listing: &Listing, sort: SourceSort) -> Vec<Group<'_>> {
     let mut by_line: BTreeMap<(&str, u32), Vec<&Instruction>> = BTreeMap::new();
     let mut groups = Vec::new();

@@ -1,4 +1,4 @@
-//! Which kernel is meant: by name, by a part of it, by a pattern, by its identity, or the hottest.
+//! Selection of a kernel: by name, by a part of it, by a pattern, by its identity, or the hottest.
 
 use arrow::array::RecordBatch;
 use regex::Regex;
@@ -27,7 +27,7 @@ rows! {
     }
 }
 
-/// The kernel that is meant; the hottest where nobody says. None where the capture has no kernels.
+/// The requested kernel, by default the hottest. None if the capture has no kernels.
 pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
     let answers = answers(session, &[queries::source::KERNELS], &[]).await?;
     let batches: Vec<RecordBatch> = answers.into_iter().flat_map(|answer| answer.rows).collect();
@@ -44,7 +44,7 @@ pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<O
     }
 }
 
-/// The kernels that are meant: by identity; else by the whole name, else by a part of it, else by a pattern.
+/// The matching kernels: by identity, else by full name, else by a part of it, else by a pattern.
 fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
         kernels.iter().filter(|kernel| kernel.name.as_deref().is_some_and(is_meant)).cloned().collect()
@@ -77,7 +77,7 @@ fn listed(kernels: &[Kernel]) -> String {
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
     if kernels.len() > MOST_LISTED {
-        text.extend([format!("\n  and {} others", kernels.len() - MOST_LISTED)]);
+        text.extend([format!("\n  other ({})", kernels.len() - MOST_LISTED)]);
     }
     text
 }

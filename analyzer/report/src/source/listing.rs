@@ -26,9 +26,9 @@ rows! {
         pub(super) samples: f64,
         /// Their part of all samples.
         pub(super) share: Option<f64>,
-        /// Instructions; none where the code was not read.
+        /// Instructions. None if the code was not decoded.
         pub(super) instructions: Option<u64>,
-        /// Those that are not known.
+        /// Unknown instructions.
         pub(super) unknown_instructions: Option<u64>,
         /// Why the code was not read.
         pub(super) not_read_because: Option<String>,
@@ -39,13 +39,13 @@ rows! {
     /// A source line that has instructions.
     #[derive(Clone, Debug)]
     pub(super) struct Line {
-        /// The file as the compiler was given it.
+        /// The compiler's file name.
         pub(super) file: String,
         /// The line.
         pub(super) number: u32 as "line",
         /// Samples that found warps at its instructions.
         pub(super) samples: f64,
-        /// Samples charged to its loads and stores.
+        /// Samples attributed to its loads and stores.
         pub(super) charged_samples: f64,
     }
 }
@@ -67,7 +67,7 @@ rows! {
         pub(super) line: Option<u32>,
         /// Functions inlined around it.
         pub(super) call_path: Option<String>,
-        /// What it does; none where the code was not read.
+        /// Disassembly. None if the code was not decoded.
         pub(super) text: Option<String>,
         /// Its guard.
         pub(super) guard: Option<String>,
@@ -75,17 +75,17 @@ rows! {
         pub(super) writes: Option<String>,
         /// Registers that it reads.
         pub(super) reads: Option<String>,
-        /// What it does to memory.
+        /// Kind of memory access.
         pub(super) memory_kind: Option<String>,
         /// Samples that found warps at it.
         pub(super) samples: f64,
-        /// Samples charged to it.
+        /// Samples attributed to it.
         pub(super) charged_samples: f64,
-        /// Its warp requests; none where none was observed.
+        /// Its warp requests. None if none was observed.
         pub(super) requests: Option<f64>,
         /// Sectors that they touch.
         pub(super) sectors: Option<f64>,
-        /// The fewest sectors that could hold those bytes.
+        /// The fewest sectors that hold those bytes.
         pub(super) ideal_sectors: Option<f64>,
     }
 }
@@ -104,7 +104,7 @@ rows! {
 }
 
 rows! {
-    /// For whom a stalled instruction waited.
+    /// A producer of a stalled instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Producer {
         function_id: u64,
@@ -113,59 +113,59 @@ rows! {
         pub(super) stall_reason: String,
         from_function_id: Option<u64> as "producer_function_id",
         from_pc: Option<u64> as "producer_pc",
-        /// What it is where there is no producer.
+        /// Label without a producer.
         pub(super) remainder: Option<String>,
         /// Samples times the weight.
         pub(super) samples: f64,
-        /// How sure it is.
+        /// Confidence of the producer.
         pub(super) confidence: Option<String>,
     }
 }
 
 rows! {
-    /// For whom an instruction can wait.
+    /// A possible producer of an instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Wait {
         function_id: u64,
         pc: u64,
         producer_function_id: u64,
         producer_pc: u64,
-        /// How the two depend on each other.
+        /// Dependency between the two.
         pub(super) link: String,
     }
 }
 
 rows! {
-    /// What an instruction touches.
+    /// One target of an instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Touch {
         function_id: u64,
         pc: u64,
-        /// The tensor, the storage or the allocation; in parentheses what is none.
+        /// The tensor, the storage or the allocation, or a label in parentheses.
         pub(super) tensor: String,
         /// Its type and shape.
         pub(super) kind: Option<String> as "type",
-        /// Where it was made.
+        /// Its allocation site.
         pub(super) born_at: Option<String>,
-        /// Its part of the instruction's sectors; none where that follows from the code.
+        /// Its part of the instruction's sectors. None if the target follows from the code.
         pub(super) share: Option<f64>,
     }
 }
 
 impl Instruction {
-    /// Where it is.
+    /// Its location.
     pub(super) const fn place(&self) -> Place {
         (self.function_id, self.pc)
     }
 
-    /// Where its line is.
+    /// Its source line.
     pub(super) fn source(&self) -> Option<(&str, u32)> {
         Some((self.file.as_deref()?, self.line?))
     }
 }
 
 impl Producer {
-    /// The instruction that produces; none in a remainder.
+    /// The producer. None without one.
     pub(super) fn producer(&self) -> Option<Place> {
         Some((self.from_function_id.unwrap_or(self.function_id), self.from_pc?))
     }
@@ -178,12 +178,12 @@ impl Wait {
     }
 }
 
-/// Everything, with what belongs to an instruction found by its place.
+/// All rows, indexed by instruction.
 #[derive(Debug)]
 pub(super) struct Listing {
     /// The kernel.
     pub(super) kernel: Kernel,
-    /// Its lines, hottest first; none where its code has no lines.
+    /// Its lines, hottest first. None if its code has no lines.
     pub(super) lines: Vec<Line>,
     /// Its instructions, in order.
     pub(super) instructions: Vec<Instruction>,
@@ -195,7 +195,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// The listing that answers make; none where the capture has no launch of the kernel.
+    /// The listing of the results. None if the capture has no launch of the kernel.
     pub(super) fn of(answers: &[Answer]) -> Outcome<Option<Self>> {
         let Some(kernel) = read::<Kernel>(answers, "kernel")?.into_iter().next() else { return Ok(None) };
         let instructions: Vec<Instruction> = read(answers, "instructions")?;
@@ -218,22 +218,22 @@ impl Listing {
         Some((at, self.instructions.get(at)?))
     }
 
-    /// Its samples by reason, most first.
+    /// Its samples by reason, largest first.
     pub(super) fn reasons(&self, place: Place) -> &[Reason] {
         self.reasons.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// For whom it waited, most first.
+    /// Its producers, largest first.
     pub(super) fn producers(&self, place: Place) -> &[Producer] {
         self.producers.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// For whom it can wait.
+    /// Its possible producers.
     pub(super) fn waits(&self, place: Place) -> &[Wait] {
         self.waits.get(&place).map_or(&[], Vec::as_slice)
     }
 
-    /// What it touches, most first.
+    /// Its targets, largest first.
     pub(super) fn touches(&self, place: Place) -> &[Touch] {
         self.touches.get(&place).map_or(&[], Vec::as_slice)
     }

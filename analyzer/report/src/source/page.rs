@@ -1,4 +1,5 @@
-//! A kernel's code as one page that opens offline, or as a part of another: no scripts, nothing loaded, light and dark.
+//! A kernel's code as one page that opens offline, or as a part of another: no scripts, no external resources, light
+//! and dark.
 
 mod arrows;
 mod code;
@@ -18,7 +19,7 @@ use stallmap_console::output::number::percent;
 /// Reasons in the bar.
 const MOST_REASONS: usize = 8;
 
-/// How the code's parts look: for every page that shows code.
+/// Style of code, for every page that shows it.
 pub(crate) const STYLE: &str = include_str!("page/code.css");
 
 /// The page of one kernel.
@@ -34,7 +35,7 @@ pub(super) fn page(
     let nonce = nonce(listing);
     let mut html = Html::default();
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Should text ever pass for markup, it still could not run or load anything, or change how the page looks.
+    // If text ever became markup, it still could not run or load anything, or change the page's style.
     html.markup(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
     );
@@ -54,7 +55,7 @@ pub(super) fn page(
     html.finish()
 }
 
-/// A kernel as a part of a page: its anchors begin with a prefix, and of long code the hottest rows are shown.
+/// A kernel as a part of a page: its anchors begin with a prefix, and only the hottest rows of long code are shown.
 pub(super) fn part(
     listing: &Listing,
     files: &Files,
@@ -68,10 +69,11 @@ pub(super) fn part(
     html
 }
 
-/// What the columns and arrows of code mean.
-pub(crate) const LEGEND: &str = "samples: warps that stood there. charged: warps, there or elsewhere, that waited for what it loads or stores. Arrows lead from a producer to those that waited for it.";
+/// Legend of the columns and arrows of code.
+pub(crate) const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
 
-/// A word that only this page knows: what carries it is ours. It follows from the code, so that equal pages are equal.
+/// A word that no capture can know: only trusted elements carry it. It is derived from the code: equal code gives equal
+/// pages.
 fn nonce(listing: &Listing) -> String {
     blake3::hash(format!("{listing:?}").as_bytes()).to_hex().chars().take(32).collect()
 }
@@ -79,16 +81,16 @@ fn nonce(listing: &Listing) -> String {
 /// The tags around headings of parts, and around those of panes.
 type Headings = [[&'static str; 2]; 2];
 
-/// Those of a page of its own.
+/// Headings of a separate page.
 const ALONE: Headings = [["<h2>", "</h2>\n"], ["<h3 class=\"code\">", "</h3>"]];
-/// Those of a part of a page.
+/// Headings of a part of a page.
 const PART: Headings = [["<h4>", "</h4>\n"], ["<h5 class=\"code\">", "</h5>"]];
 
 /// A kernel's code as a piece of a page.
 struct Page<'a> {
     listing: &'a Listing,
     files: &'a Files,
-    /// What anchors begin with: those of several kernels on a page differ by it.
+    /// Prefix of anchors, unique per kernel.
     prefix: &'a str,
     headings: Headings,
     excerpt: Excerpt<'a>,
@@ -98,7 +100,7 @@ impl Page<'_> {
     /// Everything below the title.
     fn body(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         if let Some(reason) = &self.listing.kernel.not_read_because {
-            html.markup("<p class=\"warning\">Its code could not be read: ").text(reason).markup("</p>\n");
+            html.markup("<p class=\"warning\">Its code could not be decoded: ").text(reason).markup("</p>\n");
         }
         self.reasons(html);
         self.hottest(html, groups, top);
@@ -111,7 +113,7 @@ impl Page<'_> {
         html.markup(begin).markup(text).markup(end);
     }
 
-    /// The kernel's samples by reason, as a bar and in words.
+    /// The kernel's samples by reason, as a bar and as text.
     fn reasons(&self, html: &mut Html) {
         let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
@@ -131,15 +133,15 @@ impl Page<'_> {
             before += share;
         }
         html.markup("</svg>\n<div class=\"code dim\">");
-        let said = totals
+        let summary = totals
             .iter()
             .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples))));
-        html.text(&said.collect::<Vec<_>>().join(", ")).markup("</div>\n");
+        html.text(&summary.collect::<Vec<_>>().join(", ")).markup("</div>\n");
     }
 
     fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
-        self.heading(html, "Hottest places");
-        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest places\"><table aria-label=\"Hottest places\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
+        self.heading(html, "Hottest locations");
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
             let share = self.listing.share(group.samples);
             html.markup("<tr><td><svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share);
@@ -158,7 +160,7 @@ impl Page<'_> {
         html.markup("</table></div>\n");
     }
 
-    /// Where a group is, as a link.
+    /// Location of a group, as a link.
     fn place_of(&self, html: &mut Html, group: &Group<'_>) {
         match (group.source, group.instructions.first()) {
             (Some((file, line)), _) if !self.excerpt.has_line(file, line) => {
@@ -173,9 +175,9 @@ impl Page<'_> {
         }
     }
 
-    /// What the hottest places wait for: a tree for each of their instructions.
+    /// Producers of the hottest locations: a tree for each of their instructions.
     fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
-        self.heading(html, "What they wait for");
+        self.heading(html, "Producers");
         for instruction in groups.iter().take(top).flat_map(|group| &group.instructions) {
             let nodes = chain(self.listing, instruction.place());
             if nodes.is_empty() {
@@ -242,7 +244,7 @@ impl Page<'_> {
         }
     }
 
-    /// Names of files may hold anything: their numbers are the anchors.
+    /// Names of files may contain anything: their numbers are the anchors.
     fn line_id(&self, file: &str, line: u32) -> String {
         let number = self.listing.lines.iter().position(|known| known.file == file).unwrap_or(0);
         format!("{}l{number}-{line}", self.prefix)

@@ -1,4 +1,4 @@
-//! A kernel's code as text for people.
+//! A kernel's code as text.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use stallmap_console::output::number::percent;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
 
-/// Instructions of a line that are shown.
+/// Maximum of shown instructions per line.
 const MOST_OF_A_LINE: usize = 6;
 /// The column in which an instruction's text begins.
 const TEXT_COLUMN: usize = 10;
@@ -36,18 +36,18 @@ impl<'a> Page<'a> {
         Self { out, canvas, listing, files }
     }
 
-    /// What the kernel is, over all its launches.
+    /// Summary of the kernel over all its launches.
     pub(super) fn heading(&mut self) -> io::Result<()> {
         let kernel = &self.listing.kernel;
         self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
         self.line(Role::Dim, &words::facts(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
-            self.line(Role::Warning, &format!("! its code could not be read: {reason}"))?;
+            self.line(Role::Warning, &format!("! its code could not be decoded: {reason}"))?;
         }
         Ok(())
     }
 
-    /// The hottest places, each with what it waits for.
+    /// The hottest locations, each with its producers.
     pub(super) fn hottest(&mut self, groups: &[Group<'_>], top: usize) -> io::Result<()> {
         if groups.is_empty() {
             return self.line(Role::Plain, "(no samples)");
@@ -61,7 +61,7 @@ impl<'a> Page<'a> {
             let samples: f64 = others.iter().map(|group| group.samples).sum();
             let samples = words::samples(self.listing, samples);
             self.line(Role::Plain, "")?;
-            let count = words::counted(others.len() as u64, "other place", "other places");
+            let count = words::counted(others.len() as u64, "other location", "other locations");
             self.line(Role::Dim, &format!("({count}, {samples})"))?;
         }
         Ok(())
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
     fn counted(&self, samples: f64, charged: f64) -> String {
         let mut counted = words::samples(self.listing, samples);
         if charged >= 0.05 {
-            counted.extend([format!("; {} charged to it", words::amount(charged))]);
+            counted.extend([format!(", {} attributed to it", words::amount(charged))]);
         }
         counted
     }
@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
         for (index, node) in nodes.iter().enumerate() {
             let is_last = index + 1 == nodes.len();
             let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            self.line(Role::Plain, &format!("{indent}{branch}{}", self.said(node)))?;
+            self.line(Role::Plain, &format!("{indent}{branch}{}", self.summary(node)))?;
             let indent = format!("{indent}{trunk}");
             if let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place))
                 && !node.is_loop
@@ -137,7 +137,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn said(&self, node: &Node) -> String {
+    fn summary(&self, node: &Node) -> String {
         let producer = self.producer(node);
         let mark = if node.is_loop { " ↺" } else { "" };
         match &node.link {
@@ -157,14 +157,14 @@ impl<'a> Page<'a> {
         let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
             return "an instruction that is not listed".to_owned();
         };
-        let mut said = format!("{} {}", words::pc(producer.pc), words::text(producer));
+        let mut summary = format!("{} {}", words::pc(producer.pc), words::text(producer));
         if let Some(function) = self.other_function(producer) {
-            said.extend([format!(" in {function}")]);
+            summary.extend([format!(" in {function}")]);
         }
         if let Some(source) = words::source(producer) {
-            said.extend([format!(" at {source}")]);
+            summary.extend([format!(" at {source}")]);
         }
-        said
+        summary
     }
 
     fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {
@@ -175,7 +175,7 @@ impl<'a> Page<'a> {
         touched.iter().try_for_each(|touched| self.line(Role::Dim, &format!("{indent}{touched}")))
     }
 
-    /// Every instruction in its order, its line above it where that changes.
+    /// Every instruction in program order, with its source line above if that changes.
     pub(super) fn whole(&mut self) -> io::Result<()> {
         let listing = self.listing;
         let texts = listing.instructions.iter().map(|instruction| width(words::text(instruction)));

@@ -1,9 +1,10 @@
 //! Pieces of sentences that the terminal and the page share.
 
 use super::listing::{Instruction, Kernel, Listing, Touch};
+pub(super) use stallmap_console::output::number::counted;
 use stallmap_console::output::number::{grouped, measured, percent};
 
-/// What there is to know of the kernel, in one line.
+/// Summary of the kernel, in one line.
 pub(super) fn facts(kernel: &Kernel) -> String {
     let mut facts = vec![counted(kernel.launches, "launch", "launches"), sampled(kernel.samples)];
     if let Some(share) = kernel.share {
@@ -13,7 +14,7 @@ pub(super) fn facts(kernel: &Kernel) -> String {
         facts.push(counted(instructions, "instruction", "instructions"));
     }
     if let Some(unknown) = kernel.unknown_instructions.filter(|unknown| *unknown > 0) {
-        facts.push(format!("{} of them not known", grouped(unknown.into())));
+        facts.push(format!("{} of them unknown", grouped(unknown.into())));
     }
     if let Some(sm) = kernel.sm {
         facts.push(format!("sm_{sm}"));
@@ -22,22 +23,17 @@ pub(super) fn facts(kernel: &Kernel) -> String {
     facts.join(", ")
 }
 
-/// A number of things.
-pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{} {}", grouped(count.into()), if count == 1 { one } else { several })
-}
-
-/// A pc as it is shown everywhere.
+/// Displayed form of a pc.
 pub(super) fn pc(pc: u64) -> String {
     format!("{pc:#06x}")
 }
 
-/// A file's own name, which lines are called by.
+/// A file's base name, used for its lines.
 pub(super) fn file_name(file: &str) -> &str {
     file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
-/// Where an instruction's line is, in short.
+/// Short source line of an instruction.
 pub(super) fn source(instruction: &Instruction) -> Option<String> {
     instruction.source().map(|(file, line)| format!("{}:{line}", file_name(file)))
 }
@@ -48,9 +44,9 @@ pub(super) fn call_path(instruction: &Instruction) -> Option<String> {
     Some(path.split_whitespace().map(file_name).collect::<Vec<_>>().join(" "))
 }
 
-/// What an instruction does; its pc alone where the code was not read.
+/// Disassembly of an instruction, or its pc if the code was not decoded.
 pub(super) fn text(instruction: &Instruction) -> &str {
-    instruction.text.as_deref().unwrap_or("(code not read)")
+    instruction.text.as_deref().unwrap_or("(code not decoded)")
 }
 
 /// Samples as a count and a part of the kernel's.
@@ -69,7 +65,7 @@ pub(super) fn amount(count: f64) -> String {
     if (0.0..0.05).contains(&count) { "0".to_owned() } else { measured(count) }
 }
 
-/// The reasons of an instruction's samples, most first, as many as fit in a line.
+/// The reasons of an instruction's samples, largest first, limited to one line.
 pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     const MOST: usize = 3;
     let reasons = listing.reasons(instruction.place());
@@ -85,7 +81,7 @@ pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
     words.join(", ")
 }
 
-/// What an instruction touches: `reads h.weight (float32 16x16), 75.0 %`, one word for each.
+/// Targets of an instruction: `reads h.weight (float32 16x16), 75.0 %`, one text per target.
 pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<String> {
     const MOST: usize = 4;
     let all = listing.touches(instruction.place());
@@ -93,7 +89,7 @@ pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<Strin
     let mut words: Vec<String> =
         all.iter().take(MOST).map(|touch| format!("{verb} {}", thing(touch))).collect();
     if all.len() > MOST {
-        words.push(format!("and {} others", all.len() - MOST));
+        words.push(format!("other ({})", all.len() - MOST));
     }
     words
 }
@@ -108,20 +104,20 @@ fn thing(touch: &Touch) -> String {
     match touch.share {
         Some(share) if share < 0.999_5 => words.extend([format!(", {}", percent(share))]),
         Some(_) => {}
-        // Nobody observes these copies: what they touch follows from their tensor maps.
+        // These copies are not observed: their targets follow from their tensor maps.
         None => words += ", by its tensor map",
     }
     if let Some(born_at) = &touch.born_at {
-        words.extend([format!(", made at {born_at}")]);
+        words.extend([format!(", allocated at {born_at}")]);
     }
     words
 }
 
-/// How an instruction uses the sectors that it moves; none where nothing was observed.
+/// Sector efficiency of an instruction. None if nothing was observed.
 pub(super) fn pattern(instruction: &Instruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
-    Some(format!("{:.1} sectors a request, ideal {:.1}", sectors / requests, ideal / requests))
+    Some(format!("{:.1} sectors per request, ideal {:.1}", sectors / requests, ideal / requests))
 }
 
 fn verb(instruction: &Instruction) -> &'static str {

@@ -3,7 +3,7 @@
 use super::fault::{Flaw, Rule};
 use super::{ColumnDoc, ViewDoc};
 
-/// The line of a header after which an example stands.
+/// The line of a header before an example.
 const EXAMPLE: &str = "Example:";
 
 /// Reads `CREATE VIEW name (columns) AS ...` with a comment above it and above each column.
@@ -13,11 +13,11 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
     let mut lines = (1..).zip(text.lines());
     let (header, (at, opening)) = comment(&mut lines);
     if header.is_empty() {
-        let message = "the file does not begin with a comment that says what one row is";
+        let message = "the file does not begin with a comment that describes one row";
         return Err(Flaw::new(1, Rule::Header, message));
     }
     if opening.trim() != format!("CREATE VIEW {name} (") {
-        let message = format!("after the comment comes `{}`, not `CREATE VIEW {name} (`", opening.trim());
+        let message = format!("`{}` follows the comment instead of `CREATE VIEW {name} (`", opening.trim());
         return Err(Flaw::new(at, Rule::Shape, message));
     }
     let mut columns = Vec::new();
@@ -28,7 +28,7 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
         }
         let column = line.trim().trim_end_matches(',').trim_matches('"').to_owned();
         if column.is_empty() || column.contains(char::is_whitespace) {
-            // Nothing is left where the list of columns does not end.
+            // Nothing is left if the list of columns does not end.
             let at = if line.is_empty() { text.lines().count() } else { at };
             let message = format!("`{}` is not a column's name", line.trim());
             return Err(Flaw::new(at, Rule::Shape, message));
@@ -55,7 +55,7 @@ fn split_example(header: &str) -> (String, Option<String>) {
     (doc.join("\n").trim_end().to_owned(), Some(example.collect::<Vec<_>>().join("\n").trim().to_owned()))
 }
 
-/// The comment that comes next, and the numbered line after it.
+/// The next comment, and the numbered line after it.
 fn comment<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> (String, (usize, &'a str)) {
     let mut doc = Vec::new();
     let mut last = 1;

@@ -1,12 +1,12 @@
-//! The rules of the library, and what breaks them: file, line, rule, hint.
+//! The rules of the library, and violations: file, line, rule, hint.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A rule that files of the library keep, ours and the user's.
+/// A rule for files of the library, built-in or the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Files can be read, are text, and are not too large or too many.
+    /// Files are readable text, and not too large or too many.
     File,
     /// The file begins with a comment.
     Header,
@@ -14,13 +14,13 @@ pub enum Rule {
     Shape,
     /// Each column has a comment above it.
     ColumnComment,
-    /// Names are those of files, and SQL reads them without quotes.
+    /// Names match files, and need no quotes in SQL.
     Name,
     /// A file holds one statement: a view or a query.
     Statement,
     /// Views never sort and never limit.
     Sorting,
-    /// A name is free: nothing is replaced.
+    /// A name is free: nothing can be replaced.
     Taken,
     /// Each parameter of a query is described.
     Parameter,
@@ -45,44 +45,44 @@ impl Rule {
         }
     }
 
-    /// What to do about a file that breaks it.
+    /// Recommended action for a file that breaks it.
     pub const fn hint(self) -> &'static str {
         match self {
             Self::File => "a library is a folder of .sql files, each of UTF-8 text",
             Self::Header => {
-                "begin the file with `-- What one row is.`, or with the question that a query answers"
+                "begin the file with a description, such as `-- One launch with its cost.`, or with the question of a query"
             }
             Self::Shape => {
-                "a view is written `CREATE VIEW name (`, a comment and a name a line for each column, `) AS`, a query"
+                "a view is written `CREATE VIEW name (`, a comment and a name on separate lines for each column, `) AS`, a query"
             }
-            Self::ColumnComment => "write a line `-- What it means.` above the column",
+            Self::ColumnComment => "write a comment with its meaning above the column",
             Self::Name => {
                 "name the file after the view, in lower-case letters, digits and _, beginning with a letter"
             }
             Self::Statement => "one file holds one CREATE VIEW, or one SELECT, which is a saved query",
             Self::Sorting => "sort and limit in a query that reads the view: a file with a plain SELECT",
-            Self::Taken => "choose another name: a library adds, it replaces nothing",
+            Self::Taken => "choose another name: a library cannot replace names",
             Self::Parameter => {
-                "describe it in the comment: `-- $name: what it is`, or `-- $name = 10: what it is`"
+                "describe it in the comment: `-- $name: description`, or `-- $name = 10: description`"
             }
-            Self::Plan => "`.tables`, `.views` and `.doc NAME` in the shell say what can be read",
+            Self::Plan => "use `.tables`, `.views` and `.doc NAME` in the shell to find names",
         }
     }
 }
 
-/// What is wrong in a text.
+/// An error in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     /// The line, from 1.
     pub line: usize,
     /// The rule that is broken.
     pub rule: Rule,
-    /// How.
+    /// Explanation.
     pub message: String,
 }
 
 impl Flaw {
-    /// A flaw in a line.
+    /// A flaw at a line.
     pub fn new(line: usize, rule: Rule, message: impl Into<String>) -> Self {
         Self { line, rule, message: message.into() }
     }
@@ -93,12 +93,12 @@ impl Flaw {
     }
 }
 
-/// What is wrong in a file of a user's library.
+/// An error in a file of a user's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Cause of the error.
     pub flaw: Flaw,
 }
 

@@ -1,4 +1,4 @@
-//! The files of a user's library: found below a folder, bounded, whatever links to what.
+//! The files of a user's library: found below a folder, bounded for any links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Flaw, Rule};
 
-/// Most files that are read.
+/// Maximum of files.
 pub(super) const MAX_FILES: usize = 1_000;
-/// Most bytes of one of them.
+/// Maximum size of a file, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
-/// Most entries of folders that are looked at.
+/// Maximum of folder entries.
 const MAX_ENTRIES: usize = 20_000;
-/// Most folders within each other.
+/// Maximum depth of folders.
 const MAX_DEPTH: usize = 8;
 
 /// A file of SQL.
 #[derive(Debug)]
 pub(super) struct SqlFile {
-    /// Where it is.
+    /// Its location.
     pub(super) path: PathBuf,
-    /// The library's name and the folders below it, apart by `/`.
+    /// The library's name and the folders below it, separated by `/`.
     pub(super) package: String,
     /// Its name without the ending.
     pub(super) name: String,
-    /// What it holds.
+    /// Its content.
     pub(super) text: String,
 }
 
@@ -33,19 +33,19 @@ pub(super) struct SqlFile {
 struct Reading {
     files: Vec<SqlFile>,
     faults: Vec<Fault>,
-    /// Real paths of folders, so that links cannot lead in circles.
+    /// Real paths of folders, to detect cycles of links.
     seen: BTreeSet<PathBuf>,
     entries: usize,
 }
 
-/// Every `*.sql` below a folder, in the order of their paths, and those that cannot be read.
+/// Every `*.sql` below a folder, by path, and unreadable ones.
 ///
 /// Names that begin with a dot are left out.
 pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<Fault>)> {
     let real = root.canonicalize()?;
     let name = real.file_name().map_or_else(|| "library".into(), |name| name.to_string_lossy().into_owned());
     let mut reading = Reading { files: Vec::new(), faults: Vec::new(), seen: BTreeSet::new(), entries: 0 };
-    // The root's own failure is the caller's; those below are faults.
+    // The root's own failure is the caller's. Those below are faults.
     fs::read_dir(root)?;
     reading.folder(root, &name, 0);
     Ok((reading.files, reading.faults))
@@ -58,13 +58,13 @@ impl Reading {
 
     fn folder(&mut self, path: &Path, package: &str, depth: usize) {
         let Ok(real) = path.canonicalize() else {
-            return self.fault(path, "the link leads nowhere");
+            return self.fault(path, "the link is broken");
         };
         if !self.seen.insert(real) {
             return;
         }
         if depth > MAX_DEPTH {
-            return self.fault(path, format!("more than {MAX_DEPTH} folders lie within each other"));
+            return self.fault(path, format!("more than {MAX_DEPTH} nested folders"));
         }
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,
@@ -108,14 +108,14 @@ impl Reading {
 
 fn text(path: &Path) -> Result<String, String> {
     let wrong = |error: io::Error| format!("the file cannot be read: {error}");
-    // A pipe would make us wait for whoever writes into it.
+    // Reading a pipe would block.
     if !path.metadata().map_err(wrong)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a file".to_owned());
     }
     let mut bytes = Vec::new();
     fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(wrong)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!("the file has more than {MAX_BYTES} bytes"));
     }
-    String::from_utf8(bytes).map_err(|_| "the file is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }

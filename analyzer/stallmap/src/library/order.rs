@@ -1,4 +1,4 @@
-//! The order in which views are defined: each after those that it reads.
+//! The order of view definitions: each after the views that it reads.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::ViewDoc;
 /// Views that wait for others, with the names that each reads.
 pub(super) type Waiting<'a> = Vec<(&'a ViewDoc, BTreeSet<String>)>;
 
-/// The views, each after those of them that it reads; and those that never come, because they read themselves.
+/// The views, each after the views that it reads, and those in cycles.
 pub(super) fn ordered(mut waiting: Waiting<'_>) -> (Vec<&ViewDoc>, Waiting<'_>) {
     let mut ordered = Vec::new();
     while !waiting.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn ordered(mut waiting: Waiting<'_>) -> (Vec<&ViewDoc>, Waiting<'_>) 
     (ordered, Vec::new())
 }
 
-/// The names that a view's text reads; its own is one of them only where it reads nothing else by that name.
+/// The names that a view's text reads. Its own name counts only if it reads nothing else by that name.
 pub(super) fn reads(state: &SessionState, view: &ViewDoc) -> Result<BTreeSet<String>, DataFusionError> {
     let statement = state.sql_to_statement(&view.sql, &Dialect::Generic)?;
     let names = state.resolve_table_references(&statement)?;

@@ -37,10 +37,10 @@ impl Query {
         self.comment().skip(1).filter(|line| !line.is_empty())
     }
 
-    /// What is said where it has no rows.
+    /// Text for a section without rows.
     pub fn nothing(self) -> &'static str {
         match self.name {
-            "findings" => "(nothing was found; without samples nothing can be)",
+            "findings" => "(no findings. Findings need samples)",
             _ => "(nothing of this kind was recorded)",
         }
     }
@@ -66,7 +66,7 @@ mod tests {
         for &(command, query) in ALL {
             assert!(query.title().starts_with(char::is_uppercase), "{}", query.name);
             assert!(query.doc().count() > 0, "{}", query.name);
-            // Those of `diff` are put together from pieces, which its tests look at.
+            // The queries of `diff` are assembled from pieces, which its tests cover.
             let is_whole =
                 !query.sql(&[("$top", 7), ("$sort", 7), ("$function", 7), ("$tensors", 7)]).contains('$');
             assert!(is_whole || command == "diff", "{}", query.name);

@@ -13,11 +13,11 @@ pub struct SavedQuery {
     pub name: String,
     /// The folder that it is in.
     pub package: String,
-    /// What it answers: the first line of its comment.
+    /// The question: the first line of its comment.
     pub title: String,
     /// The other lines.
     pub doc: String,
-    /// What can be set.
+    /// Parameters.
     pub parameters: Vec<Parameter>,
     /// The file's text.
     pub sql: String,
@@ -30,33 +30,33 @@ pub struct SavedQuery {
 pub struct Parameter {
     /// Its name, without the dollar sign.
     pub name: String,
-    /// Its value where nobody sets it.
+    /// Its default value.
     pub default: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub doc: String,
 }
 
 /// Why a query cannot be filled in.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfilled {
-    /// A value for what it does not have.
+    /// A value for an unknown parameter.
     #[error("query `{query}` has no parameter `{name}`; hint: {}", known(.parameters))]
     Unknown {
         /// The query.
         query: String,
-        /// The name given.
+        /// The given name.
         name: String,
-        /// Those that it has.
+        /// Its parameters.
         parameters: Vec<String>,
     },
-    /// No value for what has no default.
+    /// A parameter without value and default.
     #[error("query `{query}` needs a value for `{name}`: {doc}; hint: set it with {name}=VALUE")]
     Missing {
         /// The query.
         query: String,
         /// The parameter.
         name: String,
-        /// What it is.
+        /// Its kind.
         doc: String,
     },
 }
@@ -71,7 +71,7 @@ impl SavedQuery {
         let comment = || text.lines().map_while(|line| line.trim().strip_prefix("--")).map(str::trim);
         let title = comment().next().unwrap_or_default();
         if title.is_empty() {
-            let message = "the file does not begin with a comment that says what it answers";
+            let message = "the file does not begin with a comment that holds its question";
             return Err(Flaw::new(1, Rule::Header, message));
         }
         let parameters: Vec<Parameter> = comment().filter_map(parameter).collect();
@@ -87,7 +87,7 @@ impl SavedQuery {
         Ok(Self { name, package, title, doc, parameters, sql: text.to_owned(), file })
     }
 
-    /// The query with values for its parameters, as anyone can run it.
+    /// The query with values for its parameters, ready to run.
     pub fn filled(&self, values: &[(String, String)]) -> Result<String, Unfilled> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
         if let Some((name, _)) = values.iter().find(|(name, _)| !is_known(name)) {
@@ -107,7 +107,7 @@ impl SavedQuery {
         Ok(fill(&self.sql, &all))
     }
 
-    /// The query as it is planned when it is checked: what has no default is null.
+    /// The query with defaults for planning. Parameters without default are null.
     pub(super) fn sample(&self) -> String {
         let value = |parameter: &Parameter| parameter.default.as_deref().map_or("NULL".to_owned(), literal);
         let all: Vec<_> =
@@ -116,7 +116,7 @@ impl SavedQuery {
     }
 }
 
-/// `$name: what it is` or `$name = default: what it is`.
+/// `$name: description` or `$name = default: description`.
 fn parameter(line: &str) -> Option<Parameter> {
     let (name, doc) = line.strip_prefix('$')?.split_once(':')?;
     let (name, default) = match name.split_once('=') {

@@ -1,10 +1,10 @@
-//! A user's own library: views and saved queries in a folder, held to the rules of ours.
+//! A user's own library: views and saved queries in a folder, with the rules of the built-in library.
 //!
 //! ```text
 //! folder ──> files ──> rules of one file ──> views, queries ──> order ──> planned over a session ──> defined
 //! ```
 //!
-//! What is wrong is a [`Fault`]; a library with one is not used in part.
+//! An error is a [`Fault`]. A library with a fault is not used, not even in part.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,14 +35,14 @@ pub struct UserLibrary {
     faults: Vec<Fault>,
 }
 
-/// What a file holds.
+/// Content of a file.
 enum Held {
     View(ViewDoc),
     Query(SavedQuery),
 }
 
 impl UserLibrary {
-    /// Reads a folder; what is wrong in its files is kept as faults.
+    /// Reads a folder. Errors in its files are returned as faults.
     pub fn read(root: &Path) -> Result<Self, AnalyzeError> {
         let wrong = |source| AnalyzeError::LibraryFolder { path: root.to_owned(), source };
         let (files, faults) = folder::read(root).map_err(wrong)?;
@@ -73,7 +73,7 @@ impl UserLibrary {
         &self.queries
     }
 
-    /// What is wrong with its files, as far as that shows without a session; see [`crate::session::Session::extend`].
+    /// Errors of its files that show without a session. See [`crate::session::Session::extend`].
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
@@ -95,7 +95,7 @@ impl UserLibrary {
         }
     }
 
-    /// Defines the views in a schema and plans the queries; `state` resolves unqualified names to the same schema.
+    /// Defines the views in a schema and plans the queries. `state` resolves unqualified names to the same schema.
     pub(crate) fn define(&self, state: &SessionState, schema: &dyn SchemaProvider) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut waiting = Vec::new();
@@ -111,20 +111,20 @@ impl UserLibrary {
             }
             match order::reads(state, view) {
                 Ok(reads) => waiting.push((view, reads)),
-                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error))),
+                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error))),
             }
         }
         let (ordered, circular) = order::ordered(waiting);
         for (view, reads) in circular {
             let reads = reads.into_iter().collect::<Vec<_>>().join("`, `");
-            let message = format!("it reads itself, by way of one of `{reads}`");
+            let message = format!("it reads itself through one of `{reads}`");
             faults.push(at(view, 1, Rule::Plan, message));
         }
         let mut broken: BTreeSet<String> = self.broken(&faults);
         for view in ordered {
             let Err(error) = define(state, schema, view) else { continue };
             if !is_follow_up(&error, &broken) {
-                faults.push(at(view, line(&error, &view.sql), Rule::Plan, said(&error)));
+                faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error)));
             }
             broken.insert(view.name.clone());
         }
@@ -132,7 +132,7 @@ impl UserLibrary {
         faults
     }
 
-    /// Names of views with faults: what reads them is not to blame.
+    /// Names of views with faults: views that read them have no fault of their own.
     fn broken(&self, faults: &[Fault]) -> BTreeSet<String> {
         let stems = faults.iter().chain(&self.faults).filter_map(|fault| fault.path.file_stem());
         stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
@@ -141,12 +141,12 @@ impl UserLibrary {
 
 /// Defines one view whose own reads are defined.
 fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
-    // Tables in memory never make a plan wait.
+    // In-memory tables never block a plan.
     let table = block_on(planned(state, view))?;
     schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }
 
-/// What a file holds, if it keeps the rules that show without a session.
+/// Content of a file, if it follows the rules that can be checked without a session.
 fn held(file: &SqlFile) -> Result<Held, Flaw> {
     let SqlFile { path, package, name, text } = file;
     check_name(name)?;
@@ -176,13 +176,13 @@ fn check_name(name: &str) -> Result<(), Flaw> {
     if name.starts_with(|char: char| char.is_ascii_lowercase()) && name.chars().all(is_part) {
         return Ok(());
     }
-    Err(Flaw::new(1, Rule::Name, format!("`{name}` is no name that SQL reads without quotes")))
+    Err(Flaw::new(1, Rule::Name, format!("`{name}` is not a name that SQL reads without quotes")))
 }
 
 /// One CREATE VIEW that neither sorts nor limits.
 fn check_view(text: &str) -> Result<(), Flaw> {
     let ast::Statement::CreateView(view) = parsed(text)? else {
-        return Err(Flaw::new(1, Rule::Statement, "it is no CREATE VIEW"));
+        return Err(Flaw::new(1, Rule::Statement, "not a CREATE VIEW"));
     };
     let query = &view.query;
     let clause = match () {
@@ -200,28 +200,28 @@ fn check_view(text: &str) -> Result<(), Flaw> {
 fn check_query(query: &SavedQuery) -> Result<(), Flaw> {
     match parsed(&query.sample())? {
         ast::Statement::Query(_) => Ok(()),
-        _ => Err(Flaw::new(1, Rule::Statement, "it is no SELECT")),
+        _ => Err(Flaw::new(1, Rule::Statement, "not a SELECT")),
     }
 }
 
 /// The one statement of a text.
 fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
-    // A state of its own: to parse is all that it does.
+    // A separate state, used only for parsing.
     let state = datafusion::execution::session_state::SessionStateBuilder::new().build();
     match state.sql_to_statement(text, &Dialect::Generic) {
         Ok(Statement::Statement(statement)) => Ok(*statement),
         Ok(_) => Err(Flaw::new(1, Rule::Statement, "it is neither a CREATE VIEW nor a SELECT")),
-        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, said(&error))),
+        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, cause(&error))),
     }
 }
 
 fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<Fault> {
     let error = block_on(state.create_logical_plan(&query.sample())).err()?;
     let is_new = !is_follow_up(&error, broken);
-    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, said(&error)).within(&query.file))
+    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, cause(&error)).within(&query.file))
 }
 
-/// Whether a statement fails only because it reads a view that has a fault of its own.
+/// True if a statement fails only because it reads a view with a fault.
 fn is_follow_up(error: &DataFusionError, broken: &BTreeSet<String>) -> bool {
     let text = error.find_root().strip_backtrace();
     let table = text.split("table '").nth(1).and_then(|rest| rest.split('\'').next());
@@ -232,10 +232,10 @@ fn at(view: &ViewDoc, line: usize, rule: Rule, message: String) -> Fault {
     Flaw::new(line, rule, message).within(view.file.clone().unwrap_or_default())
 }
 
-/// The line that an error names, or that holds the name that it is about; the first where there is neither.
+/// The line that an error names, or that holds the name in it. Otherwise the first line.
 fn line(error: &DataFusionError, text: &str) -> usize {
-    let said = error.find_root().strip_backtrace();
-    let after = |before: &str| said.split(before).nth(1);
+    let cause = error.find_root().strip_backtrace();
+    let after = |before: &str| cause.split(before).nth(1);
     let number = after("Line: ").and_then(|rest| rest.split(',').next());
     if let Some(line) = number.and_then(|line| line.trim().parse().ok()) {
         return line;
@@ -247,8 +247,8 @@ fn line(error: &DataFusionError, text: &str) -> usize {
     place.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
 }
 
-/// An error's text in one line, without what the engine wraps around it.
-fn said(error: &DataFusionError) -> String {
+/// An error's text in one line, without the engine's wrappers.
+fn cause(error: &DataFusionError) -> String {
     let text = error.find_root().strip_backtrace();
     let mut text = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     for prefix in ["SQL error: ", "Error during planning: ", "Schema error: ", "sql parser error: "] {
@@ -259,6 +259,6 @@ fn said(error: &DataFusionError) -> String {
     if text.contains("single SQL statement") {
         return "it holds more than one statement".to_owned();
     }
-    // What could stand there instead is long; the catalog's name and the schema's say nothing to a reader.
+    // The list of alternatives is long, and the names of catalog and schema do not help the user.
     text.split(" Valid fields are ").next().unwrap_or_default().replace("stallmap.capture.", "")
 }

@@ -1,8 +1,8 @@
-//! Addresses that say nothing: what is used moves together, in its order, as it lies.
+//! Anonymous addresses: used memory moves together, preserving order and distances.
 //!
-//! Used memory is divided into pieces of 2 MiB, which is how the driver hands it out. Neighbours stay neighbours, so
-//! distances within a region, alignment, ranges and their order stay; regions are put one behind the other with one
-//! piece between them. The piece at 0 stays there: offsets into shared and local memory are in it.
+//! Used memory is divided into pieces of 2 MiB, the unit of the driver. Neighbours stay neighbours, so distances within
+//! a region, alignment, ranges and their order stay. Regions follow each other with one piece between them. The piece
+//! at 0 stays there: it holds offsets into shared and local memory.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ const FIRST_PIECE: u64 = 4 << (30 - PIECE_BITS);
 /// Pieces that all regions may have together: 47 bits of addresses.
 const MOST_PIECES: u64 = 1 << (47 - PIECE_BITS);
 
-/// Regions of memory that are used, while they are met.
+/// Regions of used memory, during collection.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    /// First piece to last piece, both used; regions neither overlap nor touch.
+    /// First piece to last piece, both used. Regions neither overlap nor touch.
     pieces: BTreeMap<u64, u64>,
 }
 
 impl Regions {
-    /// Meets a range that is used.
+    /// Adds a used range.
     pub(super) fn add(&mut self, address: u64, bytes: u64) {
         let mut first = address >> PIECE_BITS;
         let mut last = address.saturating_add(bytes.saturating_sub(1)) >> PIECE_BITS;
         if self.pieces.range(..=first).next_back().is_some_and(|(_, end)| *end >= last) {
             return;
         }
-        // Whatever overlaps or touches becomes one with it.
+        // Overlapping or adjacent regions merge with it.
         while let Some((&start, &end)) = self.pieces.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first
         {
@@ -38,7 +38,7 @@ impl Regions {
         self.pieces.insert(first, last);
     }
 
-    /// Where each region goes; `None` where they are too large to be anybody's memory.
+    /// Destination of each region. `None` if the regions are too large for real memory.
     pub(super) fn rebase(&self) -> Option<Rebase> {
         let mut moved = Vec::new();
         let mut next = FIRST_PIECE;
@@ -58,7 +58,7 @@ impl Regions {
     }
 }
 
-/// Where addresses go.
+/// Mapping of addresses.
 #[derive(Debug)]
 pub(super) struct Rebase {
     /// First piece, last piece, new first piece, in order.
@@ -66,7 +66,7 @@ pub(super) struct Rebase {
 }
 
 impl Rebase {
-    /// The new address of one that lies in a region that was met; 0 otherwise.
+    /// The new address of one in a collected region, otherwise 0.
     pub(super) fn map(&self, address: u64) -> u64 {
         let piece = address >> PIECE_BITS;
         let index = self.moved.partition_point(|(first, ..)| *first <= piece);

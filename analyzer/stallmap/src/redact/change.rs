@@ -1,4 +1,4 @@
-//! What becomes of each column, by what it may give away.
+//! Change of each column, by its class of secrecy.
 
 mod column;
 mod meet;
@@ -27,12 +27,12 @@ pub(super) use meet::{meet, rebase};
 
 const ZSTD_LEVEL: i32 = 9;
 
-/// What went and what stayed, in words, and how often.
+/// Counts of removed and retained data, by description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// What is not there any more.
+pub struct Summary {
+    /// Removed data.
     pub gone: BTreeMap<&'static str, u64>,
-    /// What is there as it was.
+    /// Data retained unchanged.
     pub stays: BTreeMap<&'static str, u64>,
 }
 
@@ -44,14 +44,14 @@ pub(super) struct Redactor {
     options: Options,
     shift_ns: i64,
     unreadable: BTreeSet<String>,
-    told: Told,
+    tally: Summary,
 }
 
 impl Redactor {
     pub(super) fn new(words: Words, identities: Identities, rebase: Rebase, options: Options) -> Self {
-        let mut told = Told::default();
-        told.gone.insert("regions of memory moved", rebase.count() as u64);
-        Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), told }
+        let mut tally = Summary::default();
+        tally.gone.insert("regions of memory moved", rebase.count() as u64);
+        Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), tally }
     }
 
     pub(super) fn set_shift_ns(&mut self, shift_ns: i64) {
@@ -67,8 +67,8 @@ impl Redactor {
         &self.words
     }
 
-    pub(super) fn told(self) -> Told {
-        self.told
+    pub(super) fn tally(self) -> Summary {
+        self.tally
     }
 
     fn has(&self, also: Also) -> bool {
@@ -77,17 +77,17 @@ impl Redactor {
 
     fn gone(&mut self, what: &'static str, count: u64) {
         if count > 0 {
-            *self.told.gone.entry(what).or_default() += count;
+            *self.tally.gone.entry(what).or_default() += count;
         }
     }
 
     fn stays(&mut self, what: &'static str, count: u64) {
         if count > 0 {
-            *self.told.stays.entry(what).or_default() += count;
+            *self.tally.stays.entry(what).or_default() += count;
         }
     }
 
-    /// Whether rows of a table change their order: identities are in it.
+    /// True if rows of a table change their order: identities are part of it.
     fn is_reordered(&self, table: &TableDef) -> bool {
         let kinds = table.sort.iter().filter_map(|name| {
             let column = table.columns.iter().find(|column| column.name == *name)?;
@@ -96,7 +96,7 @@ impl Redactor {
         kinds.into_iter().any(|(name, kind)| match kind {
             Secrecy::Identity => name != "function_id" || self.has(Also::Symbols),
             Secrecy::Symbol => self.has(Also::Symbols),
-            // Reasons are texts, and may hold paths.
+            // Reasons are texts, and may contain paths.
             _ => table.name == Loss::TABLE.name,
         })
     }
@@ -105,7 +105,7 @@ impl Redactor {
 impl Rewrite for Redactor {
     fn fate(&self, table: &str) -> Fate {
         match tables::by_name(table) {
-            // Nobody knows what is in it.
+            // Unknown content.
             None => Fate::Emptied,
             Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
             Some(_) => Fate::Changed,
@@ -136,14 +136,14 @@ impl Rewrite for Redactor {
         }
         let mut content = unpack(&bytes)?;
         let with_symbols = self.has(Also::Symbols);
-        let told = cubin::redact(&mut content, &mut self.words, with_symbols)?;
-        self.gone("bytes of PTX, debug information and compilers' notes", told.zeroed_bytes);
+        let tally = cubin::redact(&mut content, &mut self.words, with_symbols)?;
+        self.gone("bytes of PTX, debug information and compilers' notes", tally.zeroed_bytes);
         self.stays("cubins: code, symbols, lines", 1);
         zstd::bulk::compress(&content, ZSTD_LEVEL).map(Some).map_err(|cause| cause.to_string())
     }
 
     fn notes(&self) -> Vec<String> {
-        let gone: Vec<&str> = self.told.gone.keys().copied().collect();
+        let gone: Vec<&str> = self.tally.gone.keys().copied().collect();
         vec![format!("redacted by stallmap {}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
     }
 }
@@ -156,8 +156,8 @@ impl Redactor {
         array: &ArrayRef,
         batch: &RecordBatch,
     ) -> Result<ArrayRef, String> {
-        let kind = secrecy(table, column)
-            .ok_or_else(|| format!("nobody has said what `{}` may give away", column.name))?;
+        let kind =
+            secrecy(table, column).ok_or_else(|| format!("`{}` has no class of secrecy", column.name))?;
         match kind {
             Secrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
             Secrecy::Time => Ok(column::times(array, self.shift_ns)),
@@ -181,7 +181,7 @@ fn sorted(table: &TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> 
     take_record_batch(batch, &indices).map_err(|cause| cause.to_string())
 }
 
-/// The content of a file that is compressed with zstd.
+/// The content of a zstd-compressed file.
 pub(super) fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
     let decoder = zstd::Decoder::new(packed).map_err(|cause| cause.to_string())?;
     let mut content = Vec::new();

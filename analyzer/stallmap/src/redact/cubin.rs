@@ -1,8 +1,8 @@
-//! Cubins without what they tell about their makers: every byte keeps its place, so that code, symbols and lines can be
+//! Cubins without information about their build: every byte stays at its offset, and code, symbols and lines can be
 //! read as before.
 //!
-//! Goes: folders in line tables and in strings among the data, PTX and its comments, what debuggers read, the notes of
-//! the compiler with its options. Names of functions on demand. Stays: code, numbers of lines, base names of files.
+//! Removed: folders in line tables and in strings among the data, PTX and its comments, debug information, the
+//! compiler's notes with its options. Names of functions on request. Retained: code, line numbers, base names of files.
 
 mod elf;
 mod line;
@@ -16,36 +16,36 @@ use super::words::Words;
 /// Shorter texts among data are taken for data.
 const SHORTEST_TEXT: usize = 4;
 
-/// What was found in a cubin.
+/// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
-    /// Names of symbols, old and new, where names were replaced.
+pub(super) struct Summary {
+    /// Names of symbols, old and new, if replaced.
     pub(super) names: BTreeMap<String, String>,
     /// Bytes that were replaced by zeros.
     pub(super) zeroed_bytes: u64,
 }
 
-/// Replaces what is secret in a cubin; an error says why it cannot be read.
-pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Told, String> {
+/// Replaces secrets in a cubin. An error is the reason why it cannot be read.
+pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Summary, String> {
     let sections = sections(bytes)?;
-    let mut told = Told::default();
+    let mut tally = Summary::default();
     for section in &sections {
         let Some(part) = bytes.get_mut(section.bytes.clone()) else { continue };
         match treatment(section, with_symbols) {
             Treatment::Stays => {}
-            Treatment::Zeroed => told.zeroed_bytes += zero(part),
+            Treatment::Zeroed => tally.zeroed_bytes += zero(part),
             Treatment::Lines => {
                 if line::redact(part, words).is_err() {
-                    told.zeroed_bytes += zero(part);
+                    tally.zeroed_bytes += zero(part);
                 }
             }
             Treatment::Texts => redact_texts(part, words),
         }
     }
     if with_symbols {
-        told.names = rename(bytes, &sections, words)?;
+        tally.names = rename(bytes, &sections, words)?;
     }
-    Ok(told)
+    Ok(tally)
 }
 
 /// Texts in which secrets are looked for: everything but code and numbers.
@@ -84,11 +84,11 @@ fn zero(part: &mut [u8]) -> u64 {
     part.len() as u64
 }
 
-/// Replaces paths in texts that end with a zero byte.
+/// Replaces paths in zero-terminated texts.
 fn redact_texts(part: &mut [u8], words: &mut Words) {
     let mut start = 0;
     while let Some(length) = part.get(start..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
-        // Data may stand in front of a text: it begins behind the last byte that none has.
+        // Data may precede a text: the text begins after the last byte that cannot be part of one.
         let run = &part[start..start + length];
         let data = run.iter().rposition(|byte| !(0x20..0x7f).contains(byte)).map_or(0, |at| at + 1);
         let place = start + data..start + length;
@@ -103,15 +103,15 @@ fn redact_texts(part: &mut [u8], words: &mut Words) {
     }
 }
 
-/// Puts a text of the same length into its place.
+/// Replaces a range by a text of the same length.
 fn put(part: &mut [u8], place: Range<usize>, text: &str) {
     if let Some(bytes) = part.get_mut(place).filter(|bytes| bytes.len() == text.len()) {
         bytes.copy_from_slice(text.as_bytes());
     }
 }
 
-/// Replaces names of functions and variables wherever a table of strings has them, also at the end of a section's
-/// name; returns the old and new names of all symbols.
+/// Replaces names of functions and variables in every string table, also at the end of a section's name. Returns the
+/// old and new names of all symbols.
 fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTreeMap<String, String>, String> {
     let before = symbols(bytes, sections);
     let names: BTreeSet<&str> = before.iter().map(String::as_str).collect();
@@ -126,17 +126,17 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
             start += length + 1;
         }
     }
-    // Read again: a name may be the end of another, and is then that one's end now.
+    // Read again: a name may be the suffix of another, whose new suffix it is now.
     let after = symbols(bytes, sections);
     let renamed: BTreeMap<String, String> = before.iter().cloned().zip(after).collect();
     let different: BTreeSet<&String> = renamed.values().collect();
     if different.len() < renamed.len() {
-        return Err("two of its names would become one".to_owned());
+        return Err("two of its names would collide".to_owned());
     }
     Ok(renamed)
 }
 
-/// The name that a text is, or ends with behind a dot: the longest.
+/// The longest name that a text equals, or ends with after a dot.
 fn named<'a>(text: &'a str, names: &BTreeSet<&str>) -> Option<&'a str> {
     let ends = text.match_indices('.').map(|(dot, _)| &text[dot + 1..]);
     std::iter::once(text).chain(ends).find(|end| names.contains(end))

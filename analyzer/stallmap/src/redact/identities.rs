@@ -1,4 +1,4 @@
-//! Identities that are hashes of names, computed anew from the new names: the rules stay those of `hash`.
+//! Identities that are hashes of names, computed from the new names by the rules of `hash`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use super::words::Words;
 use super::{Also, Cubins, Options, cubin};
 
-/// Most rows of the tables of names that are kept in memory.
+/// Maximum rows of the name tables in memory.
 const MOST_ROWS: usize = 4 << 20;
 
 /// Old identities and new ones.
@@ -60,7 +60,7 @@ impl Identities {
         Ok(identities)
     }
 
-    /// New names of functions: those that their cubins have now.
+    /// New names of functions, from their cubins.
     fn name_functions(
         &mut self,
         reader: &CaptureReader,
@@ -85,7 +85,7 @@ impl Identities {
         self.frames.get(&old).copied().unwrap_or(old)
     }
 
-    /// A stack's new identity; one whose frames are not in the capture has a hash of its old one.
+    /// A stack's new identity. A stack without frames in the capture gets a hash of its old identity.
     pub(super) fn stack(&self, old: u64, words: &Words) -> u64 {
         self.stacks.get(&old).copied().unwrap_or_else(|| {
             let mut noise = [0; 8];
@@ -99,19 +99,20 @@ impl Identities {
         self.functions.get(&old).map_or(old, |(new, _)| *new)
     }
 
-    /// A function's new name, where it has one.
+    /// A function's new name, if any.
     pub(super) fn function_name(&self, old: u64) -> Option<&str> {
         self.functions.get(&old).map(|(_, name)| name.as_str())
     }
 }
 
-/// A frame's file: relative to what is installed, it says whose it is only together with where that is.
+/// A frame's file. A path relative to installed packages identifies a user only together with the location of the
+/// packages.
 pub(super) fn file(frame: &PythonFrame, words: &mut Words) -> String {
     let file = words.path(&frame.file);
     words.named(&file)
 }
 
-/// A Python function's new name; what stands in angle brackets is Python's own.
+/// A Python function's new name. Names in angle brackets are Python's.
 pub(super) fn python_function(name: &str, words: &Words) -> String {
     if name.starts_with('<') { name.to_owned() } else { format!("p-{}", words.alias(name)) }
 }

@@ -1,4 +1,4 @@
-//! Whether anything that was replaced remains: every byte of the result is searched, as it lies and uncompressed.
+//! Verification of the result: every byte is searched for replaced values, as stored and uncompressed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use super::change::unpack;
 use super::cubin;
 use super::words::Words;
 
-/// Shorter secrets stand in compressed bytes by chance; in texts they are searched for all the same.
+/// Shorter secrets occur in compressed bytes at random. Texts are searched for all of them.
 const SHORTEST_IN_BYTES: usize = 7;
 
-/// Searches a capture for secrets; an error names where one remains.
+/// Searches a capture for secrets. An error names the location of a remaining one.
 pub(super) fn search(output: &Path, words: &Words) -> Result<(), CaptureError> {
     let Some(secrets) = Secrets::new(words) else { return Ok(()) };
     let reader = CaptureReader::open(output)?;
     let remains = |place: String| CaptureError::Refused {
         thing: "the redacted capture".to_owned(),
-        cause: format!("a secret remains in {place}; nothing was kept"),
+        cause: format!("a secret remains in {place}; the output was deleted"),
         path: output.to_owned(),
     };
     for name in reader.entry_names() {
@@ -53,11 +53,11 @@ pub(super) fn search(output: &Path, words: &Words) -> Result<(), CaptureError> {
     Ok(())
 }
 
-/// What must not remain.
+/// Values that must not remain.
 struct Secrets {
-    /// Those that are long enough to be searched for in any bytes, also as UTF-16.
+    /// Secrets long enough to search in any bytes, also as UTF-16.
     anywhere: Option<Regex>,
-    /// All, as whole words.
+    /// All secrets, as words.
     words: Regex,
 }
 
@@ -87,7 +87,7 @@ impl Secrets {
         self.words.is_match(text)
     }
 
-    /// The column in which a secret stands; what repeats is looked at once.
+    /// The column with a secret. Repeated values are checked once.
     fn in_batch(&self, batch: &RecordBatch) -> Option<String> {
         for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
             let mut seen: BTreeMap<&[u8], bool> = BTreeMap::new();

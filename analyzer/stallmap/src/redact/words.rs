@@ -1,11 +1,11 @@
-//! Texts without what is secret in them: the same secret becomes the same word, wherever it stands, for one salt.
+//! Removal of secrets from texts: for one salt, the same secret becomes the same placeholder everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Packages that everybody has: paths inside them say nothing.
+/// Public packages: paths inside them are not secret.
 const PUBLIC: [&str; 40] = [
     "accelerate",
     "apex",
@@ -48,53 +48,53 @@ const PUBLIC: [&str; 40] = [
     "triton",
     "vllm",
 ];
-/// Names of users that are nobody's.
+/// Generic user names.
 const COMMON_USERS: [&str; 8] = ["root", "user", "ubuntu", "runner", "admin", "nobody", "default", "shared"];
-/// Shorter words are found everywhere by chance.
+/// Shorter words occur everywhere at random.
 const SHORTEST_SECRET: usize = 4;
 /// Digits of an alias: 40 bits.
 const ALIAS_DIGITS: usize = 10;
 
 static USER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?:^|/)(?:home|Users)/([^/]+)").ok());
-/// What is installed: the folder's name, and what stands behind it.
+/// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:.*/)?((?:site|dist)-packages/|lib(?:64)?/python[0-9.]+/)(.*)$").ok());
-/// A path in a text: absolute, behind nothing or behind what cannot be a part of one.
+/// A path in a text: absolute, at the start or after a character that cannot be part of one.
 static IN_TEXT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(^|[\s"'`=(,:;\[])((?:~|\.\.?)?/[^\s"'`(),:;\[\]{}<>|]+)"#).ok());
 
-/// Makes texts without secrets, and remembers the secrets that it met.
+/// Removes secrets from texts, and records them.
 #[derive(Debug)]
 pub(super) struct Words {
     key: [u8; 32],
-    /// Whether base names of files go too.
+    /// True to remove base names of files too.
     files: bool,
-    /// Whole folders and names that were replaced; none of them may stand anywhere in the result.
+    /// Complete folders and names that were replaced. None of them may occur in the result.
     secrets: BTreeSet<String>,
-    /// Names of people and machines, which are replaced wherever they stand as a word.
+    /// Names of users and machines, replaced wherever they occur as a word.
     people: BTreeMap<String, String>,
     finder: Option<Regex>,
 }
 
 impl Words {
-    /// Words for a salt.
+    /// Placeholders for a salt.
     pub(super) fn new(salt: &[u8], files: bool) -> Self {
         let key = blake3::derive_key("stallmap redact 1", salt);
         let (secrets, people) = (BTreeSet::new(), BTreeMap::new());
         Self { key, files, secrets, people, finder: None }
     }
 
-    /// What was replaced.
+    /// Replaced values.
     pub(super) fn secrets(&self) -> &BTreeSet<String> {
         &self.secrets
     }
 
-    /// Bytes that depend on the salt and a text, as many as wanted.
+    /// Bytes derived from the salt and a text.
     pub(super) fn noise(&self, text: &[u8], wanted: &mut [u8]) {
         blake3::Hasher::new_keyed(&self.key).update(text).finalize_xof().fill(wanted);
     }
 
-    /// A short word for a secret.
+    /// A short placeholder for a secret.
     pub(super) fn alias(&self, text: &str) -> String {
         let mut noise = [0; ALIAS_DIGITS / 2];
         self.noise(text.as_bytes(), &mut noise);
@@ -147,7 +147,7 @@ impl Words {
         format!("{slash}d-{}", self.alias(folder))
     }
 
-    /// A path of the same length without the names of its folders: for files in which everything has its place.
+    /// A path of the same length without the names of its folders: for files with fixed offsets.
     pub(super) fn path_in_place(&mut self, path: &str) -> String {
         if self.path(path) == path {
             return path.to_owned();
@@ -166,7 +166,7 @@ impl Words {
         self.fill(path, "")
     }
 
-    /// A text of the same length that begins with `/` where it does, and ends with what stays.
+    /// A text of the same length with the same leading `/`, and with the retained end.
     fn fill(&self, path: &str, stays: &str) -> String {
         let slash = if path.starts_with('/') { "/" } else { "" };
         let join = if stays.is_empty() { "" } else { "/" };
@@ -174,7 +174,7 @@ impl Words {
         format!("{slash}{}{join}{stays}", self.letters(path, count))
     }
 
-    /// So many letters and digits that depend on a text.
+    /// Letters and digits derived from a text.
     pub(super) fn letters(&self, text: &str, count: usize) -> String {
         const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
         let mut noise = vec![0; count];
@@ -188,7 +188,7 @@ impl Words {
         if path.len() < 2 { path.to_owned() } else { self.folder(path) }
     }
 
-    /// The name of a file, with its ending.
+    /// A file's base name.
     fn base(&mut self, base: &str) -> String {
         let (stem, ending) = base.split_once('.').map_or((base, ""), |(stem, ending)| (stem, ending));
         if stem.is_empty() || base.starts_with('<') {
@@ -199,7 +199,7 @@ impl Words {
         format!("f-{}{dot}{ending}", self.alias(stem))
     }
 
-    /// A text without paths and without people.
+    /// A text without paths and names of users.
     pub(super) fn scrub(&mut self, text: &str) -> String {
         let Some(regex) = IN_TEXT.as_ref().filter(|_| text.contains('/')) else { return self.named(text) };
         let replaced = regex.replace_all(text, |parts: &regex::Captures<'_>| {
@@ -210,12 +210,12 @@ impl Words {
         self.named(&replaced)
     }
 
-    /// Meets the paths in a text.
+    /// Collects the paths in a text.
     pub(super) fn meet_in_text(&mut self, text: &str) {
         self.scrub(text);
     }
 
-    /// A text without people and machines; all of them must have been met before.
+    /// A text without names of users and machines. All of them must have been collected before.
     pub(super) fn named(&mut self, text: &str) -> String {
         if self.people.is_empty() {
             return text.to_owned();
@@ -248,7 +248,7 @@ impl Words {
     }
 
     fn secret(&mut self, text: &str) {
-        // A name of a few letters is in every file by chance, and says as much.
+        // A name of a few letters occurs in every file at random, and identifies nothing.
         if text.len() >= SHORTEST_SECRET && text.chars().any(char::is_alphanumeric) {
             self.secrets.insert(text.to_owned());
         }

@@ -1,8 +1,8 @@
 //! The schema `every`: each table and view of all open captures together, with the capture's name as first column.
 //!
-//! `SELECT capture, kernel, samples FROM every.kernel_cost` asks all captures at once. What only some of them have is not
-//! there: an answer that leaves captures out would not show it. Plans are made when a name is asked for, so that they
-//! cost nothing where nobody does.
+//! `SELECT capture, kernel, samples FROM every.kernel_cost` queries all captures at once. Tables of only some captures
+//! are absent: a result that omits captures would not show it. Plans are made on first use of a name, so unused ones
+//! cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub const EVERY: &str = "every";
 /// The column that names the capture.
 const CAPTURE: &str = "capture";
 
-/// The schema, over those of the captures in the order in which they were given.
+/// The schema, over those of the captures in the given order.
 #[derive(Debug)]
 pub(super) struct Every {
     captures: Vec<(String, Arc<dyn SchemaProvider>)>,

@@ -1,4 +1,4 @@
-//! Captures that lack something: every view, every section and every recipe has a sound answer all the same.
+//! Captures with missing data: every view, every section and every recipe has a sound result.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,17 @@ use stallmap_schema::tables;
 use crate::answer;
 use crate::session::{remove_tables, tiny_folder};
 
-/// What everything else is made of. To plan every view for each thing that can be absent would take a quarter of an hour.
+/// Basis of everything else. Planning every view for each missing part would take a quarter of an hour.
 const CORE: [&str; 6] = ["base", "tensor", "stall", "cost", "coverage", "report"];
 
-/// Runs everything in some packages of the library, or in all; gives what fails.
+/// Runs everything in some packages of the library, or in all. Returns failures.
 async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
     let is_asked = |package: &str| packages.is_none_or(|packages| packages.contains(&package));
     let mut queries: Vec<(String, String)> = Vec::new();
     for view in session.library().unwrap().iter().filter(|view| is_asked(&view.package)) {
         queries.push((view.name.clone(), format!("SELECT * FROM {}", view.name)));
     }
-    // `stallmap diff` fills its queries in; its own tests ask captures that lack something.
+    // `stallmap diff` fills its queries in. Its own tests cover captures with missing data.
     for (command, query) in ALL.iter().filter(|(command, _)| is_asked(command) && *command != "diff") {
         let text = query.text();
         if !reads_several(text) {
@@ -41,7 +41,7 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
     failed
 }
 
-/// Whether a query reads two captures under names.
+/// True if a query reads two captures under names.
 fn reads_several(text: &str) -> bool {
     text.contains("before.") || text.contains("after.")
 }
@@ -76,7 +76,7 @@ async fn each_table_can_be_missing() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Parts of a recording, and what nobody charges without them.
+/// Parts of a recording, and objects without attribution if the part is missing.
 const PARTS: [(&str, &[&str]); 4] = [
     ("accesses", &["memory_access"]),
     ("samples", &["pc_sample"]),
@@ -104,7 +104,7 @@ async fn without_a_part_stalls_still_add_up() {
     }
 }
 
-/// The manifest lists no files beside the tables any more.
+/// The manifest lists only the tables from now on.
 fn forget_files(capture: &Path) {
     let manifest = capture.join("manifest.json");
     let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();

@@ -1,16 +1,16 @@
-//! A capture for the rules of blame: each class of stall reason, and everything that has no tensor.
+//! A capture for the rules of attribution: each class of stall reason, and every unattributed case.
 //!
-//! One function, `blame.cu`, launched twice under both instruments (a third time under the sampler only). Of its
+//! One function, `blame.cu`, launched twice under both instruments (a third time under the sampler only). Its
 //! instructions:
 //!
-//! | pc | what | launch 0 | launch 1 |
+//! | pc | instruction | launch 0 | launch 1 |
 //! |---|---|---|---|
 //! | 0x50 | load, device memory | a: 10 sectors, b: 6, in 4 requests | b: 1 request |
 //! | 0xe0 | store, shared memory, which waits for it | not recorded | not recorded |
 //! | 0x100 | load, shared memory | 1 request | 1 request |
 //! | 0x110 | addition, which waits for that | | |
 //! | 0x120 | store, device memory | b: 1 request | not recorded |
-//! | 0x140 | where a warp is found that has exited, until its stores are done | | |
+//! | 0x140 | location of an exited warp until its stores are done | | |
 //!
 //! It has no ops and no Python: a program in C.
 
@@ -29,7 +29,7 @@ use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin}
 
 pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
-/// Its function in machine code: see `blame.cu`.
+/// Machine code of its function: see `blame.cu`.
 const CUBIN: &[u8] = include_bytes!("blame.cubin");
 const NAME: &str = "_Z5blamePKfPf";
 pub(crate) const A: u64 = 0x1000;

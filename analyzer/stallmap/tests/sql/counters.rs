@@ -2,10 +2,10 @@
 //!
 //! Five launches of two kernels. Two runs counted, an old one and a new one, and one run replayed without an instrument.
 //!
-//! | launch | kernel | op | what there is |
+//! | launch | kernel | op | data |
 //! |---|---|---|---|
-//! | 0 | gemm | aten::mm, first call | all but threads' operations, twice; a third time it left other memory |
-//! | 1 | axpy | aten::mm, first call | all; the old run counted it too |
+//! | 0 | gemm | aten::mm, first call | all except thread operations, twice. A third time it left other memory |
+//! | 1 | axpy | aten::mm, first call | all. The old run counted it too |
 //! | 2 | gemm | aten::mm, second call | times only |
 //! | 3 | axpy | aten::add | time, bytes, tensor cores that did nothing |
 //! | 4 | axpy | none | time and rates, one of them without a value |
@@ -61,7 +61,7 @@ const GEMM: Values = &[
     ("smsp__inst_issued.sum", 2500.0),
     ("smsp__thread_inst_executed.sum", 64_000.0),
     ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 3_200_000.0),
-    // Of sparse products.
+    // For sparse products.
     ("sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained_elapsed.per_second", 8e12),
     ("sm__ops_path_tensor_src_fp8.sum", 0.0),
     ("sm__ops_path_tensor_src_fp8.sum.peak_sustained_elapsed.per_second", 16e12),

@@ -10,7 +10,7 @@ impl Dice {
         (self.0 >> 33) % bound
     }
 
-    /// A whole number from 1 to 1000.
+    /// An integer from 1 to 1000.
     pub(crate) fn value(&mut self) -> f64 {
         f64::from(u32::try_from(1 + self.below(1000)).unwrap())
     }

@@ -15,7 +15,7 @@ use crate::{answer, tiny};
 /// The first launch of the small capture.
 const LAUNCH: u64 = 1 << 40;
 
-/// Counts of one thing in the first capture and in the second; none where it is not there.
+/// Counts of one row in the first capture and in the second. None if it is absent.
 type Thing = (Option<u32>, Option<u32>);
 
 fn session(folder: &Path) -> Session {
@@ -159,7 +159,7 @@ fn noise_is_not_ranked_and_what_differs_is() {
         );
         ranked += ask(&session, &sql)[0][0];
     }
-    // In one of twenty comparisons of equal things a row is ranked by chance.
+    // In one of twenty comparisons of equal rows, a row is ranked at random.
     assert!(ranked <= 2.0, "{ranked} rows of 2,000");
     let mut things: Vec<Thing> =
         (0..200).map(|_| (Some(chance.poisson(300.0)), Some(chance.poisson(300.0)))).collect();

@@ -1,4 +1,4 @@
-//! Findings of every bundled capture: what they cost is a part of what was sampled, and their evidence can be asked for.
+//! Findings of every bundled capture: their cost is a part of the samples, and their evidence can be queried.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use super::answer;
 const FINDINGS: &str = "SELECT finding, query, samples, saving_samples, share, saving_share FROM finding
     ORDER BY saving_samples DESC, finding, subject";
 
-/// What a test needs of a finding.
+/// Columns of a finding that tests need.
 struct Finding {
     kind: String,
     query: String,

@@ -2,11 +2,11 @@
 //!
 //! Rank 0 launches, in the order of its ordinals:
 //!
-//! | ordinal | what | reads at A | period | samples |
+//! | ordinal | event | reads at A | period | samples |
 //! |---|---|---|---|---|
 //! | 0 | a launch | `first` | the run's, 64 cycles | 640 |
-//! | 1, 2 | a capture of two kernels, which are no launches: `first` is free, `one` and then `two` lie in its place | | | |
-//! | 3, 4 | graph 0, its first launch: nodes 0 and 1; `later` lies at A in Python's view | `one`, `two` | 64 | 30 and 10, split |
+//! | 1, 2 | a capture of two kernels that are not launches: `first` is freed, `one` and then `two` reuse its address | | | |
+//! | 3, 4 | graph 0, its first launch: nodes 0 and 1; `later` is at A for Python | `one`, `two` | 64 | 30 and 10, split |
 //! | 5, 6 | graph 0, its second launch | `one`, `two` | 64 | 30 and 10, split |
 //! | 7 | a launch, which takes twice as long as that at 0 | `later` | its own, 256 cycles | 320, 80 of them lost |
 //! | 8 | a launch that is not selected, with samples that are none of its own | | | 7 |
@@ -31,7 +31,7 @@ const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
 const OTHER_ACCESSES: RunId = RunId(3);
 const OTHER_SAMPLES: RunId = RunId(4);
-/// Of the launches of rank 0.
+/// The launches of rank 0.
 const ORDINALS: [u64; 7] = [0, 3, 4, 5, 6, 7, 8];
 /// The launch of rank 1.
 const OTHER: u64 = 100;
@@ -208,7 +208,7 @@ fn op(number: u64) -> Op {
     }
 }
 
-/// All but the last lie at A, one after the other; the graph goes on using `one` and `two` when they are free.
+/// All except the last lie at A, one after the other. The graph continues to use `one` and `two` after they are freed.
 fn storages() -> Vec<Storage> {
     let storage = |number, address, (alloc_ordinal, alloc_ns), freed: Option<(u64, i64)>| Storage {
         alloc_ordinal,

@@ -1,7 +1,7 @@
-//! Lives of objects and trees of views against plain loops, over captures made at random.
+//! Lifetimes of objects and trees of views against plain loops, over random captures.
 //!
-//! Before launch k, in this order: what is allocated at k, copies at k, what is freed at k; and last, what is allocated at
-//! an address that was freed at k.
+//! Order before launch k: allocations at k, copies at k, frees at k, and last, allocations at an address that was freed
+//! at k.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::{answer, blame};
 const LAUNCHES: u64 = 20;
 const STORAGES: u64 = 16;
 
-/// One storage and what happens to it.
+/// One storage with its uses.
 #[derive(Clone, Debug, Default)]
 struct Object {
     device: i32,
@@ -36,10 +36,10 @@ struct Object {
     copies: Vec<u64>,
 }
 
-/// A whole program.
+/// A complete program.
 struct Program {
     objects: Vec<Object>,
-    /// Of each tensor, its storage and the tensor that it is a view of.
+    /// Per tensor, its storage and its base tensor.
     tensors: Vec<(usize, Option<usize>)>,
     /// Launches whose accesses are recorded.
     recorded: Vec<bool>,
@@ -60,7 +60,7 @@ fn program(dice: &mut Dice) -> Program {
             free,
             ..Object::default()
         };
-        // Some take the address of one that was freed just before.
+        // Some reuse the address of one that was freed just before.
         let freed = objects.iter().find(|other| other.free == Some(alloc) && other.alloc < alloc).cloned();
         if let Some(freed) =
             freed.filter(|freed| objects.iter().all(|o| !o.is_reuse || o.address != freed.address))

@@ -1,8 +1,9 @@
-//! The SQL library on captures: every `sql/**/*.slt` beside its view, and what the library promises of itself.
+//! The SQL library on captures: every `sql/**/*.slt` next to its view, and the rules of the library.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`, or a path under `testdata/`
-//! without `.stallmap`), then has records as sqllogictest writes them: `query`, the SQL, `----`, one line a row with columns apart by ` | `, a blank
-//! line; `statement error TEXT` and the SQL for what must fail. `UPDATE=1` writes the answers that the views give.
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`, or a
+//! path under `testdata/` without `.stallmap`), then has records in sqllogictest's format: `query`, the SQL, `----`,
+//! one line per row with columns separated by ` | `, a blank line. For statements that must fail: `statement error
+//! TEXT` and the SQL. `UPDATE=1` writes the results of the views.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -18,6 +19,7 @@ mod page;
 mod redact;
 mod replay;
 mod session;
+mod words;
 
 use stallmap_testkit::tiny;
 
@@ -63,7 +65,7 @@ fn open(name: &str, folder: &Path) -> Session {
     Session::open(&[(None, path)]).unwrap()
 }
 
-/// The rows of an answer, columns apart by ` | `, or its error.
+/// The rows of a result, columns separated by ` | `, or its error.
 async fn answer(session: &Session, sql: &str) -> Result<Vec<String>, String> {
     let frame = session.sql(sql).await.map_err(|error| error.to_string())?;
     let batches = frame.collect().await.map_err(|error| error.to_string())?;
@@ -73,7 +75,7 @@ async fn answer(session: &Session, sql: &str) -> Result<Vec<String>, String> {
         let columns: Vec<_> =
             batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
         for row in 0..batch.num_rows() {
-            // A zero's sign says only in which order things were added up.
+            // A zero's sign depends only on the order of additions.
             let text = |text: String| if text == "-0.0" { "0.0".to_owned() } else { text };
             let cells: Vec<String> =
                 columns.iter().map(|column| text(column.value(row).to_string())).collect();
@@ -83,7 +85,7 @@ async fn answer(session: &Session, sql: &str) -> Result<Vec<String>, String> {
     Ok(rows)
 }
 
-/// Runs a test file; returns the text that it would have with the answers given now.
+/// Runs a test file. Returns its text with the current results.
 async fn run(text: &str, session: &Session) -> String {
     let mut given = String::new();
     for record in text.split("\n\n") {
@@ -141,7 +143,7 @@ async fn views_give_their_golden_answers() {
             wrong.push(format!("{}: given, expected: {first:?}", file.display()));
         }
     }
-    assert!(wrong.is_empty(), "UPDATE=1 writes new answers:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "UPDATE=1 writes new results:\n{}", wrong.join("\n"));
 }
 
 #[test]

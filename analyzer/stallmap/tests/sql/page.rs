@@ -1,6 +1,6 @@
-//! Pages that are made from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
+//! Pages generated from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
 //!
-//! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. What they show as an example is run.
+//! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. Their examples are run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use stallmap::session::Session;
 
 use crate::{answer, open, sql_folder};
 
-/// Compares a page with what it should be, or writes it.
+/// Compares a page with its generated text, or writes it.
 #[track_caller]
 fn check(name: &str, page: &str) {
     let path = sql_folder().join(name);
@@ -26,10 +26,10 @@ fn check(name: &str, page: &str) {
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     let first = written.lines().zip(page.lines()).find(|(written, made)| written != made);
-    assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it; first difference: {first:?}");
+    assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it, first difference: {first:?}");
 }
 
-/// Text in a cell of a table.
+/// Text in a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -37,7 +37,7 @@ fn cell(text: &str) -> String {
 const VIEWS: &str = "\
 # Views
 
-Made from the files in this folder; `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
+Generated from the files in this folder. `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
 `stallmap info NAME.stallmap VIEW`, or `.doc VIEW` in the shell, shows the same with the view's SQL.
 ";
 
@@ -152,9 +152,9 @@ async fn examples_of_functions_run() {
 const COOKBOOK: &str = "\
 # Cookbook
 
-Questions that people ask, the SQL that answers them, and the answers on the captures in `testdata`.
-Each is a file in `cookbook/`; `.examples` in the shell lists them, `.examples 3` runs the third on your own capture.
-`UPDATE=1 cargo test -p stallmap --test sql -- page` writes the answers below.
+Common questions, their SQL queries, and the results on the captures in `testdata`.
+Each is a file in `cookbook/`. `.examples` in the shell lists them, `.examples 3` runs the third on your capture.
+`UPDATE=1 cargo test -p stallmap --test sql -- page` writes the results below.
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +165,7 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
     }
     let mut sessions = BTreeMap::new();
     for recipe in library::cookbook() {
-        let captures = recipe.capture().expect("each names the capture that it is answered on");
+        let captures = recipe.capture().expect("each names its capture");
         let session = sessions.entry(captures).or_insert_with(|| open_named(captures));
         recipe_page(&mut page, &recipe, captures, session).await;
     }
@@ -174,8 +174,8 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
 
 fn anchor(recipe: &Recipe) -> String {
     let text = format!("{}. {}", recipe.number, recipe.question()).to_lowercase();
-    let kept = text.chars().filter(|char| char.is_alphanumeric() || [' ', '-', '_'].contains(char));
-    kept.map(|char| if char == ' ' { '-' } else { char }).collect()
+    let allowed = text.chars().filter(|char| char.is_alphanumeric() || [' ', '-', '_'].contains(char));
+    allowed.map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
 async fn recipe_page(page: &mut String, recipe: &Recipe, captures: &str, session: &Session) {
@@ -191,7 +191,7 @@ async fn recipe_page(page: &mut String, recipe: &Recipe, captures: &str, session
     let frame = session.sql(recipe.sql()).await.unwrap();
     let columns: Vec<String> = frame.schema().fields().iter().map(|field| field.name().clone()).collect();
     let rows = answer(session, recipe.sql()).await.unwrap();
-    assert!(!rows.is_empty(), "{} has an answer", recipe.name());
+    assert!(!rows.is_empty(), "{} has rows", recipe.name());
     let of = captures
         .split(' ')
         .map(|name| format!("`testdata/{}.stallmap`", path_of(name).0))

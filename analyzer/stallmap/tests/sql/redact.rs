@@ -21,12 +21,12 @@ use stallmap_schema::tables;
 
 use crate::{answer, tiny};
 
-/// What every planted secret begins with.
+/// Prefix of every planted secret.
 const CANARY: &str = "Canary";
-/// A person, who stands in paths and in texts.
+/// A user name, in paths and in texts.
 const PERSON: &str = "canaryperson";
 const ALL: [Also; 4] = [Also::Symbols, Also::Names, Also::Files, Also::Times];
-/// The folder in the line tables of our own programs, and one as long that is secret.
+/// The folder in the line tables of stallmap's test programs, and a secret one of the same length.
 const FOLDER: &[u8] = b"/opt/stallmap/testdata/programs";
 const SECRET_FOLDER: &[u8] = b"/home/canaryperson/CanaryFolder";
 
@@ -201,21 +201,21 @@ fn no_folder_remains_in_code() {
     }
 }
 
-/// Larger captures are not asked for each cell of each tensor, which takes minutes.
+/// Larger captures are not queried for each bin of each tensor, which takes minutes.
 const ALL_CELLS_BYTES: u64 = 1 << 19;
 
-/// Rows of every view, and the samples in them; or the same error.
-async fn told(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
+/// Rows of every view, and the samples in them, or the same error.
+async fn contents(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
     let session = Session::open(&[(None, path.to_owned())]).unwrap();
-    let mut told = Vec::new();
+    let mut contents = Vec::new();
     let has_all = path.metadata().unwrap().len() < ALL_CELLS_BYTES;
     for view in library::views().unwrap().iter().filter(|view| has_all || view.package != "pattern") {
         let has_samples = view.columns.iter().any(|column| column.name == "samples");
         let samples = if has_samples { ", round(sum(samples), 3)" } else { "" };
         let sql = format!("SELECT count(*) AS rows{samples} FROM {}", view.name);
-        told.push((view.name.clone(), answer(&session, &sql).await));
+        contents.push((view.name.clone(), answer(&session, &sql).await));
     }
-    told
+    contents
 }
 
 async fn same_views(name: &str, also: &[Also]) {
@@ -223,7 +223,7 @@ async fn same_views(name: &str, also: &[Also]) {
     let output = folder.path().join("redacted.stallmap");
     redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(also), &output).unwrap();
     assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
-    let (before, after) = (told(&bundled(name)).await, told(&output).await);
+    let (before, after) = (contents(&bundled(name)).await, contents(&output).await);
     for (before, after) in before.into_iter().zip(after) {
         assert_eq!(before, after, "{name}");
     }

@@ -1,11 +1,11 @@
 //! A capture with replays: the launches of `blame`, bundled, and measured by runs of different period and repeats.
 //!
-//! | run | what | period | launch 0 | launch 1 | launch 2 | launch 3 |
+//! | run | content | period | launch 0 | launch 1 | launch 2 | launch 3 |
 //! |---|---|---|---|---|---|---|
 //! | 1 | the program's accesses | | bundled | bundled | bundled | refused |
 //! | 2 | samples of the program, in one of the two captures | 128 | once | once | | |
 //! | 3 | samples of replays | 64 | 3 verified, 1 different | 2 verified | | |
-//! | 4 | samples of replays, later; a fifth dropped | 256 | | 4 verified, 1 unstable | 1 failed | |
+//! | 4 | samples of replays, later, with a fifth dropped | 256 | | 4 verified, 1 unstable | 1 failed | |
 //! | 5 | replays without an instrument | | 3 verified | 1 unstable | | |
 
 use std::path::Path;
@@ -95,7 +95,7 @@ fn launch(ordinal: u64) -> Launch {
     Launch { run_id: ACCESSES, ..blame::launch(ordinal) }
 }
 
-/// A launch of a run of replays. The repeat that came out different lost samples, which nobody misses.
+/// A launch of a run of replays. The repeat with different memory lost samples, which do not count.
 fn replayed(replay: &Replay) -> LaunchRun {
     let counts = match (replay.run_id, replay.kernel_id.0, replay.result) {
         (SHORT, _, ReplayResult::Different) => Some((500, 100)),

@@ -1,4 +1,4 @@
-//! Sessions: several captures, what may be asked, and captures that are not as they should be.
+//! Sessions: several captures, allowed statements, and invalid captures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ async fn captures_have_schemas_of_their_own() {
     assert!(refused(Session::open(&[named("a", &a), named("a", &b)])).contains("two captures are named `a`"));
     assert!(refused(Session::open(&[named("a", &a), (None, b.clone())])).contains("has no name"));
     assert!(refused(Session::open(&[named("A b", &a)])).contains("`A b` cannot name a capture"));
-    assert!(refused(Session::open(&[])).contains("no capture was named"));
+    assert!(refused(Session::open(&[])).contains("no capture given"));
 }
 
 /// The older capture lacks columns and a table of the newer one.
@@ -61,7 +61,7 @@ async fn captures_of_two_releases_are_asked_together() {
     assert_eq!(answer(&session, ranks).await.unwrap(), ["new | 0", "new | 1", "old | NULL"]);
 }
 
-/// DataFusion 55.2 loses rows here where joins hand their keys on as filters while they run.
+/// DataFusion 55.2 loses rows here if joins pass their keys on as dynamic filters.
 #[tokio::test]
 async fn filters_behind_outer_joins_lose_no_rows() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/training_parts.stallmap");
@@ -85,7 +85,7 @@ async fn a_capture_is_only_read() {
         format!("EXPLAIN ANALYZE COPY launch TO '{}'", file.display()),
     ] {
         let error = answer(&session, &statement).await.unwrap_err();
-        assert!(error.contains("a capture is only read"), "{statement}: {error}");
+        assert!(error.contains("captures are read-only"), "{statement}: {error}");
     }
     assert!(!file.exists());
     answer(&session, "CREATE VIEW mine AS SELECT count(*) AS n FROM launch").await.unwrap();
@@ -162,10 +162,10 @@ async fn tables_of_later_releases_are_tables() {
     assert_eq!(answer(&session, "SELECT sum(luck) FROM luck_table").await.unwrap(), ["0.75"]);
 }
 
-/// What is done to a file's bytes.
+/// Change of a file's bytes.
 type Change = fn(&mut Vec<u8>);
 
-/// Changes the one cubin of a capture's folder, and what the manifest says of it where it is to be believed.
+/// Changes the one cubin of a capture's folder, and its manifest entry if it must match.
 fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
     let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(entry.path()).unwrap();
@@ -189,7 +189,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
     let cases: [(Change, bool, &str); 3] = [
         (cut, true, "its cubin is damaged: "),
-        (flip, false, "its cubin has another hash than the manifest says"),
+        (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
@@ -197,9 +197,9 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
         tiny::write(&path, Form::Folder).unwrap();
         change_cubin(&path, change, is_listed);
         let session = Session::open(&[(None, path)]).unwrap();
-        let said = "SELECT count, detail FROM coverage WHERE position = 35";
-        let said = answer(&session, said).await.unwrap();
-        assert!(said.len() == 1 && said[0].starts_with(&format!("2.0 | {reason}")), "{said:?}");
+        let summary = "SELECT count, detail FROM coverage WHERE position = 35";
+        let summary = answer(&session, summary).await.unwrap();
+        assert!(summary.len() == 1 && summary[0].starts_with(&format!("2.0 | {reason}")), "{summary:?}");
         assert_eq!(answer(&session, "SELECT count(*) FROM instruction").await.unwrap(), ["0"]);
         let none = "SELECT sum(samples) FROM stall_charge WHERE charge = 'no producer'";
         assert_eq!(answer(&session, none).await.unwrap(), ["100.0"]);
@@ -207,7 +207,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     }
 }
 
-/// Takes tables out of a capture's folder, as if nobody had written them.
+/// Removes tables from a capture's folder, as if they had never been written.
 pub(crate) fn remove_tables(folder: &Path, names: &[&str]) {
     for name in names {
         fs::remove_file(folder.join(format!("tables/{name}.parquet"))).unwrap();
@@ -271,7 +271,7 @@ async fn contents_of_pages_are_read_by_those_who_ask_for_them() {
     let path = tiny_folder(folder.path());
     let file = path.join("tables/bundle_content.parquet");
     let mut bytes = fs::read(&file).unwrap();
-    // Everything before the footer and what it leads to.
+    // Everything before the footer and its data.
     bytes[4..200].fill(0xa5);
     fs::write(&file, bytes).unwrap();
     let session = Session::open(&[(None, path)]).unwrap();
@@ -306,7 +306,7 @@ async fn damaged_tables_are_errors() {
             let mut damaged = whole.clone();
             damaged[place..(place + 16).min(whole.len())].fill(0xa5);
             fs::write(&file, damaged).unwrap();
-            // A panic would end the test; an answer is right where only unused bytes were hit.
+            // A panic would end the test. A result is right if only unused bytes changed.
             errors += match Session::open(&[(None, path.clone())]) {
                 Ok(session) => {
                     i32::from(answer(&session, &format!("SELECT * FROM {name}")).await.is_err())

@@ -1,21 +1,21 @@
-//! The blocks of an object that are held: which are missing, what to fetch together, and which are given up first.
+//! The cached blocks of an object: missing ranges, combined requests, and eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of a block: what is fetched at least.
+/// Bytes of a block, the unit of fetching.
 pub(super) const BLOCK_BYTES: u64 = 16 << 10;
-/// Most bytes that are held; the longest unused go first.
+/// Maximum of cached bytes. The least recently used are evicted.
 const HELD_BYTES: u64 = 256 << 20;
-/// Blocks between two that are missing, at most, for which another request would cost more than they do.
+/// Maximum of blocks between two missing ones that are cheaper to fetch than another request.
 const GAP_BLOCKS: u64 = 4;
-/// Most blocks of one request.
+/// Maximum blocks of one request.
 const REQUEST_BLOCKS: u64 = 512;
-/// Streams whose progress is remembered, to read ahead of them.
+/// Maximum of streams whose progress is tracked for read-ahead.
 const STREAMS: usize = 64;
-/// Most blocks that are read ahead of a stream.
+/// Maximum blocks of read-ahead.
 const AHEAD_BLOCKS: u64 = 256;
 
 /// Blocks by their number.
@@ -29,7 +29,7 @@ pub(super) struct Blocks {
     by_use: BTreeMap<u64, u64>,
     held_bytes: u64,
     clock: u64,
-    /// Where requests ended, and how many blocks they had: one that begins there goes on with a stream.
+    /// End of each request, and its number of blocks: a request that begins there continues the stream.
     streams: BTreeMap<u64, u64>,
 }
 
@@ -58,7 +58,7 @@ impl Blocks {
         found
     }
 
-    /// What to fetch for the blocks of ranges that are not held: near ones together, and ahead of streams.
+    /// Ranges to fetch for the missing blocks: near ones together, and ahead of streams.
     pub(super) fn missing(&mut self, ranges: &[Range<u64>], held: &Held) -> Vec<Range<u64>> {
         let blocks = ranges.iter().flat_map(blocks_of).filter(|block| !held.contains_key(block));
         let blocks: BTreeSet<u64> = blocks.collect();
@@ -78,7 +78,7 @@ impl Blocks {
         runs.iter().map(bytes).collect()
     }
 
-    /// A run that begins where another ended goes on with a stream: twice as much is fetched as the last time.
+    /// A run that begins at the end of another continues a stream: the fetched size doubles.
     fn read_ahead(&mut self, run: &mut Range<u64>) {
         let all = self.size.div_ceil(BLOCK_BYTES);
         if let Some(before) = self.streams.remove(&run.start) {
@@ -92,7 +92,7 @@ impl Blocks {
         self.streams.insert(run.end, run.end - run.start);
     }
 
-    /// Keeps the whole blocks of bytes that were fetched; returns them.
+    /// Caches the complete blocks of fetched bytes. Returns them.
     pub(super) fn insert(&mut self, start: u64, bytes: &Bytes) -> Held {
         let end = start + bytes.len() as u64;
         let first = start.div_ceil(BLOCK_BYTES);
@@ -103,7 +103,7 @@ impl Blocks {
                 continue;
             }
             let at = |offset: u64| usize::try_from(offset - start).unwrap_or(usize::MAX);
-            // A copy, so that a block that is given up frees its bytes.
+            // A copy: an evicted block then frees its bytes.
             let block_bytes = Bytes::copy_from_slice(&bytes[at(range.start)..at(range.end)]);
             self.keep(block, block_bytes.clone());
             whole.insert(block, block_bytes);
@@ -128,7 +128,7 @@ impl Blocks {
     }
 }
 
-/// The bytes of a range, from the blocks that hold it.
+/// The bytes of a range, from its blocks.
 pub(super) fn assemble(range: &Range<u64>, held: &Held) -> Bytes {
     let part = |block: u64| {
         let bytes = held.get(&block)?;
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// An object whose every byte says where it is.
+    /// An object whose bytes encode their position.
     fn object(size: u64) -> Bytes {
         (0..size).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect()
     }

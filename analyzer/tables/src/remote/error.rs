@@ -1,4 +1,4 @@
-//! What servers answer, as errors that name the URL and say what to do.
+//! Responses of servers as errors that name the URL and an action.
 
 use std::error::Error;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use stallmap_schema::capture::error::CaptureError;
 use crate::location::Url;
 
 const NO_RANGES: &str = "download the file, with curl -LO for example, and open the copy";
-const FORBIDDEN_HTTP: &str = "ask for a link that needs no login, such as a freshly signed URL";
+const FORBIDDEN_HTTP: &str = "use a link without login, such as a freshly signed URL";
 const FORBIDDEN_S3: &str = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN to credentials that may read it";
 const NOT_FOUND: &str = "check the URL";
 const NOT_REACHED: &str = "check the address and the network";
-const TRY_AGAIN: &str = "try again; if it stays so, download the file and open the copy";
-const CHANGED: &str = "run the command again, or read a copy that nobody writes to";
+const TRY_AGAIN: &str = "try again, or download the file and open the copy";
+const CHANGED: &str = "run the command again, or read a copy that does not change";
 
 /// Why an object could not be opened or read.
 pub(super) fn failure(action: &'static str, error: &StoreError, url: &Url, path: &Path) -> CaptureError {
@@ -35,17 +35,17 @@ pub(super) fn changed(path: &Path) -> CaptureError {
     CaptureError::Remote { action: "read capture", cause, hint: Some(CHANGED), path: path.to_owned() }
 }
 
-/// A range that the object does not have.
+/// A range outside of the object.
 pub(super) fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
     CaptureError::Truncated {
-        cause: format!("bytes {} to {} of {size} are asked for", range.start, range.end),
+        cause: format!("bytes {} to {} of {size} are requested", range.start, range.end),
         path: path.to_owned(),
     }
 }
 
-/// Fewer bytes came than the answer said.
-pub(super) fn cut_short(came: usize, said: u64) -> Box<dyn Error + Send + Sync> {
-    format!("the server sent {came} of {said} bytes").into()
+/// Fewer bytes came than announced.
+pub(super) fn cut_short(came: usize, expected_bytes: u64) -> Box<dyn Error + Send + Sync> {
+    format!("the server sent {came} of {expected_bytes} bytes").into()
 }
 
 /// A URL that cannot be used.
@@ -64,13 +64,13 @@ fn of(action: &'static str, error: &StoreError, forbidden: &'static str, path: &
     CaptureError::Remote { action, cause, hint: Some(hint), path: path.to_owned() }
 }
 
-/// What the causes say, told by their words: the store gives no kinds for these.
+/// The category of causes by their text: the store gives no kinds for these.
 fn generic(chain: &[String]) -> (String, &'static str) {
     let says = |words: &str| chain.iter().find(|cause| cause.contains(words));
     let without_ranges =
         ["Range request not supported", "non-partial response", "Content-Range header not present"];
     if without_ranges.iter().any(|words| says(words).is_some()) {
-        return ("the server does not do range requests".to_owned(), NO_RANGES);
+        return ("the server does not support range requests".to_owned(), NO_RANGES);
     }
     if says("416 Range Not Satisfiable").is_some() {
         return ("it is empty".to_owned(), NOT_FOUND);
@@ -95,7 +95,7 @@ fn generic(chain: &[String]) -> (String, &'static str) {
     (last, TRY_AGAIN)
 }
 
-/// An error's causes, the outermost first.
+/// An error's causes, outermost first.
 fn chain(error: &StoreError) -> Vec<String> {
     let mut causes = vec![error.to_string()];
     let mut next = error.source();

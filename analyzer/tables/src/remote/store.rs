@@ -1,4 +1,4 @@
-//! The client for a URL: HTTP, or S3 with what the environment says about it.
+//! The client for a URL: HTTP, or S3 with the settings of the environment.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::location::Url;
 
 /// Time to reach a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for one answer, all of its bytes.
+/// Timeout of one response with all of its bytes.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// How often a failed request is repeated.
+/// Retries of a failed request.
 const RETRIES: usize = 3;
-/// The region where none is set.
+/// The default region.
 const REGION: &str = "us-east-1";
 
-/// Variables that say where S3's credentials come from. Without any, requests are not signed: public buckets.
+/// Variables that name the source of S3's credentials. Without any, requests are not signed: public buckets.
 const CREDENTIALS: [&str; 5] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -60,7 +60,7 @@ fn s3(
     let endpoint = set("AWS_ENDPOINT_URL").or_else(|| set("AWS_ENDPOINT"));
     let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if is_plain && !endpoint.as_deref().is_some_and(is_local) && set("AWS_ALLOW_HTTP").is_none() {
-        let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is another machine";
+        let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is remote";
         return Err(error::refused(cause, "use https://, or set AWS_ALLOW_HTTP=true", path));
     }
     let mut builder = AmazonS3Builder::from_env()
@@ -82,7 +82,7 @@ fn s3(
     Ok((Arc::new(store), object))
 }
 
-/// Whether an endpoint is on this machine.
+/// True if an endpoint is on this machine.
 fn is_local(endpoint: &str) -> bool {
     let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
     let name = if host.starts_with('[') { host } else { host.split(':').next().unwrap_or(host) };

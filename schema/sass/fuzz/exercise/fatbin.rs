@@ -2,7 +2,7 @@
 
 use stallmap_sass::fatbin::Fatbins;
 
-/// Whatever the bytes are: no panic, an end, and no more bytes than compression allows.
+/// Any bytes: no panic, termination, and no more bytes than compression allows.
 pub(crate) fn fatbin(bytes: &[u8]) {
     let Ok(fatbins) = Fatbins::find(bytes) else { return };
     for entry in fatbins.entries().flatten() {

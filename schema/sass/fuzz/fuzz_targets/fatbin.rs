@@ -1,4 +1,4 @@
-//! Damaged fatbins, and host files that hold them.
+//! Damaged fatbins, and host files with them.
 
 #![no_main]
 

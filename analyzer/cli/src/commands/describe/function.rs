@@ -1,4 +1,4 @@
-//! What a function is: ours, and those of the engine.
+//! Documentation of functions: stallmap's, and those of the engine.
 
 use datafusion::logical_expr::Documentation;
 use stallmap::session::Session;
@@ -6,16 +6,16 @@ use stallmap::session::Session;
 use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 
-/// Everything about a function; none where there is none of this name.
+/// Documentation of a function. None if there is no function of this name.
 pub(super) fn document(session: &Session, name: &str) -> Option<String> {
     let state = session.context().state();
     let (kind, doc) = if let Some(function) = state.scalar_functions().get(name) {
-        ("function of a row", function.documentation().cloned())
+        ("scalar function", function.documentation().cloned())
     } else if let Some(function) = state.aggregate_functions().get(name) {
-        ("function of a group", function.documentation().cloned())
+        ("aggregate function", function.documentation().cloned())
     } else {
         let function = state.window_functions().get(name)?;
-        ("function of a window", function.documentation().cloned())
+        ("window function", function.documentation().cloned())
     };
     let heading = output::sheet().paint.text(Role::Heading, name);
     Some(format!("{heading} ({kind})\n{}", doc.map_or_else(|| "not documented\n".to_owned(), text)))

@@ -1,4 +1,4 @@
-//! Folded stacks: one call path a line with its samples, as flame graph programs read them.
+//! Folded stacks: one call path per line with its samples, for flame graph programs.
 
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let batches = {
-        let _progress = Progress::start("asking for call paths");
+        let _progress = Progress::start("querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
     let stacks = Stack::read(queries::FOLDED.name, &batches)?;

@@ -1,11 +1,10 @@
-//! The files that TenProf writes, from our views: exact where its own are not, and in formats that can be read.
+//! TenProf's files, from stallmap's views: exact where TenProf's are not, and in readable formats.
 //!
-//! | file | what |
-//! |---|---|
-//! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with the remainders |
-//! | `forest.txt` | tensors nested in those that they are views of: `Tree := INT ":" "{" Tree* "}" INT` |
-//! | `blame.dot` | the tensors that were waited for, for Graphviz |
-//! | `pc_samples.csv` | memory stalls of each instruction of each launch, its function beside its pc |
+//! | file | content | |---|---|
+//! | `tensor_stall_cost.csv` | memory stalls of each tensor, each stall once, with unattributed ones |
+//! | `forest.txt` | tensors nested in their bases: `Tree := INT ":" "{" Tree* "}" INT` |
+//! | `blame.dot` | the tensors that kernels waited for, for Graphviz |
+//! | `pc_samples.csv` | memory stalls of each instruction of each launch, with its function and pc |
 
 use std::collections::BTreeMap;
 
@@ -45,14 +44,14 @@ pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
     let progress = Progress::start("asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
-        progress.say(format!("asking for {name}"));
+        progress.say(format!("querying {name}"));
         folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
     }
-    progress.say("asking for forest.txt".to_owned());
+    progress.say("querying forest.txt".to_owned());
     let bases = Based::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
     let bases: Vec<_> = bases.into_iter().map(|row| (row.tensor_id, row.base_tensor_id)).collect();
     folder.text("forest.txt", &nested(&bases))?;
-    progress.say("asking for blame.dot".to_owned());
+    progress.say("querying blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
     let all = forest::Choice { top: usize::MAX, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&all).unwrap_or_default()))?;
@@ -69,14 +68,14 @@ rows! {
     }
 }
 
-/// Trees as nested text, one tensor a line.
+/// Trees as nested text, one tensor per line.
 fn nested(bases: &[(u64, Option<u64>)]) -> String {
     let mut views: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let mut known = std::collections::BTreeSet::new();
     let mut roots = Vec::new();
     for &(tensor, base) in bases {
         match base {
-            // A base comes first; one that does not, closes a circle.
+            // A base comes first. If not, it closes a cycle.
             Some(base) if known.contains(&base) => views.entry(base).or_default().push(tensor),
             _ => roots.push(tensor),
         }
@@ -84,7 +83,7 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
     }
     let mut text = String::new();
     for root in roots {
-        // Tensors that are open, with how many of their views are written.
+        // Open tensors, with the number of their written views.
         let mut open = vec![(root, 0)];
         text.extend([format!("{root}: {{")]);
         while let Some((tensor, done)) = open.last_mut() {
@@ -107,7 +106,7 @@ fn nested(bases: &[(u64, Option<u64>)]) -> String {
 mod tests {
     use super::*;
 
-    /// Reads `Tree := INT ":" "{" Tree* "}" INT` as the published parser does; pairs of tensor and base.
+    /// Reads `Tree := INT ":" "{" Tree* "}" INT` as the published parser does. Returns pairs of tensor and base.
     fn parse(text: &str) -> Vec<(u64, Option<u64>)> {
         let (mut open, mut pairs): (Vec<u64>, _) = (Vec::new(), Vec::new());
         let text = text.replace('}', " } ");

@@ -8,12 +8,12 @@ use crate::output::shorten::{Shorten, shorten, width};
 
 /// Between pieces of text in one line.
 const BETWEEN: &str = " · ";
-/// Fewer texts beside the first are shortened instead.
+/// Minimum of further texts. Fewer are shortened instead.
 const LEAST_OTHERS: usize = 2;
-/// With less room than this a record for each row reads better.
+/// With less room than this, one record per row reads better.
 const LEAST_ROOM: usize = 40;
 
-/// Which columns stay, and how wide they are.
+/// Remaining columns with their widths.
 pub(super) struct Fold<'a> {
     numbers: Vec<(&'a Column, usize)>,
     first: &'a Column,
@@ -22,7 +22,7 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// How a table folds into so many columns; none where it does not.
+    /// Fold of a table into so many columns. None if it does not fold.
     pub(super) fn of(table: &'a Table, limit: usize) -> Option<Self> {
         let (numbers, texts): (Vec<_>, Vec<_>) = table.columns.iter().partition(|column| column.is_number);
         let (&first, others) = texts.split_first()?;
@@ -33,7 +33,7 @@ impl<'a> Fold<'a> {
         folds.then(|| Self { numbers, first, others: others.to_vec(), room })
     }
 
-    /// Draws the table so.
+    /// Draws the folded table.
     pub(super) fn draw(&self, table: &Table, out: &mut dyn Write, paint: Paint) -> io::Result<()> {
         let name = self.first.natural().min(self.room);
         let rule = |width: usize| "─".repeat(width);
@@ -57,7 +57,7 @@ impl<'a> Fold<'a> {
         numbers.chain([self.first.place(text(self.first), name)]).collect::<Vec<_>>().join(GAP)
     }
 
-    /// The other texts of a row, each with its header, as many in a line as fit.
+    /// The other texts of a row, each with its header, filled into lines.
     fn below(&self, row: usize) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for column in self.others.iter().filter(|column| column.cells[row] != "-") {
@@ -97,7 +97,7 @@ mod tests {
             row(["5", "(no tensor)", "-", "-", "-"]),
         ];
         let mut table =
-            Table::of_text(["samples", "tensor", "type", "born at", "stalled at"], rows).numbers(&[0]);
+            Table::of_text(["samples", "tensor", "type", "allocated at", "waited at"], rows).numbers(&[0]);
         table.can_fold = true;
         table.columns[4].shorten = Shorten::Start;
         let expected = "\
@@ -105,8 +105,8 @@ samples  tensor
 ───────  ───────────
   1,234  weight
          type float32 16x16
-         born at model.py:10 forward
-         stalled at …ong/path/to/train.py:12 step
+         allocated at model.py:10 forward
+         waited at …long/path/to/train.py:12 step
       5  (no tensor)
 ";
         check(&table, Some(49), expected);

@@ -1,4 +1,4 @@
-//! Asks the page's queries, and reads their rows.
+//! Runs the page's queries, and reads their rows.
 
 use stallmap::session::Session;
 
@@ -8,7 +8,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row;
 
-/// Asks a session, and says so.
+/// Queries a session, with progress.
 pub(super) struct Asker<'a> {
     session: &'a Session,
     progress: Progress,
@@ -25,12 +25,12 @@ impl<'a> Asker<'a> {
         self.session
     }
 
-    /// Says what is asked for.
+    /// Shows the current query as progress.
     pub(super) fn say(&self, what: &str) {
-        self.progress.say(format!("asking for {what}"));
+        self.progress.say(format!("querying {what}"));
     }
 
-    /// The answer of a query.
+    /// The result of a query.
     pub(super) async fn ask(&self, section: Query, parameters: &[(&str, u64)]) -> Outcome<Answer> {
         self.run(section, section.sql(parameters)).await
     }
@@ -48,7 +48,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// An answer's rows.
+/// A result's rows.
 pub(super) fn read<R: Row>(answer: &Answer) -> Outcome<Vec<R>> {
     R::read(answer.section.name, &answer.rows)
 }

@@ -1,4 +1,4 @@
-//! A section of the page: its heading, what it says, what it shows, and the queries that every number of it comes from.
+//! A section of the page: heading, text, content, and the queries behind its numbers.
 
 use serde_json::Value;
 
@@ -12,25 +12,25 @@ pub(super) struct Block {
     pub(super) id: &'static str,
     /// Its heading, and its line in the contents.
     pub(super) title: String,
-    /// What it says, line by line.
+    /// Its text, line by line.
     pub(super) doc: Vec<&'static str>,
-    /// What it shows.
+    /// Its content.
     pub(super) body: Html,
-    /// Its queries: what each is about, and its text.
+    /// Its queries: title and text.
     pub(super) queries: Vec<(String, String)>,
-    /// What its picture is drawn from, by the name that the script knows.
+    /// Data of its drawing, by the name that the script uses.
     pub(super) data: Option<(&'static str, Value)>,
 }
 
 impl Block {
-    /// The section of an answer, with nothing in it yet.
+    /// The section of a result, still empty.
     pub(super) fn of(id: &'static str, answer: &Answer) -> Self {
         let title = answer.section.title().to_owned();
         let queries = vec![(title.clone(), answer.sql.clone())];
         Self { id, title, doc: answer.section.doc().collect(), queries, ..Self::default() }
     }
 
-    /// Another query that was asked for it.
+    /// Adds another query of the section.
     pub(super) fn asked(&mut self, answer: &Answer) {
         self.queries.push((answer.section.title().to_owned(), answer.sql.clone()));
     }
@@ -50,7 +50,7 @@ impl Block {
     }
 }
 
-/// Queries behind numbers, closed until somebody wants them.
+/// Queries behind numbers, collapsed.
 pub(super) fn queries(html: &mut Html, queries: &[(String, String)]) {
     if queries.is_empty() {
         return;

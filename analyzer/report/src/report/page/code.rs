@@ -1,4 +1,4 @@
-//! The code of the hottest kernels: source and instructions with what they cost, as `stallmap source` shows one.
+//! The code of the hottest kernels: source and instructions with costs, as in `stallmap source`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use stallmap_console::rows;
 
 /// Kernels.
 const KERNELS: usize = 4;
-/// How much of each.
+/// Size of each part.
 const SIZE: Size = Size { places: 8, rows: 250 };
 
 rows! {
@@ -26,7 +26,7 @@ rows! {
     }
 }
 
-/// The hottest kernels, as parts of the page, beside their functions.
+/// The hottest kernels, as parts of the page, with their functions.
 pub(super) async fn parts(
     asker: &Asker<'_>,
     kernels: &Answer,
@@ -44,7 +44,7 @@ pub(super) async fn parts(
     Ok(parts)
 }
 
-/// The section; none where no kernel has samples.
+/// The section. None if no kernel has samples.
 pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
     if parts.is_empty() {
         return None;
@@ -54,7 +54,7 @@ pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
         title: "Code of the hottest kernels".to_owned(),
         doc: vec![
             LEGEND,
-            "Instructions and lines that are far from any hot one are counted, not shown; `stallmap source` shows all.",
+            "Instructions and lines far from hot ones are counted, but not shown. `stallmap source` shows all.",
         ],
         ..Block::default()
     };

@@ -8,7 +8,7 @@ use crate::source::STYLE as CODE_STYLE;
 use stallmap_console::output::html::Html;
 use stallmap_lists::forest::STYLE as FOREST_STYLE;
 
-/// What is said of the whole page.
+/// Subject of the page.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     /// The capture's file.
@@ -17,7 +17,7 @@ pub(super) struct Subject {
     pub(super) program: String,
 }
 
-/// The page: one file that needs no other.
+/// The page: one self-contained file.
 pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut main = Html::default();
     for block in blocks {
@@ -39,8 +39,8 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut page = html.finish();
     page += &main;
     let mut html = Html::default();
-    html.markup("<footer class=\"dim\"><p>Made by <code>stallmap report ").text(&subject.capture);
-    html.markup(" --html</code>. Every number comes from the query beside it; <code>stallmap sql ");
+    html.markup("<footer class=\"dim\"><p>Written by <code>stallmap report ").text(&subject.capture);
+    html.markup(" --html</code>. Every number comes from the query next to it. <code>stallmap sql ");
     html.text(&subject.capture).markup("</code> runs it.</p></footer>\n</main>\n");
     html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");
     page += &html.finish();
@@ -54,13 +54,13 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     page + &html.finish()
 }
 
-/// The page's scripts, in the order in which they need each other.
+/// The page's scripts, in order of dependency.
 const SCRIPTS: [&str; 4] =
     [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
 
 fn head(html: &mut Html, subject: &Subject, nonce: &str) {
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Nothing is fetched; should text ever pass for markup, it still could not run, load or style anything.
+    // Nothing is fetched. If text ever became markup, it still could not run, load or style anything.
     html.markup(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
     );
@@ -95,8 +95,8 @@ fn short(title: &str) -> &str {
     title.split([':', ',']).next().unwrap_or(title)
 }
 
-/// A word that no capture can know, because it follows from the whole page: what carries it is ours. Equal pages are
-/// equal to the byte.
+/// A word that no capture can know, because it is derived from the complete page. Only trusted elements carry it. Equal
+/// pages are equal to the byte.
 fn nonce(subject: &Subject, main: &str, data: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in [&subject.capture, &subject.program, main, data] {

@@ -1,4 +1,4 @@
-//! The tensor forest, drawn: what the costliest tensors are views and copies of.
+//! The tensor forest, drawn: the costliest tensors with their bases and sources.
 
 use super::ask::Asker;
 use super::block::Block;
@@ -7,12 +7,12 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_lists::forest::{Choice, Place, batch, draw, forest, sql};
 
-/// Tensors that are shown for their cost, beside those that they come from.
+/// Tensors shown for their cost, in addition to their sources.
 const TENSORS: usize = 16;
-/// What the queries are about.
-const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "What is in no tree"];
+/// Titles of the queries.
+const QUERIES: [&str; 3] = ["Tensors of the forest", "Relations between tensors", "Cost outside the trees"];
 
-/// The section; none where no tensor is known.
+/// The section. None without tensors.
 pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
     asker.say("forest");
     let forest = forest(asker.session(), false).await?;
@@ -22,8 +22,8 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
         id: "forest",
         title: "Tensor forest".to_owned(),
         doc: vec![
-            "How tensors came from tensors: a root is solid, a view of another dashed, each as large as what warps",
-            "waited for it; the way to the costliest is red. Tensors that were made alike at one line are one (×).",
+            "Tensors with their views and sources: a root is solid, a view dashed, sized by the samples of warps that",
+            "waited for it. The path to the costliest is red. Tensors with equal op, line and shape are one (×).",
             "Each leads to its row in the table below.",
         ],
         queries: QUERIES.iter().map(|&about| about.to_owned()).zip(sql()?).collect(),
@@ -37,7 +37,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
     let layout = Layout {
         caption: "Tensors of the forest",
         name: "tensor",
-        below: &[("type", "type"), ("born_at", "born at"), ("stalled_at", "stalled at")],
+        below: &[("type", "type"), ("born_at", "allocated at"), ("stalled_at", "waited at")],
         bar: "share",
         hidden: &["base_tensor_id", "op"],
         is_long: true,

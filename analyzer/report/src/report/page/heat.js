@@ -1,15 +1,15 @@
-// Heat maps of tensors: a tensor, a kind of access and a layer are chosen; arrows or a pointer walk over cells.
+// Heat maps of tensors: controls for the tensor, the kind of access and the layer. Arrows or a pointer read bins.
 
 const SIDE = 448;
 
-/** A layer's cells from its runs of equal values. */
+/** A layer's bins from its runs of equal values. */
 function unfolded(runs) {
   const cells = [];
   for (let at = 0; at < runs.length; at += 2) for (let left = runs[at + 1]; left > 0; left -= 1) cells.push(runs[at]);
   return cells;
 }
 
-/** Parts of a colour of the page, by its name. */
+/** Components of a colour of the page, by its name. */
 function shade(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).split(",").map(Number);
 }
@@ -19,7 +19,7 @@ function heat(holder, { layers, tensors }) {
   const pane = canvas.getContext("2d");
   const about = element("p", { className: "about", ariaLive: "polite" });
   const facts = element("p", { className: "dim small" });
-  const [above, beside] = [element("div", { className: "axis" }), element("div", { className: "axis upright" })];
+  const [above, side] = [element("div", { className: "axis" }), element("div", { className: "axis upright" })];
   const [least, most] = [element("span"), element("span")];
   const ramp = element("canvas", { width: 128, height: 1, className: "ramp" });
   const scale = element("div", { className: "scale" }, element("i", { className: "none" }), "not accessed", least, ramp, most);
@@ -30,7 +30,7 @@ function heat(holder, { layers, tensors }) {
     return made;
   };
   const which = chooser("tensor", tensors.map(({ name, type }) => plain(type ? `${name} ${type}` : name)));
-  const layer = chooser("what colours are", layers);
+  const layer = chooser("metric of colours", layers);
   const kind = chooser("kind of access", []);
   let [tensor, part, cells, touches, high, isFlat, at] = [null, null, [], [], 0, false, 0];
 
@@ -71,7 +71,7 @@ function heat(holder, { layers, tensors }) {
       pane.fillRect(...box);
     });
     if (document.activeElement === canvas || holder.matches(":hover")) {
-      // Seen on every colour: dark around light.
+      // Visible on every colour: dark around light.
       const [left, top] = [(at % tensor.columns) * size, Math.floor(at / tensor.columns) * size];
       pane.lineWidth = 3;
       for (const [colour, out] of [["#fff", 0], ["#000", 3]]) {
@@ -87,10 +87,10 @@ function heat(holder, { layers, tensors }) {
     const name = layers[Number(layer.value)];
     ramp.hidden = isFlat;
     least.textContent = isFlat ? "" : "0";
-    most.textContent = isFlat ? `${measured(high)} ${name} in every accessed cell` : `${measured(high)} ${name}`;
+    most.textContent = isFlat ? `${measured(high)} ${name} in every accessed bin` : `${measured(high)} ${name}`;
   }
 
-  /** The first and the last index that a row or column of cells holds. */
+  /** The first and the last index of a row or column of bins. */
   function range(place, count, extent) {
     return [Math.ceil((place * extent) / count), Math.ceil(((place + 1) * extent) / count) - 1];
   }
@@ -100,20 +100,20 @@ function heat(holder, { layers, tensors }) {
     return last > first ? `${from} to ${to}` : from;
   }
 
-  /** The rows and columns of elements that a cell holds. */
+  /** The rows and columns of a bin's elements. */
   function ranges(place) {
     const [row, column] = [Math.floor(place / tensor.columns), place % tensor.columns];
     return [range(row, tensor.rows, tensor.rowExtent ?? 1), range(column, tensor.columns, tensor.columnExtent ?? 1)];
   }
 
-  /** Whether a cell lies behind the last element of a dimension that is written line after line. */
+  /** True for a bin beyond the last element of a wrapped dimension. */
   function isBeyond(place) {
     if (tensor.foldedExtent === null) return false;
     const [[line], [first]] = ranges(place);
     return line * tensor.columnExtent + first >= tensor.foldedExtent;
   }
 
-  /** Where a cell is, by the indices of its elements. */
+  /** Location of a bin, by the indices of its elements. */
   function where(place) {
     const [rows, columns] = ranges(place);
     const [extent, length] = [tensor.foldedExtent, tensor.columnExtent];
@@ -128,13 +128,13 @@ function heat(holder, { layers, tensors }) {
     return runs > 1 ? `${words}, ${count} in each of ${runs} lines of ${length.toLocaleString("en-US")}` : words;
   }
 
-  /** What a direction is. */
+  /** Label of a direction. */
   function axis(dimension, extent, otherwise) {
     const count = (extent ?? 1).toLocaleString("en-US");
     return dimension === null ? `${otherwise}, ${count}` : `dimension ${dimension}, ${count}`;
   }
 
-  /** What columns and rows are. */
+  /** Labels of columns and rows. */
   function axes() {
     const { columnDimension, columnExtent, rowDimension, rowExtent, rows, foldedExtent } = tensor;
     if (foldedExtent === null || rows === 1) return [axis(columnDimension, columnExtent, "columns"), axis(rowDimension, rowExtent, "lines")];
@@ -145,15 +145,15 @@ function heat(holder, { layers, tensors }) {
     const values = layers.map((name, index) => `${measured(unfolded(part.layers[index])[at] ?? 0)} ${name}`);
     const what = touches[at] ? values.join(", ") : "not accessed";
     about.textContent = isBeyond(at) ? where(at) : `${where(at)}: ${what}`;
-    const words = part.share === null ? [] : [`${percent(part.share)} of cells accessed`];
+    const words = part.share === null ? [] : [`${percent(part.share)} of bins accessed`];
     const holes = part.holes[0];
-    words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples blamed on them` : "no accesses between its elements (holes)");
+    words.push(holes > 0 ? `${measured(holes)} accesses between its elements (holes), ${measured(part.holes[4])} samples attributed to them` : "no accesses between its elements (holes)");
     if (part.rate !== null && part.rate < 1) words.push(`blocks estimated from ${percent(part.rate)} of them`);
-    if (tensor.born) words.push(`born at ${plain(tensor.born)}`);
+    if (tensor.site) words.push(`allocated at ${plain(tensor.site)}`);
     facts.textContent = words.join(" · ");
     above.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[0]} →` }));
-    beside.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));
-    canvas.ariaLabel = `${plain(tensor.name)}, ${plain(part.kind)}, ${layers[Number(layer.value)]}: ${facts.textContent}; arrow keys read cells`;
+    side.replaceChildren(element("span", { textContent: "0" }), element("span", { textContent: `${axes()[1]} →` }));
+    canvas.ariaLabel = `${plain(tensor.name)}, ${plain(part.kind)}, ${layers[Number(layer.value)]}: ${facts.textContent}. Arrow keys read bins`;
   }
 
   function go(place) {
@@ -179,7 +179,7 @@ function heat(holder, { layers, tensors }) {
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", draw);
   const label = (text, select) => element("label", {}, text, select);
   const tools = element("div", { className: "tools" }, label("tensor", which), label("access", kind), label("colour", layer));
-  holder.append(tools, scale, element("div", { className: "map" }, above, beside, canvas), about, facts);
+  holder.append(tools, scale, element("div", { className: "map" }, above, side, canvas), about, facts);
   choose(which);
 }
 

@@ -1,4 +1,4 @@
-//! Heat maps of the costliest tensors, else of those accessed most: where they were accessed, drawn by the page's script.
+//! Heat maps of the costliest tensors, or of the most accessed ones, drawn by the page's script.
 
 use serde_json::{Value, json};
 use stallmap::library::queries;
@@ -11,7 +11,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
 use stallmap_console::rows;
 
-/// Cells along a picture at most, as `tensor_cell` promises.
+/// Maximum bins per direction of a heat map, as in `tensor_cell`.
 const MOST_CELLS: u64 = 64;
 
 rows! {
@@ -26,7 +26,7 @@ rows! {
 }
 
 rows! {
-    /// What the picture of a tensor and a kind of access sums up to.
+    /// Totals of a tensor's heat map for one kind of access.
     #[derive(Clone, Debug)]
     struct Sum {
         tensor_id: u64 as "drawn_tensor_id",
@@ -36,7 +36,7 @@ rows! {
 }
 
 rows! {
-    /// What one kind of access did to a cell, or to holes.
+    /// Accesses of one kind to a bin, or to holes.
     #[derive(Clone, Debug)]
     struct Access {
         tensor_id: u64,
@@ -61,7 +61,7 @@ rows! {
 }
 
 impl Access {
-    /// Its place in the picture; none for holes.
+    /// Its index in the heat map. None for holes.
     fn place(&self) -> Option<usize> {
         let (row, column) = (self.cell_row?, self.cell_column?);
         let (_, columns) = self.counts();
@@ -78,14 +78,14 @@ impl Access {
     }
 }
 
-/// What can be drawn.
+/// Layers of a heat map.
 const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed samples"];
 
-/// What a capture says instead that has no tensors: their cells are all that is drawn.
+/// Text for a capture without tensors, which has no heat maps.
 const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `launch_cell`), and no access to one was \
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
 
-/// The section; none where no access was recorded at all.
+/// The section. None without recorded accesses.
 pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
     let drawn = asker.ask(queries::page::DRAWN, &[("$top", most)]).await?;
     let tensors: Vec<Drawn> = read(&drawn)?;
@@ -109,7 +109,7 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
     } else {
         block.body.markup("<div class=\"heat\" data-picture=\"heat\"></div>\n");
         block.body.markup(
-            "<noscript><p class=\"doc\">The pictures need JavaScript; their sums are below.</p></noscript>\n",
+            "<noscript><p class=\"doc\">The heat maps need JavaScript. Their totals are below.</p></noscript>\n",
         );
         block.data = Some(("heat", json!({ "layers": LAYERS, "tensors": pictures })));
     }
@@ -117,7 +117,7 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
     Ok(Some(block))
 }
 
-/// The section where there is nothing to draw.
+/// The section without heat maps.
 fn none(drawn: &Answer) -> Block {
     let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
     "Accesses of tensors".clone_into(&mut block.title);
@@ -125,12 +125,12 @@ fn none(drawn: &Answer) -> Block {
     block
 }
 
-/// What was drawn, and its sums.
+/// The drawn tensors and their totals.
 fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
     let layout = |answer: &Answer| Layout {
         caption: answer.section.title(),
         name: "tensor",
-        below: &[("type", ""), ("born_at", "born at")],
+        below: &[("type", ""), ("born_at", "allocated at")],
         hidden: &["drawn_tensor_id", "op"],
         ..Layout::default()
     };
@@ -144,13 +144,13 @@ fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
     Ok(())
 }
 
-/// A tensor's cells, by kind of access.
+/// A tensor's bins, by kind of access.
 fn of<'a>(tensor: &Drawn, cells: &'a [Access]) -> Vec<&'a [Access]> {
     let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
     kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
 }
 
-/// A tensor's picture as the script reads it; none where nothing of it was accessed.
+/// A tensor's heat map in the script's format. None without accesses.
 fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
     let (rows, columns) = first.map_or((1, 1), Access::counts);
@@ -176,7 +176,7 @@ fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
     })
 }
 
-/// What one kind of access did: each layer as runs of equal cells, value and length by turns.
+/// Accesses of one kind: each layer as runs of equal bins, value and length in turn.
 fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
     let first = cells.first();
     let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
@@ -208,7 +208,7 @@ fn runs(layer: &[f64]) -> Vec<Value> {
     runs.flat_map(|run| [run.first().map_or(Value::Null, |value| short(*value)), json!(run.len())]).collect()
 }
 
-/// A number as short as it can be drawn and said.
+/// A number with no more digits than displayed.
 fn short(value: f64) -> Value {
     let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
     number.map_or(Value::Null, Value::Number)

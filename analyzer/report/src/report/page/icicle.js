@@ -1,4 +1,4 @@
-// Call paths as an icicle: a click or Enter zooms, arrows walk, Escape goes back, a search marks names and sums them up.
+// Call paths as an icicle: a click or Enter zooms, arrows move, Escape goes back, a search marks and sums names.
 
 const ROW = 21;
 const METRICS = [
@@ -20,19 +20,19 @@ function tree(rows) {
   return nodes;
 }
 
-/** The names from the whole to a node. */
+/** The names from the root to a node. */
 function path(node) {
   return node.parent ? [...path(node.parent), node] : [];
 }
 
-/** SQL that gives a node's numbers, by the names on its path. */
+/** SQL for a node's numbers, by the names on its path. */
 function queryOf(node) {
   const steps = path(node);
   const text = (value) => `'${value.replaceAll("'", "''")}'`;
   const names = (level) => steps.filter((step) => step.level === level).map((step) => step.name);
   const where = [];
   const last = steps.at(-1)?.level;
-  // Only what ends its level, so that another level follows, is as long as the path says.
+  // Only a category followed by another one has exactly the path's length.
   const list = (column, level) => {
     const found = names(level);
     if (found[0]?.startsWith("(")) where.push(`${column} IS NULL`);
@@ -59,14 +59,14 @@ function icicle(holder, rows) {
   let current = root;
   let found = new Set();
   const cost = (node) => node.costs[metric];
-  const said = (node, at = metric) => METRICS[at][1](node.costs[at]);
+  const note = (node, at = metric) => METRICS[at][1](node.costs[at]);
   const share = (node) => (cost(root) > 0 ? cost(node) / cost(root) : 0);
 
   const canvas = element("div", { className: "canvas", role: "tree", ariaLabel: "call paths" });
   const about = element("div", { className: "about", ariaLive: "polite" });
   const count = element("output");
   const search = element("input", { type: "search", placeholder: "search names", ariaLabel: "search names of call paths" });
-  const choice = element("select", { ariaLabel: "what widths are" });
+  const choice = element("select", { ariaLabel: "metric of widths" });
   METRICS.forEach(([name], at) => {
     if (root.costs[at] > 0) choice.append(element("option", { value: at, textContent: name, selected: at === metric }));
   });
@@ -78,7 +78,7 @@ function icicle(holder, rows) {
 
   function describe(node) {
     const names = path(node).map((step) => step.name);
-    const words = METRICS.map(([name], at) => `${said(node, at)} ${name === "time" ? "estimated" : name}`);
+    const words = METRICS.map(([name], at) => `${note(node, at)} ${name === "time" ? "estimated" : name}`);
     const line = element("p", { className: "dim", textContent: `${percent(share(node))} of ${METRICS[metric][0]}: ${words.join(", ")}` });
     const query = element("pre", { tabIndex: 0 }, element("code", { textContent: queryOf(node) }));
     const caption = element("figcaption", { textContent: "These numbers" });
@@ -92,11 +92,11 @@ function icicle(holder, rows) {
   /** A node's box. */
   function box(node, left, width) {
     const room = width * canvas.clientWidth;
-    // One letter of a name says nothing.
+    // One letter of a name is useless.
     const name = room < 26 ? "" : node.name + (room > 160 ? `  ${percent(share(node))}` : "");
-    const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${said(node)}, ${percent(share(node))}` });
+    const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${note(node)}, ${percent(share(node))}` });
     made.role = "treeitem";
-    made.ariaLabel = `${node.name}, ${said(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;
+    made.ariaLabel = `${node.name}, ${note(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;
     made.ariaLevel = node.depth + 1;
     made.tabIndex = node === current ? 0 : -1;
     made.style.left = `${left * 100}%`;
@@ -172,7 +172,7 @@ function icicle(holder, rows) {
   search.addEventListener("input", () => {
     const wanted = search.value.trim().toLowerCase();
     found = new Set(wanted ? nodes.filter((node) => node.parent && node.name.toLowerCase().includes(wanted)) : []);
-    // Each launch counts once, however many names on its path match.
+    // Each launch counts once, for any number of matching names on its path.
     const outermost = [...found].filter((node) => !path(node.parent).some((above) => found.has(above)));
     const sum = outermost.reduce((total, node) => total + share(node), 0);
     count.textContent = wanted ? `${found.size} names, ${percent(sum)} of ${METRICS[metric][0]}` : "";

@@ -1,16 +1,16 @@
-//! Data for the page's script: JSON in which nothing can end the element that holds it.
+//! Data for the page's script: JSON that cannot end its enclosing element.
 
 use serde_json::Value;
 
 use stallmap_console::output::html::is_hidden;
 
-/// JSON that is the same for whoever parses it, and no markup for whoever reads the page around it.
+/// JSON that parses to the same data, and contains no markup.
 pub(super) fn embedded(data: &Value) -> String {
     let json = data.to_string();
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
         match char {
-            // They end or begin elements, comments and references; in JSON they occur in strings only.
+            // These characters begin or end elements, comments and references. In JSON they occur only in strings.
             '<' | '>' | '&' => text.extend([format!("\\u{:04x}", u32::from(char))]),
             // Hidden ones are below U+FFFF.
             char if is_hidden(char) => text.extend([format!("\\u{:04x}", u32::from(char))]),

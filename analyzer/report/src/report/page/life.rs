@@ -1,4 +1,4 @@
-//! Memory over the program: how much is in use when, and when the largest objects live.
+//! Memory over the program: bytes in use, and lifetimes of the largest objects.
 
 use super::ask::read;
 use super::block::Block;
@@ -9,12 +9,12 @@ use stallmap_console::output::html::Html;
 use stallmap_console::output::number::{bytes, grouped};
 use stallmap_console::rows;
 
-/// Units of a curve's picture, which is stretched to the page's width.
+/// Width of a curve's drawing, which is stretched to the page's width.
 const WIDTH: f64 = 1000.0;
 /// Its height.
 const HEIGHT: f64 = 120.0;
 
-/// The least part of a picture that can be seen.
+/// The smallest visible part of a drawing.
 const LEAST_WIDTH: f64 = 0.003;
 
 rows! {
@@ -31,14 +31,14 @@ rows! {
 }
 
 rows! {
-    /// An object's life.
+    /// An object's lifetime.
     #[derive(Clone, Debug)]
     struct Object {
         name: Option<String> as "object",
         data_type: Option<String> as "type",
         born_at: Option<String>,
         size_bytes: f64,
-        /// None where it is a remainder: several objects.
+        /// None for an aggregated row.
         alloc_ordinal: Option<u64>,
         first_use_ordinal: Option<u64>,
         last_use_ordinal: Option<u64>,
@@ -48,7 +48,7 @@ rows! {
     }
 }
 
-/// The section; none where nothing was allocated.
+/// The section. None if nothing was allocated.
 pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>> {
     let stretches: Vec<Stretch> = read(memory)?;
     if stretches.is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
     lives(html, &read::<Object>(objects)?, objects);
     html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for (answer, name, caption) in
-        [(memory, "memory", "Bytes in use"), (objects, "object", "Lives of objects")]
+        [(memory, "memory", "Bytes in use"), (objects, "object", "Lifetimes of objects")]
     {
         let layout = Layout { caption, name, ..Layout::default() };
         html.piece(&table(&answer.rows, &layout, &Anchors::new())?);
@@ -83,8 +83,8 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     let most = peak.most_bytes.max(1.0);
     let last = first.launches.max(1) as f64;
     let (x, y) = (|ordinal: u64| WIDTH * ordinal as f64 / last, |bytes: f64| HEIGHT * (1.0 - bytes / most));
-    let said = format!(
-        "{} on device {}: at most {} from launch {} of {}",
+    let note = format!(
+        "{} on device {}: peak {} from launch {} of {}",
         first.memory,
         first.device_id.map_or_else(|| "?".to_owned(), |device| device.to_string()),
         bytes(peak.most_bytes),
@@ -92,14 +92,14 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         grouped(first.launches.into()),
     );
     html.markup("<figure><figcaption>")
-        .text(&said)
+        .text(&note)
         .markup("</figcaption>\n<svg class=\"curve\" role=\"img\" aria-label=\"");
-    html.text(&said).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
+    html.text(&note).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
     for (at, stretch) in stretches.iter().enumerate() {
         let end = stretches.get(at + 1).map_or(last, |next| next.first_ordinal as f64).min(last);
         let begin = x(stretch.first_ordinal).min(WIDTH);
         html.markup("H").number(begin).markup("V").number(y(stretch.most_bytes));
-        // The most is drawn as wide as a pixel at least: a peak is what one looks for.
+        // The maximum is drawn at least one pixel wide to keep peaks visible.
         html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
         html.markup("H").number(WIDTH * end / last);
     }
@@ -107,13 +107,13 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
 }
 
-/// What the parts of a life look like.
+/// Legend of a lifetime.
 const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/></svg>allocated</li>\
-<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kept\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
-<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from its first use to its last</li></ul>\n";
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"unfreed\" width=\"100%\" height=\"12\"/></svg>allocated, never freed</li>\
+<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from first to last use</li></ul>\n";
 
-/// A bar from birth to death for each object, and in it one from its first use to its last.
+/// A bar from allocation to free for each object, and in it one from its first use to its last.
 fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
     html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
@@ -122,25 +122,25 @@ fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
         let name = object.name.as_deref().unwrap_or("(unnamed)");
         html.markup("<li><span class=\"name\">").text(name).markup("</span><span class=\"n\">");
         html.text(&bytes(object.size_bytes)).markup("</span>");
-        if let Some(born) = object.alloc_ordinal {
-            life(html, object, born);
+        if let Some(alloc) = object.alloc_ordinal {
+            life(html, object, alloc);
         }
         html.markup("</li>\n");
     }
     html.markup("</ul>\n");
 }
 
-fn life(html: &mut Html, object: &Object, born: u64) {
+fn life(html: &mut Html, object: &Object, alloc: u64) {
     let last = object.launches.max(1) as f64;
     let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
-    let begin = born as f64 / last;
-    let said = said(object, born);
+    let begin = alloc as f64 / last;
+    let note = note(object, alloc);
     html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
-        .text(&said)
+        .text(&note)
         .markup("\"><title>")
-        .text(&said);
+        .text(&note);
     html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
-    html.markup(if object.free_ordinal.is_none() { "kept" } else { "freed" })
+    html.markup(if object.free_ordinal.is_none() { "unfreed" } else { "freed" })
         .markup("\" x=\"")
         .percent(begin);
     html.markup("\" width=\"").percent((end - begin).max(LEAST_WIDTH)).markup("\" height=\"12\"/>");
@@ -157,8 +157,8 @@ fn life(html: &mut Html, object: &Object, born: u64) {
     }
 }
 
-/// A life in words.
-fn said(object: &Object, born: u64) -> String {
+/// A lifetime as text.
+fn note(object: &Object, alloc: u64) -> String {
     let at = |ordinal: u64| grouped(ordinal.into());
     let used = match (object.first_use_ordinal, object.last_use_ordinal) {
         (Some(first), Some(after)) => format!(", used from {} to before {}", at(first), at(after)),
@@ -167,5 +167,5 @@ fn said(object: &Object, born: u64) -> String {
     let freed = object
         .free_ordinal
         .map_or_else(|| "never freed".to_owned(), |free| format!("freed before {}", at(free)));
-    format!("allocated before launch {}{used}, {freed}", at(born))
+    format!("allocated before launch {}{used}, {freed}", at(alloc))
 }

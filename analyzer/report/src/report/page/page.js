@@ -1,18 +1,18 @@
-// What every part of the page uses: elements, numbers as the report prints them, copying, links into closed parts.
+// Helpers of every part of the page: elements, numbers in the report's format, copying, links into closed parts.
 
-/** An element with properties and children; text is always text. */
+/** An element with properties and children. Text is never markup. */
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
 
-/** Text without what would be obeyed rather than shown: controls, marks that turn the reading direction. */
+/** Text without control characters and marks of the reading direction. */
 function plain(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
-/** A measured number with about three digits that mean something; whole numbers stay whole. */
+/** A measured number with about three significant digits. Integers stay integers. */
 function measured(number) {
   const size = Math.abs(number);
   if (size >= 100 || Number.isInteger(number)) return Math.round(number).toLocaleString("en-US");
@@ -20,7 +20,7 @@ function measured(number) {
   return number.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
 }
 
-/** A share of one as percent; what rounds to nothing or to everything, and is not, says so. */
+/** A share of one as percent. Values that round to nothing or to everything, but are not, are marked. */
 function percent(share) {
   const value = share * 100;
   if (value > 0 && value < 0.05) return "<0.1 %";
@@ -28,7 +28,7 @@ function percent(share) {
   return `${value.toFixed(1)} %`;
 }
 
-/** Nanoseconds in the unit that reads best. */
+/** Nanoseconds in the best unit. */
 function nanoseconds(count) {
   const units = ["ns", "µs", "ms", "s"];
   let unit = 0;
@@ -59,7 +59,7 @@ for (const figure of document.querySelectorAll("details.sql figure")) {
   figure.firstElementChild.append(copier(() => figure.querySelector("code").textContent));
 }
 
-/** Opens what a link leads into: closed parts would show nothing. */
+/** Opens closed parts around the target of a link. */
 function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
@@ -69,7 +69,7 @@ function reveal() {
 addEventListener("hashchange", reveal);
 reveal();
 
-// The contents show where one is.
+// The contents show the current section.
 const entries = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
 const watcher = new IntersectionObserver(
   (seen) => {

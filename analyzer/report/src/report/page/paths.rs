@@ -8,12 +8,12 @@ use stallmap_console::args::tree::Level;
 use stallmap_console::exit::Outcome;
 use stallmap_lists::tree::{GraphNode, graph};
 
-/// What paths consist of, outermost first.
+/// Categories of paths, callers first.
 const LEVELS: [Level; 4] = [Level::User, Level::Module, Level::Op, Level::Kernel];
-/// Nodes of the picture.
+/// Maximum nodes of the drawing.
 const MOST_NODES: usize = 4_000;
 
-/// The section; none where nothing was launched.
+/// The section. None if nothing was launched.
 pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
     let nodes = graph(&answer.rows, &LEVELS, MOST_NODES)?;
     if nodes.len() < 2 {
@@ -21,13 +21,13 @@ pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
     }
     let mut block = Block::of("paths", answer);
     block.doc = vec![
-        "What each path of calls cost: frames of the user's Python code, modules, operators, kernels.",
-        "Below each name is what it called, as wide as its part; the stripe is its part of waits for memory.",
-        "Every number is a sum over the rows of the query; small paths are summed up beside their siblings.",
+        "Cost of call paths: frames of the user's Python code, modules, operators, kernels.",
+        "Below each name are its callees, as wide as their share. The stripe is the share of memory stalls.",
+        "Every number is a sum over the rows of the query. Small paths are aggregated next to their siblings.",
     ];
     let html = &mut block.body;
     html.markup("<div class=\"icicle\" data-picture=\"paths\"></div>\n");
-    html.markup("<noscript><p class=\"doc\">The picture needs JavaScript; `stallmap tree` prints the same.</p></noscript>\n");
+    html.markup("<noscript><p class=\"doc\">The drawing needs JavaScript. `stallmap tree` prints the same.</p></noscript>\n");
     block.data = Some(("paths", json!(nodes.iter().map(node).collect::<Vec<_>>())));
     Ok(Some(block))
 }

@@ -1,4 +1,4 @@
-//! Why warps stood, kernel by kernel: a bar of reasons for each, waits for memory first, and hatched.
+//! Stall reasons, kernel by kernel: a bar for each, waits for memory first, and hatched.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use stallmap_console::output::html::Html;
 use stallmap_console::output::number::{measured, percent};
 use stallmap_console::rows;
 
-/// Reasons that are waits for memory, and the others, each with a colour of its own by its place; further ones share
-/// one. Nothing is told by colour alone: waits for memory are hatched, and every part has its name.
+/// Reasons that are waits for memory, and the other ones, each with its own colour by position. Further ones share one.
+/// Colour is never the only mark: waits for memory are hatched, and every part has its name.
 const REASONS: [&[&str]; 2] = [
     &[
         "long_scoreboard",
@@ -41,7 +41,7 @@ const LABELLED_SHARE: f64 = 0.09;
 const NAMED: usize = 6;
 
 rows! {
-    /// A kernel's samples for one reason.
+    /// A kernel's samples with one reason.
     #[derive(Clone, Debug)]
     struct Row {
         function_id: Option<u64>,
@@ -134,19 +134,19 @@ fn kernel(html: &mut Html, rows: &[Row], anchors: &Anchors) {
         html.markup(" id=\"").text(&kernel_anchor(function)).markup("\"");
     }
     html.markup("><h3 class=\"code\">").text(name).markup("</h3><div class=\"dim\">");
-    html.text(&format!("{} samples, {} of them waits for memory", measured(samples), percent(memory)));
+    html.text(&format!("{} samples, {} of them memory stalls", measured(samples), percent(memory)));
     if let Some(code) = first.function_id.map(code_anchor).filter(|code| anchors.contains(code)) {
         html.markup(" · <a href=\"#").text(&code).markup("\">code</a>");
     }
-    let said = rows.iter().map(|row| format!("{} {}", row.stall_reason, percent(row.share())));
-    let said: Vec<String> = said.collect();
+    let note = rows.iter().map(|row| format!("{} {}", row.stall_reason, percent(row.share())));
+    let note: Vec<String> = note.collect();
     html.markup("</div>\n<svg class=\"stack\" role=\"img\" aria-label=\"")
-        .text(&said.join(", "))
+        .text(&note.join(", "))
         .markup("\">");
     let mut x = 0.0;
-    for (row, said) in rows.iter().zip(&said) {
+    for (row, note) in rows.iter().zip(&note) {
         html.markup("<g><title>")
-            .text(&format!("{said}, {} samples", measured(row.samples)))
+            .text(&format!("{note}, {} samples", measured(row.samples)))
             .markup("</title>");
         part(html, row, x, row.share());
         if row.share() >= LABELLED_SHARE {
@@ -161,7 +161,7 @@ fn kernel(html: &mut Html, rows: &[Row], anchors: &Anchors) {
     html.markup("</svg><div class=\"dim small\">").text(&named(rows)).markup("</div></div>\n");
 }
 
-/// The most frequent reasons, in words.
+/// The most frequent reasons, as text.
 fn named(rows: &[Row]) -> String {
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by(|a, b| b.samples.total_cmp(&a.samples));
@@ -169,7 +169,7 @@ fn named(rows: &[Row]) -> String {
         rows.iter().take(NAMED).map(|row| format!("{} {}", row.stall_reason, percent(row.share()))).collect();
     let others: f64 = rows.iter().skip(NAMED).map(|row| row.share()).sum();
     if rows.len() > NAMED {
-        words.push(format!("{} others {}", rows.len() - NAMED, percent(others)));
+        words.push(format!("other ({}) {}", rows.len() - NAMED, percent(others)));
     }
     words.join(", ")
 }

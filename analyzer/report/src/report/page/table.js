@@ -1,4 +1,4 @@
-// Long tables: sorted by a click on a column's name, filtered by what one types. Rows that sum up others stay below.
+// Long tables: sorted by a click on a column's name, filtered by typed text. Aggregated rows stay below.
 
 function sortable(table) {
   const body = table.tBodies[0];
@@ -15,7 +15,7 @@ function sortable(table) {
   });
 }
 
-/** Rows by a column; what has no value comes last, whichever way. */
+/** Rows by a column. Missing values come last in both directions. */
 function sorted(rows, at, isDown) {
   const value = (row) => {
     const { dataset, textContent } = row.cells[at];
@@ -39,16 +39,16 @@ function filterable(table) {
   const [share, samples] = [heads.indexOf("share"), heads.indexOf("samples")];
   const output = element("output", { ariaLive: "polite" });
   const input = element("input", { type: "search", placeholder: "filter rows", ariaLabel: `filter ${table.caption.textContent}` });
-  const sum = (kept, at) => kept.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
+  const sum = (matching, at) => matching.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
   input.addEventListener("input", () => {
     const wanted = input.value.trim().toLowerCase();
-    const kept = rows.filter((row) => {
+    const matching = rows.filter((row) => {
       row.hidden = !row.textContent.toLowerCase().includes(wanted);
       return !row.hidden;
     });
-    const words = [`${kept.length} of ${rows.length} rows`];
-    if (samples >= 0) words.push(`${measured(sum(kept, samples))} samples`);
-    if (share >= 0) words.push(percent(sum(kept, share)));
+    const words = [`${matching.length} of ${rows.length} rows`];
+    if (samples >= 0) words.push(`${measured(sum(matching, samples))} samples`);
+    if (share >= 0) words.push(percent(sum(matching, share)));
     output.textContent = wanted ? words.join(", ") : "";
   });
   table.parentElement.before(element("div", { className: "tools" }, input, output));

@@ -10,22 +10,23 @@ use arrow::error::ArrowError;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::html::Html;
+use stallmap_console::output::table::is_aggregate;
 use stallmap_console::output::value::{self, Look};
 
-/// How a table's columns are laid out.
+/// Layout of a table's columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
-    /// What it is a table of.
+    /// Its caption.
     pub(super) caption: &'static str,
     /// The column that rows are called by.
     pub(super) name: &'static str,
-    /// Columns that stand below the name, with these words before them.
+    /// Columns shown below the name, with their labels.
     pub(super) below: &'static [(&'static str, &'static str)],
     /// The column with bars.
     pub(super) bar: &'static str,
-    /// Columns that are not shown.
+    /// Hidden columns.
     pub(super) hidden: &'static [&'static str],
-    /// Whether rows are as many as to be searched and sorted.
+    /// True if the table has enough rows for search and sorting.
     pub(super) is_long: bool,
 }
 
@@ -37,12 +38,12 @@ struct Column {
     numbers: Vec<Option<f64>>,
 }
 
-/// The column of kernels, to whose anchors names lead; it is not shown.
+/// The column of kernels, which names link to. It is not shown.
 const FUNCTION: &str = "function_id";
-/// The column of tensors, whose rows are anchors; it is not shown.
+/// The column of tensors, whose rows are anchors. It is not shown.
 const TENSOR: &str = "tensor_id";
 
-/// Bytes of a name that may not fit.
+/// Minimum bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
 
 /// Anchors that links may lead to.
@@ -53,7 +54,7 @@ pub(super) fn kernel_anchor(function: u64) -> String {
     format!("kernel-{function:016x}")
 }
 
-/// A table of the rows; kernels are links where the page has more of them.
+/// A table of the rows. Kernels are links if the page has details of them.
 pub(super) fn table(rows: &[RecordBatch], layout: &Layout, anchors: &Anchors) -> Outcome<Html> {
     let columns = columns(rows).map_err(arrow_failure)?;
     let functions = numbers(rows, FUNCTION).map_err(arrow_failure)?;
@@ -84,7 +85,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The columns that stand side by side: the one with bars, the names, the others.
+    /// The columns side by side: the one with bars, the names, the rest.
     fn ordered(&self) -> impl Iterator<Item = &Column> {
         let is_below = |name: &str| self.layout.below.iter().any(|(below, _)| *below == name);
         let first = [self.layout.bar, self.layout.name];
@@ -102,13 +103,13 @@ impl Picture<'_> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Whether a row is what other rows leave over: it stays below them.
+    /// True if a row aggregates others: it stays below them.
     fn is_rest(&self, row: usize) -> bool {
         let name = self.column(self.layout.name).and_then(|column| column.texts.get(row));
-        self.layout.is_long && name.is_some_and(|name| name.starts_with('('))
+        self.layout.is_long && name.is_some_and(|name| is_aggregate(name))
     }
 
-    /// Whether a row says of itself that something is wrong with it.
+    /// True if a row marks itself as incomplete.
     fn is_flaw(&self, row: usize) -> bool {
         let name = self.column(self.layout.name).and_then(|column| column.texts.get(row));
         !self.layout.is_long && name.is_some_and(|name| name.starts_with("! "))
@@ -147,7 +148,8 @@ impl Picture<'_> {
         html.markup("</tr>\n");
     }
 
-    /// A bar as long as the row's part of the longest; what is left over has none, because it is of other kinds.
+    /// A bar proportional to the row's share of the longest. Aggregated rows have none, because they are of another
+    /// kind.
     fn bar(&self, html: &mut Html, column: &Column, row: usize) {
         let of = |row: usize| column.numbers.get(row).copied().flatten().unwrap_or(0.0);
         let rows = (0..column.numbers.len()).filter(|&row| !self.is_rest(row));
@@ -158,7 +160,7 @@ impl Picture<'_> {
         }
     }
 
-    /// What the row is called, with what stands below it.
+    /// The row's name, with the cells below it.
     fn name(&self, html: &mut Html, column: &Column, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
         let anchor = self.functions.get(row).copied().flatten().map(kernel_anchor);
@@ -168,16 +170,16 @@ impl Picture<'_> {
             Some(anchor) => html.markup("<a class=\"text\" href=\"#").text(anchor).markup("\""),
             None => html.markup("<span class=\"text\""),
         };
-        // Long names are cut by the style; the whole is there for a search, a copy and a pointer.
+        // The style cuts long names. The complete name is there for search, copy and tooltip.
         if text.len() > LONG_NAME {
             html.markup(" title=\"").text(text).markup("\"");
         }
         html.markup(">").text(text).markup(if anchor.is_some() { "</a>" } else { "</span>" });
         for (name, words) in self.layout.below {
-            let said = self.column(name).and_then(|column| column.texts.get(row));
-            if let Some(said) = said.filter(|said| !said.is_empty() && *said != "-") {
+            let summary = self.column(name).and_then(|column| column.texts.get(row));
+            if let Some(summary) = summary.filter(|summary| !summary.is_empty() && *summary != "-") {
                 html.markup("<span class=\"below\"><span>").text(words).markup("</span> ");
-                html.text(said).markup("</span>");
+                html.text(summary).markup("</span>");
             }
         }
         html.markup("</th>");

@@ -1,17 +1,17 @@
-//! Arrows beside the instructions: from each producer to those that waited for it.
+//! Arrows next to the instructions: from each producer to its waiting instructions.
 
 use std::collections::BTreeMap;
 
 use super::super::listing::{Instruction, Listing, Place};
 use stallmap_console::output::html::Html;
 
-/// Pixels of a row, as the style says.
+/// Height of a row in pixels, as in the style.
 const ROW: f64 = 22.0;
 /// Pixels between arrows that run side by side.
 const LANE: f64 = 9.0;
-/// Arrows that run side by side at most: others share the outermost lane.
+/// Maximum of parallel arrows: others share the outermost lane.
 const MOST_LANES: usize = 10;
-/// Less of a wait is left out.
+/// Minimum weight of a drawn wait.
 const LEAST_WEIGHT: f64 = 0.05;
 
 /// Arrows of one function's rows.
@@ -67,12 +67,12 @@ impl Arrows {
         Self { arrows, lanes: ends.len() }
     }
 
-    /// Pixels that the arrows take.
+    /// Width of the arrows in pixels.
     pub(super) fn width(&self) -> f64 {
         if self.lanes == 0 { 0.0 } else { (self.lanes as f64 + 1.0) * LANE + 8.0 }
     }
 
-    /// Draws them beside so many rows; nothing where there are none.
+    /// Draws the arrows for so many rows. Nothing without arrows.
     pub(super) fn draw(&self, html: &mut Html, rows: usize) {
         let width = self.width();
         if self.lanes == 0 {

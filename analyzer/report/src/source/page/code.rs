@@ -1,4 +1,4 @@
-//! The panes of a kernel's page: source lines, and instructions with arrows beside them.
+//! The panes of a kernel's page: source lines, and instructions with arrows.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::arrows::Arrows;
 use super::excerpt::Shown;
 use stallmap_console::output::html::Html;
 
-/// Lines of source around those that have instructions.
+/// Source lines around those with instructions.
 const CONTEXT: usize = 3;
-/// What the first columns of both panes are.
+/// Headers of the first columns of both panes.
 const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
 
 impl Page<'_> {
@@ -38,7 +38,7 @@ impl Page<'_> {
         html.markup("</div>\n</div>\n");
     }
 
-    /// A file's lines that have instructions, with those around them where the text is here.
+    /// A file's lines with instructions, with their surroundings if the text is available.
     fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
         let all = lines.len();
         let (mut shown, mut samples) = (0.0, 0.0);
@@ -107,7 +107,7 @@ impl Page<'_> {
         html.markup("</span><span class=\"what\">").text(text).markup("</span></div>\n");
     }
 
-    /// A function's instructions with arrows beside them.
+    /// A function's instructions with arrows.
     fn function(&self, html: &mut Html, rows: &[&Instruction]) {
         let Some(first) = rows.first() else { return };
         let name = first.function.as_deref().unwrap_or("a function without a name");
@@ -142,7 +142,7 @@ impl Page<'_> {
         html.markup(begin).text(name).markup(COUNTS).markup(end);
     }
 
-    /// What is not shown, counted.
+    /// Hidden rows, counted.
     fn gap(&self, html: &mut Html, count: &str, samples: f64) {
         html.markup("<div><span class=\"gap\">⋯ ");
         html.text(&format!("({count}, {})", words::samples(self.listing, samples))).markup("</span></div>\n");
@@ -157,12 +157,12 @@ impl Page<'_> {
             .text(&words::pc(row.pc));
         html.markup("</span><span class=\"what\">").text(words::text(row)).markup("</span>");
         match (row.source(), words::source(row)) {
-            (Some((file, line)), Some(said)) if self.excerpt.has_line(file, line) => {
+            (Some((file, line)), Some(summary)) if self.excerpt.has_line(file, line) => {
                 html.markup("<a class=\"what\" href=\"#").text(&self.line_id(file, line)).markup("\">");
-                html.text(&said).markup("</a>");
+                html.text(&summary).markup("</a>");
             }
-            (_, Some(said)) => {
-                html.markup("<span class=\"what dim\">").text(&said).markup("</span>");
+            (_, Some(summary)) => {
+                html.markup("<span class=\"what dim\">").text(&summary).markup("</span>");
             }
             _ => {}
         }

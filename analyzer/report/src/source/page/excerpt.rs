@@ -1,4 +1,4 @@
-//! What of a long kernel is shown: the hottest places with those around them; the others are counted.
+//! The shown part of a long kernel: the hottest locations with their surroundings. The rest is counted.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::super::listing::{Instruction, Line, Listing, Place};
 /// Instructions around a hot one.
 const AROUND: usize = 4;
 
-/// What is shown.
+/// The shown part.
 #[derive(Debug)]
 pub(super) struct Excerpt<'a> {
     places: Option<BTreeSet<Place>>,
@@ -19,12 +19,12 @@ pub(super) struct Excerpt<'a> {
 pub(super) enum Shown<'a> {
     /// An instruction.
     Row(&'a Instruction),
-    /// So many that are not shown, with their samples.
+    /// Number of hidden rows, with their samples.
     Gap(usize, f64),
 }
 
 impl<'a> Excerpt<'a> {
-    /// At most about so many instructions and so many lines: the hottest.
+    /// About so many instructions and lines: the hottest.
     pub(super) fn of(listing: &'a Listing, most_rows: usize) -> Self {
         let places = (listing.instructions.len() > most_rows).then(|| hottest(listing, most_rows));
         let lines = (listing.lines.len() > most_rows).then(|| {
@@ -36,12 +36,12 @@ impl<'a> Excerpt<'a> {
         Self { places, lines }
     }
 
-    /// Whether an instruction is shown.
+    /// True if an instruction is shown.
     pub(super) fn has(&self, place: Place) -> bool {
         self.places.as_ref().is_none_or(|places| places.contains(&place))
     }
 
-    /// Whether a line is shown.
+    /// True if a line is shown.
     pub(super) fn has_line(&self, file: &str, line: u32) -> bool {
         self.lines.as_ref().is_none_or(|lines| lines.contains(&(file, line)))
     }

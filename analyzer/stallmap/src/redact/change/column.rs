@@ -95,11 +95,11 @@ impl Redactor {
         )
     }
 
-    /// Names of cubins' files; none where the cubin does not go along.
+    /// Names of cubins' files. None if the cubin is omitted.
     pub(super) fn cubin_files(&mut self, array: &ArrayRef) -> ArrayRef {
         let texts = (0..array.len()).map(|row| String::read(array, row));
-        let kept = texts.map(|file| file.filter(|file| !self.unreadable.contains(file)));
-        Arc::new(kept.collect::<StringArray>())
+        let remaining = texts.map(|file| file.filter(|file| !self.unreadable.contains(file)));
+        Arc::new(remaining.collect::<StringArray>())
     }
 
     pub(super) fn texts(
@@ -111,7 +111,7 @@ impl Redactor {
         batch: &RecordBatch,
     ) -> ArrayRef {
         if array.as_string_opt::<i32>().is_none() {
-            // Words of a vocabulary, and numbers.
+            // Enum values, and numbers.
             return Arc::clone(array);
         }
         let mut texts = Vec::with_capacity(array.len());
@@ -122,7 +122,7 @@ impl Redactor {
         Arc::new(StringArray::from(texts))
     }
 
-    /// One text; `None` where it goes.
+    /// One text. `None` if it is removed.
     fn text(
         &mut self,
         kind: Secrecy,

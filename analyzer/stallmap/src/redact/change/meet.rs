@@ -1,4 +1,4 @@
-//! What must be known before anything is changed: who and where, and which memory is used.
+//! Facts to collect before any change: names of users and machines, and used memory.
 
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
@@ -12,7 +12,7 @@ use crate::redact::addresses::{Rebase, Regions};
 use crate::redact::words::Words;
 
 const MOST_ROWS: usize = 4 << 20;
-/// Columns of addresses, with those of how many bytes are used from there.
+/// Columns of addresses, with the columns of their sizes.
 const USED: [(&str, &str, Option<&str>); 9] = [
     ("device_allocation", "address", Some("size_bytes")),
     ("storage", "address", Some("size_bytes")),
@@ -26,7 +26,7 @@ const USED: [(&str, &str, Option<&str>); 9] = [
 ];
 const PAGE_BYTES: u64 = 4096;
 
-/// Meets the people, machines and folders that a capture names.
+/// Collects the users, machines and folders that a capture names.
 pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
     for run in reader.read_rows::<Run>()? {
         words.host(&run.host);
@@ -43,7 +43,7 @@ pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Resul
     })
 }
 
-/// Where the memory that a capture uses goes.
+/// Mapping of the memory that a capture uses.
 pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, CaptureError> {
     let mut regions = Regions::default();
     for (table, address, size) in USED {
@@ -68,7 +68,7 @@ pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, Capture
     })?;
     regions.rebase().ok_or_else(|| CaptureError::Corrupt {
         thing: "addresses".to_owned(),
-        cause: "they span more memory than there is, so they cannot be moved".to_owned(),
+        cause: "they span more memory than possible and cannot be moved".to_owned(),
         path: reader.path().to_owned(),
     })
 }

@@ -1,10 +1,10 @@
-//! Where a cubin's sections lie, and how its symbols are called: as much as is needed to change texts in place.
+//! Sections and symbols of a cubin, as needed to change texts in place.
 
 use std::ops::Range;
 
 const SHT_SYMTAB: u32 = 2;
 const SHT_STRTAB: u32 = 3;
-/// Types of sections that have no bytes in the file; the last three are NVIDIA's.
+/// Types of sections without bytes in the file. The last three are NVIDIA's.
 const WITHOUT_BYTES: [u32; 5] = [0, 8, 0x7000_0007, 0x7000_0009, 0x7000_000a];
 const HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
@@ -21,7 +21,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Whether it is a table of strings.
+    /// True for a string table.
     pub(super) fn is_string_table(&self) -> bool {
         self.kind == SHT_STRTAB
     }
@@ -49,7 +49,7 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     Ok(sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section }).collect())
 }
 
-/// A section without its name, and where its name is.
+/// A section without its name, and the offset of its name.
 fn section(header: &[u8], file_bytes: usize) -> Option<(Section, usize)> {
     let field = |at| usize::try_from(number::<8>(header, at)?).ok();
     let kind = u32::try_from(number::<4>(header, 4)?).ok()?;

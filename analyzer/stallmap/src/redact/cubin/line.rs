@@ -4,7 +4,7 @@ use super::elf::number;
 use super::put;
 use crate::redact::words::Words;
 
-/// Replaces folders in every program; an error where one cannot be read: nobody knows then what is in it.
+/// Replaces folders in every program. An unreadable program is an error, because its content is unknown.
 pub(super) fn redact(part: &mut [u8], words: &mut Words) -> Result<(), ()> {
     let mut at = 0;
     while at < part.len() {
@@ -44,14 +44,14 @@ fn redact_program(program: &mut [u8], width: usize, words: &mut Words) -> Result
     Ok(())
 }
 
-/// Where a text ends; `None` where an empty one ends the list.
+/// End of a text. `None` if an empty one ends the list.
 fn text_end(program: &[u8], at: usize) -> Result<Option<usize>, ()> {
     let rest = program.get(at..).ok_or(())?;
     let length = rest.iter().position(|byte| *byte == 0).ok_or(())?;
     Ok((length > 0).then_some(at + length))
 }
 
-/// Behind a number of variable length.
+/// Offset after a number of variable length.
 fn after_number(program: &[u8], at: usize) -> Result<usize, ()> {
     let rest = program.get(at..).ok_or(())?;
     let length = rest.iter().position(|byte| byte & 0x80 == 0).ok_or(())?;

@@ -1,8 +1,8 @@
-//! A view as a table: a leaf of the plans that read it, until a whole statement is planned.
+//! A view as a table: a leaf of the plans that read it, until the complete statement is planned.
 //!
-//! DataFusion puts a view's plan where its name stands, and walks all of it again for every SELECT above it. Our views
-//! stand on each other many layers deep: so they are leaves while SQL is read, and put in at once at the end: as their
-//! plans, or where a session has kept a view's rows, as those.
+//! DataFusion inlines a view's plan at its name, and walks all of it again for every SELECT above it. stallmap's views
+//! depend on each other many layers deep. Therefore they are leaves while SQL is read, and are inlined once at the end:
+//! as their plans, or as cached rows.
 
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ use tokio::sync::OnceCell;
 
 use crate::library::ViewDoc;
 
-/// A view whose plan or rows are put in by [`expanded`].
+/// A view whose plan or rows are inlined by [`expanded`].
 #[derive(Debug)]
 pub(crate) struct View {
     table: ViewTable,
-    /// Its rows, if they are kept; none, if they were found to be too many.
+    /// Its rows, if cached. None if there were too many.
     rows: OnceCell<Option<Arc<MemTable>>>,
 }
 
-/// What stands for views in a plan.
+/// Replacement of views in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// Their rows, where they are kept, otherwise their plans.
+    /// Their rows if cached, otherwise their plans.
     Rows,
-    /// Their plans: for what asks which tables are read.
+    /// Their plans, to list the tables that they read.
     Plans,
 }
 
@@ -46,22 +46,22 @@ impl View {
         Self { table: ViewTable::new(plan, Some(sql.to_owned())), rows: OnceCell::new() }
     }
 
-    /// What it reads; the views among it are leaves.
+    /// Its plan, with views as leaves.
     pub(crate) fn plan(&self) -> &LogicalPlan {
         self.table.logical_plan()
     }
 
-    /// Whether its rows are kept.
+    /// True if its rows are cached.
     pub(crate) fn is_kept(&self) -> bool {
-        self.kept().is_some()
+        self.cached_rows().is_some()
     }
 
-    /// Whether its rows have been found to be too many.
+    /// True if it has too many rows to cache.
     pub(crate) fn is_too_long(&self) -> bool {
         matches!(self.rows.get(), Some(None))
     }
 
-    /// Keeps its rows, unless `compute` finds them to be too many.
+    /// Caches its rows, unless `compute` finds them to be too many.
     pub(crate) async fn keep(
         &self,
         compute: impl AsyncFnOnce() -> Result<Option<Vec<RecordBatch>>>,
@@ -75,21 +75,21 @@ impl View {
         self.rows.get_or_try_init(keep).await.map(|_| ())
     }
 
-    fn kept(&self) -> Option<Arc<MemTable>> {
+    fn cached_rows(&self) -> Option<Arc<MemTable>> {
         self.rows.get()?.clone()
     }
 }
 
-/// A view as a table; `state` finds what it reads.
+/// A view as a table. `state` resolves the names that it reads.
 pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View, DataFusionError> {
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
     else {
-        return Err(DataFusionError::Plan("it is no CREATE VIEW".into()));
+        return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
     Ok(View::new(create.input.as_ref().clone(), &view.sql))
 }
 
-/// A plan with the plans or rows of views where their names stand.
+/// A plan with the plans or rows of views in place of their names.
 pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
     let expand = |node| match node {
         LogicalPlan::TableScan(scan) => match plan_of(&scan, put)? {
@@ -98,20 +98,20 @@ pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
         },
         node => Ok(Transformed::no(node)),
     };
-    // From above: what a view reads may be views.
+    // Top-down: inlined plans may contain views.
     Ok(plan.transform_down_with_subqueries(expand)?.data)
 }
 
-/// What a scan of a view reads, under the scan's name.
+/// Plan of a scan of a view, under the scan's name.
 fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
     let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
-    // A scan that was narrowed already is one that the view answers itself.
+    // The view answers a narrowed scan itself.
     if !scan.filters.is_empty() || scan.projection.is_some() || scan.fetch.is_some() {
         return Ok(None);
     }
     if put == Put::Rows
-        && let Some(rows) = view.kept()
+        && let Some(rows) = view.cached_rows()
     {
         let source = provider_as_source(rows);
         return LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build().map(Some);
@@ -120,7 +120,7 @@ fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
     plan.alias(scan.table_name.clone())?.build().map(Some)
 }
 
-/// A batch under the names and types of a view: what runs may have texts of another encoding than what was planned.
+/// A batch with the names and types of a view: executed plans may encode texts differently from planned ones.
 fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));

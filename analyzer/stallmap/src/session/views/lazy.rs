@@ -1,6 +1,6 @@
-//! The schema of a capture: its tables, and the views over them, each planned when somebody asks for its name.
+//! The schema of a capture: its tables, and the views over them, each planned on first use of its name.
 //!
-//! A question reads a few of the library's views; to plan all of them costs more than most questions do.
+//! A query reads a few of the library's views. Planning all of them costs more than most queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,14 +19,14 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use super::inline;
 use crate::library::ViewDoc;
 
-/// Tables, and views that are planned when asked for.
+/// Tables, and views that are planned on first use.
 #[derive(Debug)]
 pub(crate) struct PlannedSchema {
-    /// The tables, the views that have been planned, and what was made in the session.
+    /// The tables, the planned views, and objects created in the session.
     made: MemorySchemaProvider,
-    /// The views that nobody has asked for, by name.
+    /// The unused views, by name.
     waiting: Mutex<BTreeMap<String, &'static ViewDoc>>,
-    /// Plans views: its names are those of this schema.
+    /// Plans views with the names of this schema.
     state: SessionState,
 }
 
@@ -46,7 +46,7 @@ impl PlannedSchema {
         Ok(schema)
     }
 
-    /// The views that wait. Nothing that holds them can panic between two states, so that a poisoned lock is sound.
+    /// The unused views. No holder can panic between two states, so a poisoned lock is sound.
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, &'static ViewDoc>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl SchemaProvider for PlannedSchema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        // A capture's table is no view of ours, whatever it is called.
+        // A capture's table is not a built-in view, whatever its name.
         if self.waiting().contains_key(&name) {
             return exec_err!("{name} is a view of the library");
         }
@@ -107,7 +107,7 @@ impl SchemaProvider for PlannedSchema {
     }
 }
 
-/// The schema as its own state sees it; were it to own itself, nothing would ever free it.
+/// The schema for its own state. A strong reference would be a cycle and leak.
 #[derive(Debug)]
 struct Held(Weak<PlannedSchema>);
 

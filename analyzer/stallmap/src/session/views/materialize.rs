@@ -1,7 +1,7 @@
-//! What a statement reads more than once: computed once, and kept for the statements that follow.
+//! Tables that a statement reads more than once: computed once, and cached for later statements.
 //!
-//! DataFusion plans and runs a view anew wherever its name stands, and our views stand on each other: `finding` reads
-//! `python_stack` in more than forty places.
+//! DataFusion plans and runs a view again wherever its name occurs, and stallmap's views depend on each other:
+//! `finding` reads `python_stack` in more than forty places.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use super::inline::View;
 use stallmap_engine::table::DerivedTable;
 
-/// What a statement reads again and again; what others are made of comes before them.
+/// Views and derived tables referenced more than once, dependencies first.
 pub(crate) fn read_again(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
     let mut readings = Readings::default();
     let mut named = readings.of(plan)?;
     named.resize(readings.known.len(), 0);
     let mut uses = named.clone();
     let mut again = Vec::new();
-    // From above: how often a view is read says how often that is read of which it is made.
+    // Top-down: the number of reads of a view determines that of its sources.
     for (at, reading) in readings.known.into_iter().enumerate().rev() {
-        // A derived table is kept for other statements, too, if views that are kept hide how often it is named.
+        // A derived table is cached for other statements, too, if cached views hide the number of its references.
         let is_kept = reading.is_worth && (uses[at] > 1 || reading.is_derived && named[at] > 1);
         let times = if is_kept { 1 } else { uses[at] };
         for (below, count) in reading.reads.into_iter().enumerate() {
@@ -39,7 +39,7 @@ pub(crate) fn read_again(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider
     Ok(again)
 }
 
-/// Views and derived tables that a statement reads, those that a view reads before it.
+/// Views and derived tables of a statement, each after the ones that it reads.
 #[derive(Default)]
 struct Readings {
     known: Vec<Reading>,
@@ -49,16 +49,16 @@ struct Readings {
 /// One of them.
 struct Reading {
     provider: Arc<dyn TableProvider>,
-    /// How often it reads each of those before it.
+    /// Number of reads of each earlier entry.
     reads: Vec<usize>,
-    /// Whether it takes work to compute.
+    /// True if it takes work to compute.
     is_worth: bool,
-    /// Whether it is no view.
+    /// True if it is not a view.
     is_derived: bool,
 }
 
 impl Readings {
-    /// How often a plan reads each of what is known, and of what it makes known.
+    /// Counts the reads of each known table in a plan, and adds new ones.
     fn of(&mut self, plan: &LogicalPlan) -> Result<Vec<usize>> {
         let mut reads = Vec::new();
         plan.apply_with_subqueries(|node| {
@@ -74,7 +74,7 @@ impl Readings {
         Ok(reads)
     }
 
-    /// Where something that can be kept stands among the known.
+    /// Position of a cacheable table among the known ones.
     fn place(&mut self, provider: Arc<dyn TableProvider>) -> Result<Option<usize>> {
         let identity = Arc::as_ptr(&provider).cast();
         if let Some(&place) = self.places.get(&identity) {
@@ -98,12 +98,12 @@ impl Readings {
     }
 }
 
-/// Whether a statement does not run what it reads: EXPLAIN, CREATE VIEW.
+/// True if a statement does not run its plan: EXPLAIN, CREATE VIEW.
 fn is_only_said(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Ddl(DdlStatement::CreateView(_)))
 }
 
-/// Whether a plan does more than choose columns and rows.
+/// True if a plan does more than select columns and rows.
 fn takes_work(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| {
         Ok(matches!(

@@ -20,8 +20,8 @@ const NAMES: [&str; 3] = ["aten::a", "aten::b", "aten::c"];
 /// Means over the repeats of each launch that count, by metric.
 type Means = BTreeMap<u64, BTreeMap<&'static str, f64>>;
 
-/// Sixty launches of twelve ops of three names, each with most of the metrics, up to three repeats, and some of those
-/// no good. Every fifth launch has replays without an instrument.
+/// Sixty launches of twelve ops of three names, each with most of the metrics, up to three repeats, some of them
+/// invalid. Every fifth launch has replays without an instrument.
 fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f64>) {
     let (mut replays, mut counters, mut means) = (Vec::new(), Vec::new(), Means::new());
     let mut native = BTreeMap::new();
@@ -43,10 +43,10 @@ fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f
             counters.extend(
                 (0..).zip(&values).map(|(repeat, value)| counter(NEW, launch, repeat, (metric, *value))),
             );
-            let kept = values.iter().zip(&results).filter(|(_, result)| **result == ReplayResult::Verified);
-            let kept: Vec<f64> = kept.map(|(value, _)| *value).collect();
-            if !kept.is_empty() {
-                let mean = kept.iter().sum::<f64>() / f64::from(u32::try_from(kept.len()).unwrap());
+            let valid = values.iter().zip(&results).filter(|(_, result)| **result == ReplayResult::Verified);
+            let valid: Vec<f64> = valid.map(|(value, _)| *value).collect();
+            if !valid.is_empty() {
+                let mean = valid.iter().sum::<f64>() / f64::from(u32::try_from(valid.len()).unwrap());
                 means.entry(launch).or_default().insert(metric, mean);
             }
         }
@@ -56,11 +56,7 @@ fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f
         }
     }
     let natives = (0..).zip(&native).map(|(ordinal, (launch, ns))| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a whole number below 1001"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer below 1001")]
         replay((NATIVE, ordinal), *launch, 0, ReplayResult::Verified, Some(*ns as u64))
     });
     let mut all: Vec<Replay> = natives.collect();
