@@ -35,12 +35,11 @@ use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
 use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
-use stallmap_functions;
 use stallmap_tables::captured::{CapturedTable, Presence, STORE};
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
-use stallmap_tables::{self};
+
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
@@ -128,7 +127,7 @@ impl Session {
             if session.captures.iter().any(|capture| capture.name == name) {
                 return Err(AnalyzeError::DuplicateName { name });
             }
-            let tables = tables::open(&reader)?;
+            let tables = stallmap_tables::open(&reader)?;
             let schema = PlannedSchema::new(session.state_in(&name), views)?;
             register_tables(schema.as_ref(), &tables)?;
             register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
@@ -280,11 +279,11 @@ impl Session {
 impl OpenCapture {
     fn table_infos(&self) -> impl Iterator<Item = TableInfo> {
         let declared = stallmap_schema::tables::ALL.iter().filter_map(|table| self.tables.get(table.name));
-        let others = self.tables.values().filter(|table| tables::definition(table.name()).is_none());
+        let others = self.tables.values().filter(|table| stallmap_tables::definition(table.name()).is_none());
         let captured = declared.chain(others).map(|table| TableInfo {
             capture: self.name.clone(),
             name: table.name().to_owned(),
-            doc: tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
+            doc: stallmap_tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
             columns: table.columns(),
             rows: table.rows(),
             size_bytes: table.size_bytes(),
@@ -334,7 +333,7 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);
-    for function in functions::functions() {
+    for function in stallmap_functions::functions() {
         context.register_udf(function.as_ref().clone());
     }
     let store = ObjectStoreUrl::parse(STORE)?;
@@ -392,7 +391,7 @@ fn register_tables(
     for (name, table) in tables {
         schema.register_table(name.clone(), Arc::clone(table) as _)?;
     }
-    let listing = tables::listing::listing(tables.values())?;
+    let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
     let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
     for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {

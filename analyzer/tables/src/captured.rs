@@ -154,7 +154,7 @@ impl CapturedTable {
     }
 
     /// All rows of some columns, as declared: for tables that fit in memory.
-    pub(crate) fn read(&self, columns: &[&str]) -> Result<RecordBatch> {
+    pub fn read(&self, columns: &[&str]) -> Result<RecordBatch> {
         let projection: Result<Vec<usize>, _> =
             columns.iter().map(|name| self.schema.index_of(name)).collect();
         let schema = Arc::new(self.schema.project(&projection?)?);
@@ -191,7 +191,7 @@ impl CapturedTable {
     }
 
     /// A scan, in stored order, split into up to as many runs of complete row groups as the session has partitions.
-    pub(crate) fn scan_plan(
+    pub fn scan_plan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
@@ -201,7 +201,7 @@ impl CapturedTable {
     }
 
     /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
-    pub(crate) fn scan_in_order(
+    pub fn scan_in_order(
         &self,
         state: &dyn Session,
         projection: &Vec<usize>,
@@ -310,7 +310,7 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
 }
 
 /// Message of a panic.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text =
         panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("its reader gave up: {}", text.unwrap_or("no reason given"))

@@ -297,7 +297,7 @@ impl<'a> Worker<'a> {
         let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
             return false;
         };
-        let taken = instruments::pc_sampling::samples_of_last_launch();
+        let taken = stallmap_samples::pc_sampling::samples_of_last_launch();
         shares.add(taken.by_pc);
         outcome.samples = shares.total();
         outcome.relative_error = Some(shares.relative_error()).filter(|error| error.is_finite());

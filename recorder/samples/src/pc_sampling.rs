@@ -210,7 +210,7 @@ impl Instrument {
     }
 
     /// A call that loads a module begins or has succeeded: which handle it gave to which module.
-    pub fn module_call(&self, handle: Option<Handle>) {
+    pub(crate) fn module_call(&self, handle: Option<Handle>) {
         let loaded = LOADED.with_borrow_mut(std::mem::take);
         if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
             lock(&self.functions).tie(handle.key(), *module_id);

@@ -20,7 +20,7 @@ fn page(element: impl Fn(u16) -> f32) -> Vec<u8> {
 }
 
 /// The addition reads and writes the first page of `x`, and the second counts as read because it is allocated too.
-pub fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([Bundle {
         kernel_id: kernel(1),
         run_id: ACCESSES,

@@ -39,7 +39,7 @@ const POOL: u64 = 0x7f00_0000_0000;
 /// The embedding's table: 1,024 rows of 16 floats.
 const TABLE: u64 = POOL;
 /// `x`, and when it is freed `y`: 64 floats.
-const REUSED: u64 = POOL + 0x1_0000;
+pub(crate) const REUSED: u64 = POOL + 0x1_0000;
 /// Inside the allocation, outside every storage.
 const STRAY: u64 = POOL + 0x8_0000;
 /// The first moment of the recording.
@@ -47,9 +47,9 @@ const START_NS: i64 = 1_700_000_000_000_000_000;
 /// Its functions in machine code: see `tiny.cu`.
 const CUBIN: &[u8] = include_bytes!("tiny.cubin");
 
-const ACCESSES: RunId = RunId(1);
+pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
-const COUNTERS: RunId = RunId(3);
+pub(crate) const COUNTERS: RunId = RunId(3);
 
 /// Writes the capture.
 pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
@@ -75,7 +75,7 @@ pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
     writer.finish()
 }
 
-fn kernel(ordinal: u64) -> KernelId {
+pub(crate) fn kernel(ordinal: u64) -> KernelId {
     KernelId((1 << 40) | ordinal)
 }
 

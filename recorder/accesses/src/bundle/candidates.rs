@@ -77,7 +77,7 @@ fn span_bytes(map: &Found) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Allocation;
+    use crate::bundle::memory::Allocation;
 
     const GIB: u64 = 1 << 30;
 

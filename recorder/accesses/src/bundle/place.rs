@@ -49,7 +49,7 @@ pub fn place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Allocation;
+    use crate::bundle::memory::Allocation;
 
     #[test]
     fn kinds_of_memory_have_their_places_and_reasons() {

@@ -65,7 +65,7 @@ pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
 }
 
 /// The storage that lives at an address: its first address and bytes.
-pub(crate) fn storage_at(address: u64) -> Option<(u64, u64)> {
+pub fn storage_at(address: u64) -> Option<(u64, u64)> {
     lock(&session::torch()?.storages).block_at(address)
 }
 
