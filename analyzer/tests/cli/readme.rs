@@ -37,7 +37,8 @@ fn pages_show_what_commands_print() {
 
 /// Adds the Markdown files below a folder, in the order of their names.
 pub(crate) fn add_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for entry in entries {
         if entry.is_dir() {
