@@ -2,7 +2,7 @@
 //!
 //! Every table is declared in [`mod@tables`] with the [`declare`] macro: one line per column gives the row struct,
 //! the Arrow schema (with doc, unit and reference as field metadata), the builder, the reader and the reference
-//! page `schema/README.md`. [`capture`] is the layout on disk: container, manifest, Parquet files, and the
+//! page `docs/src/reference/tables.md`. [`capture`] is the layout on disk: container, manifest, Parquet files, and the
 //! append-only segments that a recording writes before it is finalized.
 //!
 //! This crate knows neither DataFusion nor CUDA: the recorder and the analyzer meet here and nowhere else.

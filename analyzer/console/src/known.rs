@@ -33,7 +33,7 @@ rows! {
     struct Found {
         launches: Option<f64>,
         sampled_launches: Option<f64>,
-        delivered_samples: Option<f64>,
+        collected_samples: Option<f64>,
         lost_samples: Option<f64>,
         gpus: Option<String>,
         periods: Option<String>,
@@ -54,7 +54,7 @@ impl Known {
         Self {
             launches: found.launches.unwrap_or_default(),
             sampled_launches: found.sampled_launches.unwrap_or_default(),
-            delivered_samples: found.delivered_samples.unwrap_or_default(),
+            collected_samples: found.collected_samples.unwrap_or_default(),
             lost_samples: found.lost_samples.unwrap_or_default(),
             gpus: found.gpus.unwrap_or_default(),
             periods: found.periods.unwrap_or_default(),

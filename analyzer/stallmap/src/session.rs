@@ -40,7 +40,6 @@ use stallmap_tables::guard::GuardScans;
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
 
-
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
 /// The schema of an unnamed capture.
@@ -283,7 +282,9 @@ impl OpenCapture {
         let captured = declared.chain(others).map(|table| TableInfo {
             capture: self.name.clone(),
             name: table.name().to_owned(),
-            doc: stallmap_tables::definition(table.name()).map(|t| t.doc.trim().to_owned()).unwrap_or_default(),
+            doc: stallmap_tables::definition(table.name())
+                .map(|t| t.doc.trim().to_owned())
+                .unwrap_or_default(),
             columns: table.columns(),
             rows: table.rows(),
             size_bytes: table.size_bytes(),

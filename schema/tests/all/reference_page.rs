@@ -1,4 +1,4 @@
-//! `schema/README.md` equals the declarations. `UPDATE=1 cargo test -p stallmap-schema` writes it.
+//! `docs/src/reference/tables.md` equals the declarations: `UPDATE=1 cargo test -p stallmap-schema` writes it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,28 +8,25 @@ use stallmap_schema::table::{ColumnDef, TableDef};
 use stallmap_schema::tables;
 
 const HEAD: &str = "\
-# Tables of a capture
+# Tables
 
-This page is made from the declarations in `src/tables/`. `UPDATE=1 cargo test -p stallmap-schema` writes it.
+This page is generated from the declarations in `schema/src/tables/`.
+`UPDATE=1 cargo test -p stallmap-schema` writes it.
+[Capture format](format.md) describes the file that holds the tables.
 
-A capture is a ZIP file with stored entries, or the same tree as a folder (`stallmap unpack`):
-`manifest.json`, `tables/<table>.parquet`, `cubins/<hash>.cubin.zst`.
-Any tool that reads Parquet reads the tables.
-Every table is present, empty or not. A reader takes unknown tables and columns as additions of a later version.
-
-Columns that end with `_ns` are nanoseconds since the Unix epoch, those with `_bytes` are bytes.
-*key*: the columns that identify a row. *order*: how rows are sorted. `→` names the column that a value refers to.
+Columns that end with `_ns` hold nanoseconds since the Unix epoch. Columns that end with `_bytes` hold bytes.
+*key*: the columns that identify a row. *order*: the sort order of rows. `→`: the column that a value refers to.
 ";
 
 #[test]
 fn the_page_is_what_the_declarations_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/reference/tables.md");
     let page = page();
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "schema/README.md is stale; `UPDATE=1 cargo test -p stallmap-schema` writes it");
+    assert!(written == page, "tables.md is stale; `UPDATE=1 cargo test -p stallmap-schema` writes it");
 }
 
 fn page() -> String {

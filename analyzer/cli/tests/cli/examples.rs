@@ -1,18 +1,21 @@
-//! Every example of `analyzer/COMMANDS.md` runs on a bundled capture and exits with 0.
+//! Every example of `docs/src/reference/commands.md`, and every other command in a page of the book, runs on a bundled
+//! capture and exits with 0.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::command::Place;
+use crate::readme::add_pages;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// External programs: examples that begin with them are shown, not run.
-const FOREIGN: [&str; 2] = ["duckdb", "aws"];
+/// Commands that begin with these are shown, not run: they record, or build.
+const FOREIGN: [&str; 4] = ["cargo", "git", "scripts/", "stallmap-record"];
 
-/// External requirements of an example: servers, Graphviz.
-const NEEDS: [&str; 3] = ["https://", "s3://", "| dot"];
+/// What an example is about that has to be there: servers, Graphviz.
+const NEEDS: [&str; 4] = ["https://", "s3://", "| dot", "stallmap-record "];
 
 /// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 3] =
@@ -20,13 +23,16 @@ const NAMES: [(&str, &str); 3] =
 
 #[test]
 fn examples_of_commands_run() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../COMMANDS.md")).unwrap();
-    let mut examples = Vec::new();
-    for block in page.split("```sh\n").skip(1) {
+    let mut pages = Vec::new();
+    add_pages(&Path::new(ROOT).join("docs/src"), &mut pages);
+    let texts: Vec<String> = pages.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let mut examples = BTreeSet::new();
+    for block in texts.iter().flat_map(|text| text.split("```sh\n").skip(1)) {
         let block = block.split("```").next().unwrap_or_default();
-        examples.extend(block.lines().filter(|line| !line.starts_with('#')));
+        let commands = block.lines().map(|line| line.split("  #").next().unwrap_or_default().trim_end());
+        examples.extend(commands.filter(|line| line.contains("stallmap ") && !line.starts_with('#')));
     }
-    assert!(examples.len() > 30, "the page has examples");
+    assert!(examples.len() > 30, "the pages have examples");
     let is_ours = |line: &&str| {
         !FOREIGN.iter().any(|program| line.starts_with(program))
             && !NEEDS.iter().any(|need| line.contains(need))

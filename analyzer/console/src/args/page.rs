@@ -1,5 +1,5 @@
-//! `analyzer/COMMANDS.md` is generated from the declarations of the command line: `UPDATE=1 cargo test -p stallmap
-//! --bin stallmap -- page` writes it. `tests/cli/examples.rs` runs its examples.
+//! `docs/src/reference/commands.md` equals the declarations of the command line: `UPDATE=1 cargo test -p
+//! stallmap-console -- page` writes it. `analyzer/cli/tests/cli/examples.rs` runs its examples.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,19 +12,20 @@ use crate::exit;
 const HEAD: &str = "\
 # Commands
 
-Made from the declarations in `console/src/args`; `UPDATE=1 cargo test -p stallmap-console -- page` writes it.
-`stallmap COMMAND --help` says the same.
+This page is generated from the declarations of the command line.
+`UPDATE=1 cargo test -p stallmap-console -- page` writes it.
+`stallmap COMMAND --help` prints the same text.
 ";
 
 #[test]
 fn the_page_is_what_the_declarations_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../COMMANDS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/commands.md");
     let page = page();
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "analyzer/COMMANDS.md is stale: UPDATE=1 writes it");
+    assert!(written == page, "docs/src/reference/commands.md is stale: UPDATE=1 writes it");
 }
 
 fn page() -> String {

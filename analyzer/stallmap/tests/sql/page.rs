@@ -1,4 +1,4 @@
-//! Pages generated from declarations: `sql/VIEWS.md`, `sql/FUNCTIONS.md`, `sql/COOKBOOK.md`.
+//! Pages of the book that are generated from declarations: views, functions, cookbook.
 //!
 //! `UPDATE=1 cargo test -p stallmap --test sql -- page` writes them. Their examples are run.
 
@@ -11,22 +11,22 @@ use arrow::datatypes::DataType;
 use datafusion::config::Dialect;
 use datafusion::logical_expr::Documentation;
 use futures::executor::block_on;
-use stallmap::functions;
 use stallmap::library::{self, Recipe, ViewDoc};
 use stallmap::session::Session;
+use stallmap_functions;
 
 use crate::{answer, open, sql_folder};
 
 /// Compares a page with its generated text, or writes it.
 #[track_caller]
 fn check(name: &str, page: &str) {
-    let path = sql_folder().join(name);
+    let path = sql_folder().join("../docs/src").join(name);
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, page).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     let first = written.lines().zip(page.lines()).find(|(written, made)| written != made);
-    assert!(written == page, "sql/{name} is stale, UPDATE=1 writes it, first difference: {first:?}");
+    assert!(written == page, "docs/src/{name} is stale: UPDATE=1 writes it. First difference: {first:?}");
 }
 
 /// Text in a table cell.
@@ -37,8 +37,9 @@ fn cell(text: &str) -> String {
 const VIEWS: &str = "\
 # Views
 
-Generated from the files in this folder. `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
-`stallmap info NAME.stallmap VIEW`, or `.doc VIEW` in the shell, shows the same with the view's SQL.
+This page is generated from the files under `sql/`.
+`UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
+`stallmap info NAME.stallmap VIEW`, or `.doc VIEW` in the shell, shows the same text with the view's SQL.
 ";
 
 #[test]
@@ -54,7 +55,7 @@ fn the_page_of_views_is_what_their_files_say() {
         }
         view_page(&mut page, view, &session);
     }
-    check("VIEWS.md", &page);
+    check("reference/views.md", &page);
 }
 
 fn view_page(page: &mut String, view: &ViewDoc, session: &Session) {
@@ -62,7 +63,7 @@ fn view_page(page: &mut String, view: &ViewDoc, session: &Session) {
     writeln!(page, "\n### {name}\n\n{doc}\n").unwrap();
     let reads = reads(session, view);
     let list = reads.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    writeln!(page, "[its SQL]({package}/{name}.sql) reads {list}.\n").unwrap();
+    writeln!(page, "`sql/{package}/{name}.sql` reads {list}.\n").unwrap();
     writeln!(page, "| column | type | meaning |\n|---|---|---|").unwrap();
     let plan = block_on(session.plan(&format!("SELECT * FROM {name}"))).unwrap();
     for (column, field) in view.columns.iter().zip(plan.schema().fields()) {
@@ -107,9 +108,10 @@ async fn examples_of_views_run_on_a_capture_and_without_rows() {
 const FUNCTIONS: &str = "\
 # Functions
 
-What SQL lacks: these functions, beside those of [DataFusion](https://datafusion.apache.org/user-guide/sql/).
-Made from their declarations in `analyzer/functions/src`; `UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
-In the shell, `.doc FUNCTION` shows the same, and that of DataFusion's functions.
+stallmap adds these functions to those of [DataFusion](https://datafusion.apache.org/user-guide/sql/).
+This page is generated from their declarations.
+`UPDATE=1 cargo test -p stallmap --test sql -- page` writes it.
+In the shell, `.doc FUNCTION` documents these functions and those of DataFusion.
 ";
 
 #[test]
@@ -121,7 +123,7 @@ fn the_page_of_functions_is_what_they_say() {
         let doc = function.documentation().expect("every function is documented");
         function_page(&mut page, function.name(), doc);
     }
-    check("FUNCTIONS.md", &page);
+    check("reference/functions.md", &page);
 }
 
 fn function_page(page: &mut String, name: &str, doc: &Documentation) {
@@ -152,8 +154,8 @@ async fn examples_of_functions_run() {
 const COOKBOOK: &str = "\
 # Cookbook
 
-Common questions, their SQL queries, and the results on the captures in `testdata`.
-Each is a file in `cookbook/`. `.examples` in the shell lists them, `.examples 3` runs the third on your capture.
+Common questions, the SQL that answers each, and its result on a capture in `testdata`.
+Each question is a file in `sql/cookbook/`. In the shell, `.examples` lists them and `.examples 3` runs the third one.
 `UPDATE=1 cargo test -p stallmap --test sql -- page` writes the results below.
 ";
 
@@ -169,7 +171,7 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
         let session = sessions.entry(captures).or_insert_with(|| open_named(captures));
         recipe_page(&mut page, &recipe, captures, session).await;
     }
-    check("COOKBOOK.md", &page);
+    check("cookbook.md", &page);
 }
 
 fn anchor(recipe: &Recipe) -> String {

@@ -1,4 +1,4 @@
-//! The README's reference equals the command's help: `UPDATE=1 cargo test -p stallmap-record` writes it.
+//! The reference page equals the help: `UPDATE=1 cargo test -p stallmap-record` writes it.
 
 use std::path::Path;
 use std::{env, fs};
@@ -8,11 +8,13 @@ use stallmap_sys::locate::Part;
 use super::run::Place;
 
 #[test]
-fn the_readme_holds_the_help() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+fn the_reference_holds_the_help() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/stallmap-record.md");
     let text = fs::read_to_string(&path).unwrap();
-    let expected = with_help(&text, "<!-- help:", &["-h"]);
-    let expected = with_help(&expected, "<!-- help of replay:", &["replay", "-h"]);
+    let mut expected = with_help(&text, "<!-- help:", &["-h"]);
+    for name in ["recover", "merge", "replay", "doctor"] {
+        expected = with_help(&expected, &format!("<!-- help of {name}:"), &[name, "-h"]);
+    }
     if env::var_os("UPDATE").is_some() {
         fs::write(&path, &expected).unwrap();
     }
@@ -22,7 +24,7 @@ fn the_readme_holds_the_help() {
     }
 }
 
-/// The text with a command's output in the block behind a mark.
+/// The text with what a command says in the block behind a mark.
 fn with_help(text: &str, mark: &str, words: &[&str]) -> String {
     let (before, rest) = text.split_once(mark).unwrap();
     let (comment, rest) = rest.split_once("```text\n").unwrap();
