@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use rustyline::error::ReadlineError;
 use stallmap::session::Session;
+use stallmap::statements;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::commands::query::Statement;
 use crate::commands::query::Target;
 use crate::commands::query::run_statement;
-use crate::commands::query::split_statements;
 use stallmap_console::context::runtime;
 use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
 use stallmap_console::explain::explain;
@@ -72,7 +72,7 @@ impl Shell {
         if line.starts_with('.') || dot::is_alias(line) {
             return dot::run(self, line);
         }
-        for statement in split_statements(text) {
+        for statement in statements::split(text) {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
                 // A view may have been created or dropped.

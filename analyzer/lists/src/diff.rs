@@ -13,16 +13,16 @@ use stallmap::location::Location;
 use stallmap::session::Session;
 
 use self::fact::{Decision, Fact};
-use self::query::{Query, Script};
+use self::query::{Query, Script, keys};
 use self::row::Row;
-use stallmap::library::queries::{self, Query};
+use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::{Answer, rows};
 use stallmap_console::args::diff::{Diff, DiffMetric, Part};
 use stallmap_console::args::gate::Gate;
 use stallmap_console::args::{NamedCapture, ReportFormat};
 use stallmap_console::context::Context;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, QUERY, USAGE};
+use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row as _;
@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 
 async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]) -> Outcome {
     let progress = Progress::start("comparing facts");
-    let script = query.comparable(args.metric)?;
+    let script = query.comparable(args.metric);
     let found = ask(&session, &script).await?;
     let facts = Fact::read(queries::COMPARABLE.name, &found)?;
     let decision = Decision::of(&facts, args.per);
@@ -100,7 +100,7 @@ impl Comparison<'_> {
         self.answer(keys(part), &self.query.part(part, measure)).await
     }
 
-    async fn answer(&self, section: queries::Query, script: &Script) -> Outcome<Answer> {
+    async fn answer(&self, section: library::Query, script: &Script) -> Outcome<Answer> {
         let rows = ask(&self.session, script).await?;
         Ok(Answer { section, sql: script.text(), rows, absence: None })
     }

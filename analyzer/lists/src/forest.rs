@@ -21,13 +21,14 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
+use self::read::{Other, Relation, Tensor};
 use crate::top::write_rows;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::forest::Forest as Args;
 use stallmap_console::context::Context;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::known::known;
 use stallmap_console::output;

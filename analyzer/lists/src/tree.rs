@@ -38,7 +38,7 @@ use stallmap_console::answer::rows;
 use stallmap_console::args::tree::{Metric, Tree, TreeSort};
 use stallmap_console::context::Context;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::known::{Known, known};
 use stallmap_console::output;
@@ -60,10 +60,10 @@ struct Asked {
 /// Prints the tree, or its query.
 pub fn run(context: &Context, args: &Tree) -> Outcome {
     if args.sql {
-        return show_sql(args);
+        return show_sql(context, args);
     }
-    let Asked { session, launches, known } = ask(args, &args.capture)?;
-    let before = args.diff.as_ref().map(|other| ask(args, other)).transpose()?;
+    let Asked { session, launches, known } = ask(context, args, &args.capture)?;
+    let before = args.diff.as_ref().map(|other| ask(context, args, other)).transpose()?;
     say(args, &known, before.as_ref().map(|before| &before.known))?;
     let mut sides = Vec::new();
     sides.extend(before.map(|before| (Side::Before, before.launches)));
@@ -84,14 +84,13 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
     Ok(OK)
 }
 
-fn show_sql(args: &Tree) -> Outcome {
+fn show_sql(context: &Context, args: &Tree) -> Outcome {
     // The capture is opened anyway, to report a wrong path.
     context.open(&[(None, args.capture.clone())])?;
     if args.diff.is_none() {
         return output::print(&queries::tree::LAUNCHES.sql(&[])).map(|()| OK);
     }
-    let queries: Vec<String> =
-        [queries::diff::TREE_LAUNCHES, queries::diff::TREE_NODES].map(|query| query.sql(&[]));
+    let queries = [queries::diff::TREE_LAUNCHES, queries::diff::TREE_NODES].map(|query| query.sql(&[]));
     output::print(&queries.join("\n")).map(|()| OK)
 }
 

@@ -12,7 +12,7 @@ use stallmap::session::Session;
 use stallmap::library::queries::{Query, report as queries};
 use stallmap_console::answer::{answers, csv, json, rows};
 use stallmap_console::args::{Report, ReportFormat};
-use stallmap_console::context::Context;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;

@@ -20,13 +20,12 @@ use self::terminal::Page;
 use stallmap::library::queries::{Query, source as queries};
 use stallmap_console::answer::{Answer, answers, csv, json};
 use stallmap_console::args::{ReportFormat, Source, SourceSort};
-use stallmap_console::context::Context;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
 use stallmap_console::explain::explain;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
 
 pub use self::page::{LEGEND, STYLE};
 

@@ -16,6 +16,7 @@ pub mod lexer;
 pub mod library;
 pub mod redact;
 pub mod session;
+pub mod statements;
 
 pub use stallmap_code as code;
 pub use stallmap_tables as tables;

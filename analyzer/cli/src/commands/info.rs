@@ -6,7 +6,7 @@ use stallmap_schema::capture::manifest::Manifest;
 
 use crate::commands::describe;
 use stallmap_console::args::Info;
-use stallmap_console::context::Context;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::explain;

@@ -8,7 +8,6 @@ use stallmap_schema::capture::writer::Form;
 use stallmap_schema::tables::loss::Loss;
 
 use stallmap_console::args::share::{Kind, Launches, Pack, Unpack};
-use stallmap_console::context::Context;
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::names::nearest;

@@ -11,8 +11,7 @@ use stallmap::location::Location;
 use stallmap_console::args::Prepare;
 use stallmap_console::context::Context;
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
-use stallmap_console::explain::capture_failure;
-use stallmap_console::explain::explain;
+use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::progress::Progress;
@@ -48,7 +47,7 @@ fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
     let _progress = Progress::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
-    let analyzed = code::analyze(&reader, cache).map_err(|error| explain(error, None))?;
+    let analyzed = code::analyze(&reader, cache).map_err(|error| explain(error.into(), None))?;
     Ok((analyzed, started.elapsed()))
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use stallmap::lexer::{self, Kind};
 use stallmap::session::Session;
 
 use stallmap_console::absent;
@@ -96,26 +95,6 @@ impl Target {
     }
 }
 
-/// The statements of a text, without semicolons and without comment-only ones.
-pub(crate) fn split_statements(text: &str) -> Vec<&str> {
-    let mut statements = Vec::new();
-    let (mut start, mut is_empty) = (0, true);
-    for token in lexer::tokens(text) {
-        if token.text == ";" && token.kind == Kind::Other {
-            if !is_empty {
-                statements.push(text[start..token.start].trim());
-            }
-            (start, is_empty) = (token.start + 1, true);
-        } else if !matches!(token.kind, Kind::Space | Kind::Comment) {
-            is_empty = false;
-        }
-    }
-    if !is_empty {
-        statements.push(text[start..].trim());
-    }
-    statements
-}
-
 /// An output that never leaves a partial file: rows go to a temporary file next to the requested one.
 struct Output<'a> {
     target: &'a Target,
@@ -187,29 +166,4 @@ impl Drop for Output<'_> {
 /// True if a rename may put a file there: pipes and devices are written in place.
 fn is_replaceable(path: &Path) -> bool {
     path.metadata().map_or(true, |metadata| metadata.is_file())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(text: &str, expected: &[&str]) {
-        assert_eq!(split_statements(text), expected);
-    }
-
-    #[test]
-    fn semicolons_end_statements() {
-        check("SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]);
-        check(" ;; SELECT 1 ;\n-- done\n", &["SELECT 1"]);
-        check("", &[]);
-    }
-
-    #[test]
-    fn semicolons_in_text_and_comments_do_not() {
-        check(
-            "SELECT ';' AS \"a;b\" -- c;d\n; SELECT /* ; */ 2",
-            &["SELECT ';' AS \"a;b\" -- c;d", "SELECT /* ; */ 2"],
-        );
-    }
 }

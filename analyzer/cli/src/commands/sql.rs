@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::shell::{self, Shell};
 use stallmap_console::args::{RowFormat, Sql};
-use stallmap_console::context::Context;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::rows::Style;
 
 use crate::commands::query::Target;
-use crate::commands::query::split_statements;
 use stallmap_console::library::saved_query;
 
 /// Default rows of a table on a terminal.
@@ -44,7 +43,7 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
     }
     let text = if is_shell { None } else { Some(statements(args)?) };
     if let (Some(text), Some(_)) = (&text, &args.output) {
-        let count = split_statements(text).len();
+        let count = stallmap::statements::split(text).len();
         if count != 1 {
             return Err(Failure::message(
                 USAGE,

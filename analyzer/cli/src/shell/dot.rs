@@ -10,7 +10,7 @@ use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::explain::explain;
 use stallmap_console::library::saved_queries;
 use stallmap_console::library::saved_query;
-use stallmap_console::names::Names;
+use stallmap_console::names::{Names, nearest};
 use stallmap_console::output;
 use stallmap_console::output::table::Table;
 use stallmap_report::report::query_of as report_query;
@@ -180,8 +180,8 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |&(_, name)| name);
     let Some(command) = COMMANDS.iter().find(|command| command.name == word) else {
-        let nearest = crate::commands::nearest(word, COMMANDS.iter().map(|command| command.name));
-        let hint = nearest.map_or(".help lists them".to_owned(), |name| format!("did you mean `{name}`?"));
+        let near = nearest(word, COMMANDS.iter().map(|command| command.name));
+        let hint = near.map_or(".help lists them".to_owned(), |name| format!("did you mean `{name}`?"));
         return Err(Failure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
     };
     let argument = argument.trim();

@@ -9,7 +9,6 @@ use stallmap::library;
 use stallmap::library::queries::diff as queries;
 
 use stallmap_console::args::diff::{DiffMetric, Part, Per};
-use stallmap_console::exit::{Failure, Outcome, QUERY};
 
 /// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

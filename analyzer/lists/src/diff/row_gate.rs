@@ -9,6 +9,7 @@ use datafusion::prelude::DataFrame;
 use stallmap::session::Session;
 
 use super::gate::SHOWN_ROWS;
+use stallmap::statements;
 use stallmap_console::exit::{Failure, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::explain;
@@ -16,14 +17,13 @@ use stallmap_console::output::paint::Paint;
 use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
-use stallmap_console::split_statements;
 
 /// Reason why a file's statements fail. None if none returns a row.
 pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<String>> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
     let (mut count, mut shown) = (0, String::new());
-    for statement in split_statements(&text) {
+    for statement in statements::split(&text) {
         let rows = rows(session, statement).await?;
         let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
         if found > 0 {

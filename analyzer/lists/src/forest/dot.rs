@@ -5,7 +5,7 @@ use super::svg::{label, tooltip};
 use super::tree::Kind;
 
 /// The forest for Graphviz: roots solid, views dashed, size by cost, the path to the costliest tensor red.
-pub(crate) fn dot(picture: &Picture) -> String {
+pub fn dot(picture: &Picture) -> String {
     let mut text = String::from(
         "digraph forest {\n  rankdir=LR;\n  node [shape=ellipse, fontname=\"sans-serif\", fontsize=10];\n  \
          edge [fontname=\"sans-serif\", fontsize=9, color=gray50];\n",

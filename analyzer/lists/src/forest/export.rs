@@ -18,7 +18,7 @@ struct Row<'a> {
 }
 
 /// The rows. `self_samples` of all add up to the samples.
-pub(crate) fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
+pub fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
     let rows = rows(picture);
     let node = |row: &Row<'_>| row.place.and_then(|place| picture.nodes.get(place));
     let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {

@@ -9,16 +9,16 @@ const MOST_COPIES: usize = 4;
 
 /// Selection of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// Number of tensors, costliest first.
-    pub(crate) top: usize,
+    pub top: usize,
     /// Only the trees of tensors with this part of a name, or with this id.
-    pub(crate) tensor: Option<String>,
+    pub tensor: Option<String>,
 }
 
 /// The shown part of a forest.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Picture {
+pub struct Picture {
     /// Nodes, bases before their views, roots by cost.
     pub(super) nodes: Vec<Node>,
     /// Relations between them.
@@ -39,14 +39,14 @@ pub(crate) struct Picture {
 
 impl Picture {
     /// True if it shows no tensor.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
 impl Forest {
     /// The selected part. None if no tensor matches.
-    pub(crate) fn choose(&self, choice: &Choice) -> Option<Picture> {
+    pub fn choose(&self, choice: &Choice) -> Option<Picture> {
         let mut visible = self.chosen(choice)?;
         self.add_bases(&mut visible);
         let blamed = self.blamed(&visible);

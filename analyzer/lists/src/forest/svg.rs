@@ -26,11 +26,11 @@ const LEGEND: f64 = 64.0;
 const LEGEND_WIDTH: f64 = 720.0;
 
 /// Style of a drawing, in light and in dark. A page has it in its own style sheet.
-pub(crate) const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// Destination of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// In a separate file.
     File,
     /// In a page, whose element `tensor-ID` a node leads to.
@@ -47,7 +47,7 @@ struct Line {
 }
 
 /// Draws a forest: roots solid, views dashed, size by cost, the path to the costliest tensor red.
-pub(crate) fn draw(picture: &Picture, place: Place) -> String {
+pub fn draw(picture: &Picture, place: Place) -> String {
     let lines = lines(picture);
     let heights: Vec<f64> =
         (0..picture.nodes.len()).map(|node| 2.0 * radius(picture, node) + LABEL).collect();

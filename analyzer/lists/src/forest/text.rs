@@ -72,7 +72,7 @@ impl Page<'_> {
         if let Some(shape) = &node.tensor.shape {
             title.extend([" · ", shape]);
         }
-        if node.base.is_some() && !node.tensor.is_contiguous {
+        if node.base.is_some() && node.tensor.is_contiguous != Some(true) {
             title += " · not contiguous";
         }
         let (views, samples) = self.picture.hidden_views[place];

@@ -6,7 +6,7 @@ use super::read::{Relation, Tensor};
 
 /// All tensors of a capture, and its samples.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Forest {
+pub struct Forest {
     /// Bases before their views.
     pub(super) nodes: Vec<Node>,
     /// Relations but views.

@@ -18,19 +18,19 @@ const STEP: f64 = 1.6;
 
 /// A node of the drawing. Children add up to their parent.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct GraphNode {
+pub struct GraphNode {
     /// The node above, which comes before it. None for the root.
-    pub(crate) parent: Option<usize>,
+    pub parent: Option<usize>,
     /// The category of its name, as `--by` spells it. None for the root and for aggregated nodes.
-    pub(crate) level: Option<String>,
+    pub level: Option<String>,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Samples, samples of memory stalls, estimated nanoseconds, launches.
-    pub(crate) costs: [f64; 4],
+    pub costs: [f64; 4],
 }
 
 /// The call paths of the query's rows.
-pub(crate) fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
+pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
     let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = Forest::of(&paths, false);
     let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);

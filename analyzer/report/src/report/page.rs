@@ -24,7 +24,7 @@ use self::ask::Asker;
 use self::block::Block;
 use self::document::Subject;
 use self::table::{Anchors, Layout, table};
-use stallmap::library::queries;
+use stallmap::library::queries::{self, Query};
 use stallmap_console::answer::Answer;
 use stallmap_console::args::Report;
 use stallmap_console::exit::Outcome;

@@ -6,6 +6,7 @@ use stallmap::session::Session;
 
 use stallmap_console::answer::rows;
 use stallmap_console::exit::Outcome;
+use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::value::{self, Look};
 
 /// The program of the first run, and every GPU that a run used.
@@ -17,7 +18,7 @@ LEFT JOIN (SELECT string_agg(DISTINCT name, ', ' ORDER BY name) AS name FROM dev
 /// One line about the subject. Empty if the capture has no run.
 pub(super) async fn subject(session: &Session) -> Outcome<String> {
     let rows = rows(session, SUBJECT).await?;
-    line(&rows).map_err(super::super::arrow_failure)
+    line(&rows).map_err(arrow_failure)
 }
 
 fn line(rows: &[RecordBatch]) -> Result<String, ArrowError> {

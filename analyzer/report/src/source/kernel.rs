@@ -5,8 +5,8 @@ use regex::Regex;
 use stallmap::session::Session;
 
 use stallmap::library::queries;
-use stallmap_console::answer::{answers, json_rows};
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::answer::answers;
+use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::output::number::measured;
 use stallmap_console::output::shorten::{Shorten, printable, shorten};
 use stallmap_console::row::Row as _;

@@ -20,7 +20,7 @@ use stallmap_console::output::number::percent;
 const MOST_REASONS: usize = 8;
 
 /// Style of code, for every page that shows it.
-pub(crate) const STYLE: &str = include_str!("page/code.css");
+pub const STYLE: &str = include_str!("page/code.css");
 
 /// The page of one kernel.
 pub(super) fn page(
@@ -70,7 +70,7 @@ pub(super) fn part(
 }
 
 /// Legend of the columns and arrows of code.
-pub(crate) const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
+pub const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
 
 /// A word that no capture can know: only trusted elements carry it. It is derived from the code: equal code gives equal
 /// pages.

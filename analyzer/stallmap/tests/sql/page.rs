@@ -13,7 +13,6 @@ use datafusion::logical_expr::Documentation;
 use futures::executor::block_on;
 use stallmap::library::{self, Recipe, ViewDoc};
 use stallmap::session::Session;
-use stallmap_functions;
 
 use crate::{answer, open, sql_folder};
 
@@ -117,7 +116,7 @@ In the shell, `.doc FUNCTION` documents these functions and those of DataFusion.
 #[test]
 fn the_page_of_functions_is_what_they_say() {
     let mut page = FUNCTIONS.to_owned();
-    let mut functions = functions::functions();
+    let mut functions = stallmap_functions::functions();
     functions.sort_by(|a, b| a.name().cmp(b.name()));
     for function in functions {
         let doc = function.documentation().expect("every function is documented");
@@ -143,7 +142,7 @@ fn function_page(page: &mut String, name: &str, doc: &Documentation) {
 async fn examples_of_functions_run() {
     let folder = tempfile::tempdir().unwrap();
     let session = open("tiny", folder.path());
-    for function in functions::functions() {
+    for function in stallmap_functions::functions() {
         let doc = function.documentation().expect("every function is documented");
         let example = doc.sql_example.as_deref().expect("every function has an example");
         let ran = answer(&session, example).await;
