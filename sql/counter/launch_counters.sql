@@ -1,4 +1,4 @@
--- The hardware counters of one launch, side by side; see `launch_work` for sums and `kernel_counter` for all others.
+-- The hardware counters of one launch, side by side; see `launch_work` for sums and `launch_counter` for all others.
 --
 -- Shares are parts of 1, where ncu says percent. Null where a counter was not measured. Nothing is clamped: the parts of
 -- a share may come from different passes, so that one of a tiny launch can be above 1, as in ncu (see `launch_work`).
@@ -81,7 +81,7 @@ WITH share AS (
       AS dram_throughput_share,
     max(CASE WHEN metric = 'gpu__time_duration.sum' THEN spread END) AS spread,
     max(CASE WHEN metric = 'gpu__time_duration.sum' THEN repeat_count END) AS repeat_count
-  FROM kernel_counter
+  FROM launch_counter
   GROUP BY kernel_id
 )
 SELECT

@@ -1,4 +1,4 @@
--- What one launch did, as hardware counters that add up over launches; see `kernel_counter`.
+-- What one launch did, as hardware counters that add up over launches; see `launch_counter`.
 --
 -- Null where a counter was not measured. Counters come from several passes, each a launch of its own. The first alone
 -- may have to fetch the kernel's code, which no flush of caches puts out afterwards: what it counts (bytes of DRAM, time,
@@ -93,5 +93,5 @@ SELECT
   max(CASE WHEN metric = 'smsp__average_warp_latency_per_inst_issued.ratio' THEN value END)
     * max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END),
   max(CASE WHEN metric = 'smsp__thread_inst_executed.sum' THEN value END)
-FROM kernel_counter
+FROM launch_counter
 GROUP BY kernel_id
