@@ -18,6 +18,8 @@ mod dice;
 mod diff;
 #[path = "sql/finding.rs"]
 mod finding;
+#[path = "sql/format.rs"]
+mod format;
 #[path = "sql/graphs.rs"]
 mod graphs;
 #[path = "sql/life.rs"]

@@ -13,7 +13,7 @@ use stallmap_schema::capture::writer::Form;
 use crate::{answer, tiny};
 
 /// The first launch of the small capture.
-const LAUNCH: u64 = 1 << 40;
+const LAUNCH: u64 = 0;
 
 /// Counts of one thing in the first capture and in the second; none where it is not there.
 type Thing = (Option<u32>, Option<u32>);

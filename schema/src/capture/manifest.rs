@@ -9,10 +9,10 @@ use super::error::CaptureError;
 use crate::hash;
 
 /// The format's major version that this release writes, and the latest that it reads.
-pub const MAJOR: u32 = 1;
+pub const MAJOR: u32 = 2;
 /// The format's minor version that this release writes. A minor version only adds tables and columns, which a reader
-/// of an earlier one leaves alone: 1 adds launches to replay and what came of their replays.
-pub const MINOR: u32 = 1;
+/// of an earlier one leaves alone. Format 2.0 numbers things densely: see [`super::numbering`].
+pub const MINOR: u32 = 0;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
 

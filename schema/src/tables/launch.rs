@@ -7,11 +7,11 @@ use crate::word::Match;
 crate::tables! {
     /// One launch of the program.
     Launch "launch" key [kernel_id] sort [kernel_id] {
-        /// The launch.
+        /// The launch, numbered from 0 in the program's order. A kernel's code is `function_id`.
         kernel_id: KernelId,
         /// The run that defines it.
         run_id: RunId => "run"."run_id",
-        /// The kernel.
+        /// The kernel's code.
         function_id: FunctionId => "function"."function_id",
         /// Position among all launches of the defining run, from 0: the time of lives of storages. The capture of a node
         /// of a graph takes a position too, which then no launch has.

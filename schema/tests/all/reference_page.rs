@@ -19,6 +19,11 @@ Every table is present, empty or not; a reader takes unknown tables and columns 
 
 Columns that end with `_ns` are nanoseconds since the Unix epoch, those with `_bytes` are bytes.
 *key*: the columns that identify a row. *order*: how rows are sorted. `→` names the column that a value refers to.
+
+`kernel_id` is one launch; `function_id` is a kernel's code.
+`kernel_id`, `op_id`, `storage_id`, `tensor_id`, `allocation_id` and `content_id` count in the order of the program: the launches of the first run are 0, 1, 2, ..., everything else begins with 1, and later runs count on.
+`function_id`, `module_id`, `frame_id` and columns that end with `_hash` are hashes. `stallmap sql` shows them in hexadecimal, and takes such text back: `WHERE function_id = '0x1a2b3c4d5e6f7a8b'`.
+Format 2.0 has these numbers. Captures of format 1 are renumbered while they are read, and `stallmap pack OLD NEW` writes one in the present format.
 ";
 
 #[test]
