@@ -22,6 +22,8 @@ mod finding;
 mod format;
 #[path = "sql/graphs.rs"]
 mod graphs;
+#[path = "sql/hex_text.rs"]
+mod hex_text;
 #[path = "sql/life.rs"]
 mod life;
 #[path = "sql/page.rs"]

@@ -14,6 +14,7 @@ use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
 use crate::output::rows::{self, Style};
+use crate::output::value::with_hex;
 use crate::output::{self, written};
 
 /// A section with its rows.
@@ -73,7 +74,7 @@ pub(super) async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatc
     Ok(rows)
 }
 
-/// Writes one JSON object; numbers are as the queries gave them.
+/// Writes one JSON object; numbers are as the queries gave them, hashes as text.
 pub(super) fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
@@ -82,7 +83,8 @@ pub(super) fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> O
         let comma = if index > 0 { "," } else { "" };
         let (name, title, sql) = (text(section.name), text(section.title()), text(&answer.sql));
         written(write!(out, "{comma}\n{{\"name\":{name},\"title\":{title},\"sql\":{sql},\"rows\":"))?;
-        written(out.write_all(&json_rows(&answer.rows)?))?;
+        let rows = answer.rows.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
+        written(out.write_all(&json_rows(&rows)?))?;
         written(write!(out, "}}"))?;
     }
     written(writeln!(out, "\n]}}").and_then(|()| out.flush()))
