@@ -95,6 +95,15 @@ fn launches_that_are_not_there() {
     stallmap-record: error: none of the 1 bundled launches is selected
     stallmap-record: hint: see --kernels and --launches
     ");
+    for nothing in ["2-5", "0", "gemm", "2-5,gemm"] {
+        let said = refused(&["--launches", nothing]);
+        assert!(said.contains("cannot be replayed") || said.contains("is selected"), "{nothing}: {said}");
+    }
+    for found in ["0-1", "Pf", "gemm,1-5"] {
+        let place = place();
+        let said = place.run(&["replay", "a.stallmap", "--export", "out", "--launches", found]);
+        assert!(said.contains("wrote `out/launch-1`"), "{found}: {said}");
+    }
 }
 
 #[test]
