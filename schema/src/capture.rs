@@ -21,6 +21,7 @@ pub mod entry;
 pub mod error;
 pub mod identity;
 pub mod manifest;
+pub mod numbering;
 pub mod pack;
 pub mod reader;
 pub mod recording;

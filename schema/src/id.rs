@@ -23,7 +23,8 @@ macro_rules! ids {
 ids! {
     /// One process under one instrument.
     RunId(u32);
-    /// One launch of the program, unique in a capture. Every run of the capture refers to it.
+    /// One launch of the program: 0, 1, 2, ... in a capture. Every run of the capture refers to it. A [`FunctionId`] is
+    /// a kernel's code.
     KernelId(u64);
     /// Stable hash of (cubin content, mangled name): the same in every run, machine and capture.
     FunctionId(u64);

@@ -8,6 +8,6 @@ SELECT
   CAST((max(c.row) + 1) * c.row_extent / c.row_count - 1 AS BIGINT) AS last_row,
   sum(c.touches) AS touches, sum(c.sectors) AS sectors, round(sum(c.blamed_samples), 1) AS samples
 FROM tensor_cell c
-WHERE c.tensor_id = 1099511627777
+WHERE c.tensor_id = 1
 GROUP BY kind, band, c.row_extent, c.row_count
 ORDER BY kind, band

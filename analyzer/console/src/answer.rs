@@ -14,6 +14,7 @@ use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
 use crate::output::rows::{self, Style};
+use crate::output::value::with_hex;
 use crate::output::{self, written};
 use stallmap::library::queries::Query;
 
@@ -74,7 +75,7 @@ pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     Ok(rows)
 }
 
-/// Writes one JSON object, with numbers as the queries return them.
+/// Writes one JSON object, with numbers as the queries return them, and hashes as text.
 pub fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
@@ -83,7 +84,8 @@ pub fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<
         let comma = if index > 0 { "," } else { "" };
         let (name, title, sql) = (text(section.name), text(section.title()), text(&answer.sql));
         written(write!(out, "{comma}\n{{\"name\":{name},\"title\":{title},\"sql\":{sql},\"rows\":"))?;
-        written(out.write_all(&json_rows(&answer.rows)?))?;
+        let rows = answer.rows.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
+        written(out.write_all(&json_rows(&rows)?))?;
         written(write!(out, "}}"))?;
     }
     written(writeln!(out, "\n]}}").and_then(|()| out.flush()))

@@ -172,6 +172,7 @@ pub struct Source {
 #[command(after_help = examples(&[
     ("stallmap sql train.stallmap", "a shell: .help lists its commands"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch WHERE kernel_id = 0'", "the first launch"),
     ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),

@@ -1,6 +1,7 @@
 //! Opens captures and runs SQL: the only place that builds a DataFusion context.
 
 pub mod every;
+mod hex_text;
 pub(crate) mod views;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::TryStreamExt as _;
 use object_store::memory::InMemory;
@@ -21,6 +23,7 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::every::{EVERY, Every};
+use self::hex_text::HexText;
 use self::views::inline::{Put, View, expanded};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::read_again;
@@ -329,8 +332,11 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     config.options_mut().execution.parquet.pushdown_filters = true;
     // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
     config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(HexText));
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
+        .with_analyzer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);

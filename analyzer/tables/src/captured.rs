@@ -21,7 +21,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::expressions::{col, lit};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::arrow_reader::{
@@ -29,10 +29,12 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
+use stallmap_schema::capture::numbering::Numbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::table::TableDef;
 
 use super::reader::TableBytes;
+use super::renumber::Renumbering;
 use crate::error::TableError;
 
 /// The object store named by scans. Nothing is read through it: each table provides its own bytes.
@@ -50,6 +52,9 @@ pub struct CapturedTable {
     sort: Vec<&'static str>,
     statistics: Statistics,
     presence: Presence,
+    renumbering: Option<Renumbering>,
+    /// Whether the file's schema is the table's own.
+    is_as_file: bool,
 }
 
 /// Presence of a declared table in a capture.
@@ -95,10 +100,21 @@ impl CapturedTable {
                 .map(|table| table.sort.to_vec())
                 .unwrap_or_default(),
             file: TableBytes { bytes, metadata },
+            is_as_file: schema == *loaded.schema(),
             schema,
             statistics,
             presence: Presence::Held,
+            renumbering: None,
         })
+    }
+
+    /// The table of a capture of format 1, with new numbers.
+    pub(super) fn renumbered(mut self, numbering: &Arc<Numbering>) -> Self {
+        self.renumbering = Renumbering::of(&self.name, numbering);
+        if let Some(renumbering) = &self.renumbering {
+            self.statistics = renumbering.statistics(&self.schema, self.statistics);
+        }
+        self
     }
 
     /// A declared table without rows.
@@ -185,7 +201,9 @@ impl CapturedTable {
                 None => Ok(new_null_array(field.data_type(), batch.num_rows())),
             };
             let columns: Result<Vec<_>, _> = schema.fields().iter().map(column).collect();
-            batches.push(RecordBatch::try_new(Arc::clone(schema), columns?)?);
+            let batch = RecordBatch::try_new(Arc::clone(schema), columns?)?;
+            let renumbering = self.renumbering.as_ref();
+            batches.push(renumbering.map(|renumbering| renumbering.batch(&batch)).unwrap_or(Ok(batch))?);
         }
         Ok(concat_batches(schema, &batches)?)
     }
@@ -222,7 +240,9 @@ impl CapturedTable {
         let mut source = ParquetSource::new(Arc::clone(&self.schema))
             .with_table_parquet_options(TableParquetOptions { global, ..TableParquetOptions::default() })
             .with_parquet_file_reader_factory(Arc::new(self.file.clone()));
-        if let Some(predicate) = predicate {
+        // Where the schemas are equal and nothing is filtered, DataFusion does not call the adapter.
+        let needs_adapter = self.renumbering.is_some() && self.is_as_file;
+        if let Some(predicate) = predicate.or_else(|| needs_adapter.then(|| lit(true))) {
             source = source.with_predicate(predicate);
         }
         let groups = self.ranges(partitions).into_iter().map(|range| {
@@ -236,6 +256,7 @@ impl CapturedTable {
             .with_output_ordering(self.ordering()?.into_iter().collect())
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
+            .with_expr_adapter(self.renumbering.clone().map(|renumbering| Arc::new(renumbering) as _))
             .build();
         Ok(DataSourceExec::from_data_source(config))
     }

@@ -8,6 +8,7 @@ pub mod listing;
 pub mod location;
 mod reader;
 pub mod remote;
+mod renumber;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,11 +29,13 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     for table in reader.tables() {
         files.insert(table.name.clone(), reader.table_entry(&table.name)?.clone());
     }
+    let numbering = reader.numbering()?;
     let held: BTreeSet<String> = files.keys().cloned().collect();
     let mut tables = BTreeMap::new();
     for definition in stallmap_schema::tables::ALL {
         let table = if let Some(bytes) = files.remove(definition.name) {
-            CapturedTable::open(definition.name, Some(definition), bytes)?
+            let table = CapturedTable::open(definition.name, Some(definition), bytes)?;
+            if let Some(numbering) = numbering { table.renumbered(numbering) } else { table }
         } else {
             let is_missing = stallmap_schema::tables::is_missing(definition.name, |name| held.contains(name));
             let presence = if is_missing { Presence::Missing } else { Presence::Unknown };

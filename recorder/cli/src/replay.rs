@@ -26,7 +26,7 @@ use crate::finishing;
 use crate::folder::{self, Folder};
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
-use options::{Cache, Instrument as Wanted};
+use options::{Cache, Instrument as Wanted, Launches};
 pub(crate) use options::{Replay, Worker};
 pub(crate) use worker::work;
 use workers::Workers;
@@ -119,12 +119,13 @@ fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles)
     let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
     let mut bundles = Bundles::read(&capture).map_err(unreadable)?;
     let all = bundles.bundles.len();
-    let launches: BTreeSet<u64> = options.selection.launches.iter().copied().collect();
-    check_launches(&options.capture, &bundles, &launches)?;
+    let wanted = &options.selection.launches;
+    let named = wanted.iter().filter_map(named_launch).collect();
+    check_launches(&options.capture, &bundles, &named)?;
     let name = options.selection.kernels.as_deref().map(Regex::new).transpose();
     let name = name.map_err(|error| Failure::before(error.into()))?;
     bundles.bundles.retain(|kernel_id, bundle| {
-        (launches.is_empty() || launches.contains(&kernel_id.0))
+        (wanted.is_empty() || wanted.iter().any(|launches| picks(launches, *kernel_id, bundle)))
             && name.as_ref().is_none_or(|name| finds(name, bundle))
     });
     if bundles.bundles.is_empty() {
@@ -172,6 +173,21 @@ fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -
     let text = anyhow!("launch {unknown} cannot be replayed: {reason}");
     let query = "SELECT kernel_id FROM bundle WHERE refusal IS NULL";
     Err(Failure::before(text).hint(format_args!("list the bundles with `stallmap sql {path} -c '{query}'`")))
+}
+
+/// The one launch that is named by its id.
+fn named_launch(launches: &Launches) -> Option<u64> {
+    match launches {
+        Launches::Ids(ids) if ids.start() == ids.end() => Some(*ids.start()),
+        Launches::Ids(_) | Launches::Kernel(_) => None,
+    }
+}
+
+fn picks(launches: &Launches, kernel_id: KernelId, bundle: &Bundle) -> bool {
+    match launches {
+        Launches::Ids(ids) => ids.contains(&kernel_id.0),
+        Launches::Kernel(name) => finds(name, bundle),
+    }
 }
 
 fn finds(name: &Regex, bundle: &Bundle) -> bool {

@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use stallmap_schema::capture::entry;
-use stallmap_schema::capture::reader::{CaptureReader, TableFile};
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::{Row, TableDef};
@@ -215,10 +214,7 @@ impl<'a> Appending<'a> {
     /// Copies tables without new rows, even those that this release does not know.
     fn copy_rest(&mut self) -> Result<(), FinishError> {
         for table in self.reader.tables().iter().filter(|table| !self.written.contains(table.name.as_str())) {
-            let path = entry::table(&table.name);
-            let bytes = self.reader.verified_entry(&path)?;
-            let file = TableFile { name: table.name.clone(), path, rows: table.rows, bytes };
-            self.writer.copy_table(&file)?;
+            self.writer.take_table(&self.reader, table)?;
         }
         for file in &self.reader.manifest().files {
             self.writer.add_file(&file.path, &self.reader.verified_entry(&file.path)?)?;

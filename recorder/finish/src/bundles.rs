@@ -4,6 +4,7 @@ mod contents;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::capture::segment::SegmentReader;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::KernelId;
@@ -13,8 +14,8 @@ use stallmap_schema::word::LossKind;
 use self::contents::Contents;
 use crate::error::FinishError;
 use crate::loss::Losses;
-use crate::rows;
 use crate::rows::pages::{self, PageFrames};
+use crate::rows::{self, Bases};
 use crate::runs::RunState;
 use crate::summary::BundleSummary;
 
@@ -41,10 +42,10 @@ pub(crate) fn write(
     let mut bundles = Bundles::of(run, &frames, losses);
     let contents = Contents::new(source, frames.contents());
     let used = bundles.use_contents(&frames, segment, &contents);
-    let written = contents.write(run.run_id(), &used, writer)?;
+    let written = contents.write(&run.bases, &used, writer)?;
     summary.content_bytes += written.bytes;
     bundles.refuse_unreadable(&frames, segment, &written.unreadable);
-    bundles.write_pages(run, &frames, segment, writer)?;
+    bundles.write_pages(&frames, segment, writer)?;
     for (kernel_id, dropped) in &bundles.dropped {
         let detail = losses.add_at(run.run_id(), LossKind::Bundle, NOT_WHOLE, 1, Some(*kernel_id));
         detail.get_or_insert_with(|| format!("{dropped} pages were dropped"));
@@ -62,6 +63,7 @@ struct Bundles {
     symbols: BTreeMap<KernelId, Vec<BundleSymbol>>,
     /// Launches whose bundle is incomplete, with the number of their complete pages.
     dropped: BTreeMap<KernelId, usize>,
+    bases: Bases,
 }
 
 impl Bundles {
@@ -71,7 +73,7 @@ impl Bundles {
         let known: BTreeSet<KernelId> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
         let mut rows: BTreeMap<KernelId, Bundle> =
             std::mem::take(&mut run.rows.bundles).into_iter().map(|row| (row.kernel_id, row)).collect();
-        let ordinals: BTreeSet<u64> = rows.keys().map(|kernel_id| rows::ordinal(*kernel_id)).collect();
+        let ordinals: BTreeSet<u64> = rows.keys().map(|kernel_id| run.bases.ordinal(*kernel_id)).collect();
         let orphans = frames.launches().filter(|ordinal| !ordinals.contains(ordinal)).count() as u64;
         losses.add(run_id, LossKind::Bundle, "only its pages were recorded", orphans);
         let before = rows.len();
@@ -79,7 +81,7 @@ impl Bundles {
         let lost = (before - rows.len()) as u64;
         losses.add(run_id, LossKind::Bundle, "its launch was not recorded", lost);
         let symbols = by_launch(std::mem::take(&mut run.rows.symbols));
-        Self { rows, symbols, dropped: BTreeMap::new() }
+        Self { rows, symbols, dropped: BTreeMap::new(), bases: run.bases.clone() }
     }
 
     /// Launches that are bundles so far.
@@ -97,7 +99,7 @@ impl Bundles {
         let mut used = HashSet::new();
         let mut reader = frames.reader(segment);
         for kernel_id in self.whole() {
-            let pages = reader.read(rows::ordinal(kernel_id));
+            let pages = reader.read(self.bases.ordinal(kernel_id));
             let ids: Vec<u64> =
                 pages.iter().flat_map(rows::contents_of).chain(self.symbol_contents(kernel_id)).collect();
             let stated = self.rows.get(&kernel_id).map_or(0, |row| row.page_count);
@@ -114,7 +116,7 @@ impl Bundles {
     fn refuse_unreadable(&mut self, frames: &PageFrames, segment: &SegmentReader, unreadable: &HashSet<u64>) {
         let mut reader = frames.reader(segment);
         for kernel_id in self.whole().into_iter().filter(|_| !unreadable.is_empty()) {
-            let pages = reader.read(rows::ordinal(kernel_id));
+            let pages = reader.read(self.bases.ordinal(kernel_id));
             let is_unreadable = {
                 let ids = pages.iter().flat_map(rows::contents_of);
                 ids.chain(self.symbol_contents(kernel_id)).any(|id| unreadable.contains(&id))
@@ -127,15 +129,14 @@ impl Bundles {
 
     fn write_pages(
         &mut self,
-        run: &RunState,
         frames: &PageFrames,
         segment: &SegmentReader,
         writer: &mut CaptureWriter,
     ) -> Result<(), FinishError> {
         let mut reader = frames.reader(segment);
         for kernel_id in self.whole() {
-            let mut pages = reader.read(rows::ordinal(kernel_id));
-            pages::globalize(&mut pages, run.run_id());
+            let mut pages = reader.read(self.bases.ordinal(kernel_id));
+            pages::globalize(&mut pages, &self.bases);
             writer.append_rows(pages)?;
             writer.append_rows(self.symbols.remove(&kernel_id).unwrap_or_default())?;
         }
@@ -143,7 +144,8 @@ impl Bundles {
     }
 
     fn symbol_contents(&self, kernel_id: KernelId) -> impl Iterator<Item = u64> {
-        self.symbols.get(&kernel_id).into_iter().flatten().map(|symbol| rows::local(symbol.content_id))
+        let local = |symbol: &BundleSymbol| self.bases.local(Space::Content, symbol.content_id);
+        self.symbols.get(&kernel_id).into_iter().flatten().map(local)
     }
 
     fn refuse(&mut self, kernel_id: KernelId, dropped: usize) {

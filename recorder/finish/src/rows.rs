@@ -27,7 +27,7 @@ use stallmap_schema::word::LossKind;
 use self::pages::PageFrames;
 use crate::loss::Losses;
 
-pub(crate) use global::{LAST_RUN, global, local, ordinal};
+pub(crate) use global::Bases;
 pub(crate) use pages::contents_of;
 pub(crate) use samples::{RawSamples, Sample};
 

@@ -11,13 +11,15 @@ use stallmap_schema::word::{Instrument, LossKind};
 use crate::loss::Losses;
 use crate::pairing::{self, Process};
 use crate::recording::{Folder, RunFolder};
-use crate::rows::RunRows;
+use crate::rows::{Bases, RunRows};
 
 /// One run on its way into the capture.
 #[derive(Debug)]
 pub(crate) struct RunState {
     pub(crate) row: Run,
     pub(crate) rows: RunRows,
+    /// Offsets from the run's own identifiers to those of the capture.
+    pub(crate) bases: Bases,
     /// True if the process reported that it had written everything.
     pub(crate) clean_end: bool,
     /// Index among the folder's runs.
@@ -45,8 +47,11 @@ pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
         .zip(folder.runs.iter().enumerate())
         .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
         .collect();
+    let mut bases = Bases::default();
     for run in &mut runs {
-        run.rows.globalize(run.row.run_id);
+        let next = bases.after(&run.rows.last_ids());
+        run.bases = std::mem::replace(&mut bases, next);
+        run.rows.globalize(run.row.run_id, &run.bases);
     }
     refer(&mut runs, folder, losses);
     runs
@@ -105,7 +110,8 @@ fn read_run(
             crcs.entry(crc).or_default().insert(row.module_id);
         }
     }
-    RunState { row, rows, clean_end, folder_index, crcs, unusable: BTreeMap::new() }
+    let (bases, unusable) = (Bases::default(), BTreeMap::new());
+    RunState { row, rows, bases, clean_end, folder_index, crcs, unusable }
 }
 
 /// A sampling run refers to the access run of the same process. See [`pairing`]. Every other run is its own reference,

@@ -1,10 +1,11 @@
 //! Identity of a capture's content as one number: the same for a file and a folder, for any encoding of its tables and
 //! any location. Two people compare it to know that they look at the same recording.
 //!
-//! Rules, `stallmap-content/1`. All hashes are BLAKE3.
+//! Rules, `stallmap-content/2`. All hashes are BLAKE3.
 //!
 //! - A value is one byte, 1, and its bytes: numbers little endian, text and binaries with their length before them as 8
 //!   bytes, lists with their length and their values. A null is one byte, 0.
+//! - Ids are those of format 2, in captures of format 1 too.
 //! - A column is its values in the order of the rows. A word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
 //!   without rows is as one that is not there, and so is a column of nulls that a later release added.
@@ -25,7 +26,7 @@ use super::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use crate::tables;
 
 /// Name and version of the rules in this file.
-pub const RULES: &str = "stallmap-content/1";
+pub const RULES: &str = "stallmap-content/2";
 
 /// The identity of a capture's content and of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

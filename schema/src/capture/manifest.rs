@@ -9,10 +9,10 @@ use super::error::CaptureError;
 use crate::hash;
 
 /// The format's major version that this release writes, and the latest that it reads.
-pub const MAJOR: u32 = 1;
+pub const MAJOR: u32 = 2;
 /// The format's minor version that this release writes. A minor version only adds tables and columns. A reader of an
-/// earlier one ignores them. Version 1 adds launches to replay and the results of their replays.
-pub const MINOR: u32 = 1;
+/// earlier one ignores them. Format 2.0 has dense ids: see [`super::numbering`].
+pub const MINOR: u32 = 0;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
 

@@ -1,4 +1,6 @@
 //! Conversion between folder and file. Packing an unpacked capture gives the same bytes.
+//!
+//! A capture of an earlier format is converted to the format that this release writes, with the same content.
 
 use std::fs;
 use std::io;
@@ -6,12 +8,15 @@ use std::path::Path;
 
 use super::error::CaptureError;
 use super::reader::CaptureReader;
-use super::writer::Staging;
+use super::writer::{CaptureWriter, Form, Staging};
 use super::{container, entry};
 
 /// Packs the capture in a folder into a file.
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     let reader = CaptureReader::open(folder)?;
+    if reader.is_renumbered() {
+        return convert(&reader, file, Form::File);
+    }
     refuse_existing(file)?;
     let staging = Staging::next_to(file)?;
     let zip = staging.0.join("capture.zip");
@@ -22,6 +27,9 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
 
 /// Packs an open capture, wherever it is, into a file.
 pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
+    if reader.is_renumbered() {
+        return convert(reader, file, Form::File);
+    }
     refuse_existing(file)?;
     let staging = Staging::next_to(file)?;
     write_entries(reader, &staging.0)?;
@@ -38,10 +46,27 @@ pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
 
 /// Unpacks an open capture, wherever it is, into a new folder.
 pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
+    if reader.is_renumbered() {
+        return convert(reader, folder, Form::Folder);
+    }
     refuse_existing(folder)?;
     let staging = Staging::next_to(folder)?;
     write_entries(reader, &staging.0)?;
     fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
+}
+
+/// Writes a capture of an earlier format in the present one.
+fn convert(reader: &CaptureReader, output: &Path, form: Form) -> Result<(), CaptureError> {
+    let mut writer = CaptureWriter::create(output, form)?;
+    for table in reader.tables() {
+        writer.take_table(reader, table)?;
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.verified_entry(&file.path)?)?;
+    }
+    writer.note(reader.manifest().notes.iter().cloned());
+    writer.created(reader.manifest().created_ns);
+    writer.finish().map(drop)
 }
 
 fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {

@@ -9,17 +9,20 @@ use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use bytes::Bytes;
 use memmap2::Mmap;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
 
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
+use super::numbering::{self, LastNumbers, Numbering, Numbers, Space};
 use super::source::{self, EntryBytes, RangeSource};
 use super::{container, entry, manifest};
 use crate::table::Row;
@@ -33,6 +36,8 @@ pub struct CaptureReader {
     path: PathBuf,
     manifest: Manifest,
     entries: BTreeMap<String, EntryBytes>,
+    /// New numbers for a capture of format 1, once they were asked for.
+    numbering: Arc<OnceLock<Arc<Numbering>>>,
 }
 
 /// A table's file in an open capture.
@@ -143,6 +148,55 @@ impl CaptureReader {
             .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
     }
 
+    /// Whether the capture's numbers are those of an earlier format, and change while it is read.
+    pub fn is_renumbered(&self) -> bool {
+        self.manifest.format.major < numbering::DENSE_MAJOR
+    }
+
+    /// Whether a table's rows are not as its file has them: it cannot be copied.
+    pub fn renumbers(&self, table: &str) -> bool {
+        self.is_renumbered() && numbering::columns(table).next().is_some()
+    }
+
+    /// The new numbers of a capture of format 1; `None` for a capture whose numbers stay.
+    pub fn numbering(&self) -> Result<Option<&Arc<Numbering>>, CaptureError> {
+        if !self.is_renumbered() {
+            return Ok(None);
+        }
+        if let Some(numbering) = self.numbering.get() {
+            return Ok(Some(numbering));
+        }
+        let numbers = |space| Ok((space, Numbers::new(space, &self.last_numbers(space)?.0)));
+        let spaces = Space::ALL.into_iter().map(numbers).collect::<Result<Vec<_>, CaptureError>>()?;
+        Ok(Some(self.numbering.get_or_init(|| Arc::new(Numbering::new(spaces)))))
+    }
+
+    /// The last number of each run in a space: row groups say it, but for those with rows of several runs.
+    fn last_numbers(&self, space: Space) -> Result<LastNumbers, CaptureError> {
+        let (table, column) = space.owner();
+        let mut last = LastNumbers::default();
+        let Ok(bytes) = self.table_entry(table) else { return Ok(last) };
+        let read = contained(|| {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?;
+            let leaves = builder.parquet_schema().columns().iter();
+            let Some(leaf) = leaves.enumerate().find(|(_, leaf)| leaf.name() == column).map(|(leaf, _)| leaf)
+            else {
+                return Ok(());
+            };
+            let groups = builder.metadata().row_groups().iter().enumerate();
+            let unknown =
+                groups.filter(|(_, group)| !last.add_group(group, leaf)).map(|(index, _)| index).collect();
+            let mask = ProjectionMask::leaves(builder.parquet_schema(), [leaf]);
+            for batch in builder.with_projection(mask).with_row_groups(unknown).build()? {
+                batch?.columns().iter().for_each(|numbers| last.add_all(numbers.as_ref()));
+            }
+            Ok::<(), ParquetError>(())
+        });
+        let damaged = |cause| CaptureError::corrupt(format!("table `{table}`"), cause, &self.path);
+        read.map_err(damaged)?;
+        Ok(last)
+    }
+
     /// A table's batches.
     pub fn read_table(&self, table: &str) -> Result<Batches, CaptureError> {
         self.read_projected(table, None)
@@ -156,6 +210,7 @@ impl CaptureReader {
     fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<Batches, CaptureError> {
         let bytes = self.table_entry(table)?.clone();
         let thing = format!("table `{table}`");
+        let numbering = if self.renumbers(table) { self.numbering()?.cloned() } else { None };
         let opened = contained(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
             let mask = columns.map(|columns| {
@@ -169,7 +224,9 @@ impl CaptureReader {
             }
         });
         let reader = opened.map_err(|cause| CaptureError::corrupt(thing.clone(), cause, &self.path))?;
-        Ok(Batches { schema: reader.schema(), reader: Some(reader), thing, path: self.path.clone() })
+        let schema = reader.schema();
+        let renumbered = numbering.map(|numbers| (numbers, numbering::positions(table, &schema)));
+        Ok(Batches { schema, reader: Some(reader), renumbered, thing, path: self.path.clone() })
     }
 
     /// All rows of a table: for small tables.
@@ -225,10 +282,14 @@ impl CaptureReader {
     }
 }
 
+/// New numbers, and the columns that hold old ones.
+type Renumbered = (Arc<Numbering>, Vec<(usize, Space)>);
+
 /// The batches of one table. After an error there are no more.
 pub struct Batches {
     reader: Option<ParquetRecordBatchReader>,
     schema: SchemaRef,
+    renumbered: Option<Renumbered>,
     thing: String,
     path: PathBuf,
 }
@@ -245,7 +306,12 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        match contained(|| reader.next().transpose()) {
+        let renumbered = self.renumbered.as_ref();
+        let next = || match (reader.next().transpose()?, renumbered) {
+            (Some(batch), Some((numbering, columns))) => renumber(&batch, numbering, columns).map(Some),
+            (batch, _) => Ok(batch),
+        };
+        match contained(next) {
             Ok(batch) => batch.map(Ok),
             Err(cause) => {
                 self.reader = None;
@@ -253,6 +319,20 @@ impl Iterator for Batches {
             }
         }
     }
+}
+
+fn renumber(
+    batch: &RecordBatch,
+    numbering: &Numbering,
+    columns: &[(usize, Space)],
+) -> Result<RecordBatch, ArrowError> {
+    let mut arrays = batch.columns().to_vec();
+    for (place, space) in columns {
+        if let Some(array) = arrays.get_mut(*place) {
+            *array = numbering.renumber(*space, array);
+        }
+    }
+    RecordBatch::try_new(batch.schema(), arrays)
 }
 
 /// Runs a reader of untrusted bytes: its panic becomes an error.
@@ -274,7 +354,7 @@ fn of_entries(path: &Path, entries: BTreeMap<String, EntryBytes>) -> Result<Capt
     })?;
     let json = manifest.read(0..manifest.size_bytes().min(manifest::MAX_BYTES + 1))?;
     let manifest = Manifest::parse(&json, path)?;
-    Ok(CaptureReader { path: path.to_owned(), manifest, entries })
+    Ok(CaptureReader { path: path.to_owned(), manifest, entries, numbering: Arc::default() })
 }
 
 fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
@@ -298,7 +378,7 @@ fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
         }
     }
     entries.insert(entry::MANIFEST.to_owned(), Bytes::from(json).into());
-    Ok(CaptureReader { path: path.to_owned(), manifest, entries })
+    Ok(CaptureReader { path: path.to_owned(), manifest, entries, numbering: Arc::default() })
 }
 
 fn map(path: &Path) -> Result<Bytes, CaptureError> {

@@ -5,10 +5,9 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-use super::entry;
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
-use super::reader::{CaptureReader, TableFile};
+use super::reader::CaptureReader;
 use super::writer::{CaptureWriter, Form};
 use crate::table::{Row, TableDef};
 use crate::tables;
@@ -73,11 +72,7 @@ fn rewrite_table(
 ) -> Result<(), CaptureError> {
     let definition = tables::by_name(&table.name);
     match (how.fate(&table.name), definition) {
-        (Fate::Copied, _) => {
-            let path = entry::table(&table.name);
-            let bytes = reader.verified_entry(&path)?;
-            writer.copy_table(&TableFile { name: table.name.clone(), path, rows: table.rows, bytes })
-        }
+        (Fate::Copied, _) => writer.take_table(reader, table),
         (Fate::Emptied, Some(_)) => Ok(()),
         (Fate::Emptied, None) => {
             let empty = RecordBatch::new_empty(reader.read_table(&table.name)?.schema().clone());

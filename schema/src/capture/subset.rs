@@ -6,7 +6,9 @@
 mod losses;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::str::FromStr;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -261,10 +263,32 @@ fn closure<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     closed
 }
 
-/// The launches of a capture that a test picks: the launch, its position, and the names of its kernel.
+/// Launches as `--launches` names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launches {
+    /// By `kernel_id`; both ends belong to the range.
+    Ids(RangeInclusive<u64>),
+    /// By a regular expression for the kernel's name.
+    Kernel(String),
+}
+
+impl FromStr for Launches {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Self::Ids(first..=last)),
+            (Ok(first), Ok(last)) => Err(format!("the range ends at {last}, before it begins at {first}")),
+            _ => Ok(Self::Kernel(text.to_owned())),
+        }
+    }
+}
+
+/// The launches of a capture that a test picks: the launch, and the names of its kernel.
 pub fn launches_where(
     reader: &CaptureReader,
-    mut pick: impl FnMut(KernelId, u64, &str, &str) -> bool,
+    mut pick: impl FnMut(KernelId, &str, &str) -> bool,
 ) -> Result<BTreeSet<u64>, CaptureError> {
     use crate::tables::code::Function;
     use crate::tables::launch::Launch;
@@ -275,9 +299,23 @@ pub fn launches_where(
     for launch in reader.read_rows::<Launch>()? {
         let function = functions.get(&launch.function_id);
         let names = function.map_or(("", ""), |row| (row.name.as_str(), row.demangled_name.as_str()));
-        if pick(launch.kernel_id, launch.ordinal, names.0, names.1) {
+        if pick(launch.kernel_id, names.0, names.1) {
             launches.insert(launch.kernel_id.0);
         }
     }
     Ok(launches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_are_ids_ranges_and_patterns() {
+        let read = |text: &str| text.parse::<Launches>();
+        assert_eq!(read("7"), Ok(Launches::Ids(7..=7)));
+        assert_eq!(read("3-7"), Ok(Launches::Ids(3..=7)));
+        assert_eq!(read("soft-max"), Ok(Launches::Kernel("soft-max".into())));
+        assert_eq!(read("7-3"), Err("the range ends at 3, before it begins at 7".into()));
+    }
 }

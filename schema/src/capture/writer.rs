@@ -17,7 +17,7 @@ use parquet::errors::ParquetError;
 
 use super::error::CaptureError;
 use super::manifest::{FileEntry, Manifest, TableEntry};
-use super::reader::TableFile;
+use super::reader::{CaptureReader, TableFile};
 use super::{container, encoding, entry};
 use crate::table::{Row, TableDef};
 use crate::tables;
@@ -42,6 +42,7 @@ pub struct CaptureWriter {
     copied: BTreeMap<String, TableEntry>,
     files: Vec<FileEntry>,
     notes: Vec<String>,
+    created_ns: Option<i64>,
 }
 
 impl CaptureWriter {
@@ -57,7 +58,8 @@ impl CaptureWriter {
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
         }
         let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(Self { output: output.to_owned(), form, staging, tables, copied, files, notes })
+        let output = output.to_owned();
+        Ok(Self { output, form, staging, tables, copied, files, notes, created_ns: None })
     }
 
     /// The folder next to an output that a kill of this process leaves.
@@ -108,6 +110,19 @@ impl CaptureWriter {
         Ok(())
     }
 
+    /// Adds a table of another capture: byte for byte, unless its ids change.
+    pub fn take_table(&mut self, reader: &CaptureReader, table: &TableEntry) -> Result<(), CaptureError> {
+        let path = entry::table(&table.name);
+        let bytes = reader.verified_entry(&path)?;
+        if !reader.renumbers(&table.name) {
+            return self.copy_table(&TableFile { name: table.name.clone(), path, rows: table.rows, bytes });
+        }
+        for batch in reader.read_table(&table.name)? {
+            self.append(&table.name, &batch?)?;
+        }
+        Ok(())
+    }
+
     /// Adds a cubin under the BLAKE3 hash of the cubin as loaded. Returns its entry, for `module.file`.
     pub fn add_cubin(&mut self, content_hash: &str, cubin: &[u8]) -> Result<String, CaptureError> {
         let name = entry::cubin(content_hash);
@@ -136,6 +151,11 @@ impl CaptureWriter {
     /// Notes in the manifest a change to the capture after it was recorded.
     pub fn note(&mut self, notes: impl IntoIterator<Item = String>) {
         self.notes.extend(notes);
+    }
+
+    /// Says when the capture was finished, where that is not now.
+    pub fn created(&mut self, created_ns: i64) {
+        self.created_ns = Some(created_ns);
     }
 
     /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
@@ -168,7 +188,8 @@ impl CaptureWriter {
         });
         self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let created_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+        let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+        let created_ns = self.created_ns.unwrap_or(now_ns);
         let mut manifest = Manifest::new(created_ns, entries, std::mem::take(&mut self.files));
         manifest.notes = std::mem::take(&mut self.notes);
         Ok(manifest)

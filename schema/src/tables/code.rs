@@ -22,7 +22,7 @@ crate::tables! {
     }
     /// A function in a cubin that was launched, sampled or accessed memory.
     Function "function" key [function_id] sort [function_id] {
-        /// Stable hash of (module, mangled name).
+        /// Stable hash of (module, mangled name): a kernel's code, in each capture the same. Text such as `'0x1a2b'` in SQL.
         function_id: FunctionId,
         /// The cubin.
         module_id: ModuleId => "module"."module_id",

@@ -7,11 +7,11 @@ use crate::word::Match;
 crate::tables! {
     /// One launch of the program.
     Launch "launch" key [kernel_id] sort [kernel_id] {
-        /// The launch. A `kernel_id` names one launch, a `function_id` the code of a kernel.
+        /// The launch, counted from 0 in the program's order. `function_id` is the kernel's code.
         kernel_id: KernelId,
         /// The run that defines it.
         run_id: RunId => "run"."run_id",
-        /// The kernel.
+        /// The kernel's code.
         function_id: FunctionId => "function"."function_id",
         /// Position among all launches of the defining run, from 0. Lifetimes of storages are measured in it. The
         /// capture of a graph node takes a position that no launch has.

@@ -39,7 +39,7 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let written = |index: u64| BundlePage {
         kernel_id: kernel(1),
         address: Address(REUSED + index * PAGE_BYTES as u64),
-        content_id: (1 << 40) + 1 + index,
+        content_id: 1 + index,
         hash_after: (index == 0).then_some(after),
         content_after_id: None,
     };
@@ -49,12 +49,12 @@ pub(crate) fn write(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         symbol: "scale".to_owned(),
         offset_bytes: 0,
         size_bytes: 4,
-        content_id: (1 << 40) + 2,
+        content_id: 2,
         hash_after: None,
     }])?;
     let contents = [page(f32::from), page(|_| 0.0)];
     writer.append_rows((1..).zip(contents).map(|(number, bytes)| BundleContent {
-        content_id: (1 << 40) + number,
+        content_id: number,
         hash: hash::content_hash(&bytes),
         bytes: Blob(bytes),
     }))?;

@@ -5,9 +5,9 @@
 //!
 //! | kernel_id | function | reads | writes |
 //! |---|---|---|---|
-//! | 1 << 40 | gather | table (irregular), by 2 warps | x |
-//! | 1 << 40 + 1 | add | x | x |
-//! | 1 << 40 + 2 | add | y (backwards), one address outside any tensor | y |
+//! | 0 | gather | table (irregular), by 2 warps | x |
+//! | 1 | add | x | x |
+//! | 2 | add | y (backwards), one address outside any tensor | y |
 //!
 //! The first addition is a bundle too, and was replayed for its counters.
 
@@ -76,19 +76,19 @@ pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
 }
 
 pub(crate) fn kernel(ordinal: u64) -> KernelId {
-    KernelId((1 << 40) | ordinal)
+    KernelId(ordinal)
 }
 
 fn op(number: u64) -> OpId {
-    OpId((1 << 40) | number)
+    OpId(number)
 }
 
 fn storage(number: u64) -> StorageId {
-    StorageId((1 << 40) | number)
+    StorageId(number)
 }
 
 fn tensor(number: u64) -> TensorId {
-    TensorId((1 << 40) | number)
+    TensorId(number)
 }
 
 fn gather() -> FunctionId {
@@ -443,7 +443,7 @@ fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
 
 fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([DeviceAllocation {
-        allocation_id: AllocationId((1 << 40) | 1),
+        allocation_id: AllocationId(1),
         run_id: ACCESSES,
         device_id: 0,
         address: Address(POOL),

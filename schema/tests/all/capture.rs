@@ -151,8 +151,8 @@ fn other_things_are_not_captures() {
         "not a stallmap capture: its manifest cannot be read: missing field `format` at line 1 column 2"
     );
     assert_eq!(
-        manifest(r#"{"format": {"major": 2, "minor": 1}, "writer": "9.0.0", "shape": "unknown"}"#),
-        "capture has format 2.1, written by stallmap 9.0.0, but this release reads up to 1.x"
+        manifest(r#"{"format": {"major": 3, "minor": 0}, "writer": "9.0.0", "shape": "unknown"}"#),
+        "capture has format 3.0, written by stallmap 9.0.0, but this release reads up to 2.x"
     );
     let error = open(&zip(&[("../evil", b"a")], CompressionMethod::Stored)).unwrap_err();
     assert!(error.to_string().contains(r#"its name "../evil" is not one that a capture has"#), "{error}");
@@ -173,7 +173,7 @@ fn folders_that_are_no_captures_say_what_they_are() {
 fn a_manifest_that_leaves_the_capture_is_refused() {
     let entry = r#"{"path": "../../etc/passwd", "bytes": 1, "blake3": ""}"#;
     let json = format!(
-        r#"{{"format": {{"major": 1, "minor": 0}}, "writer": "1", "hash_algorithm": "", "created_ns": 0,
+        r#"{{"format": {{"major": 2, "minor": 0}}, "writer": "1", "hash_algorithm": "", "created_ns": 0,
             "capture_id": "", "tables": [], "files": [{entry}]}}"#
     );
     let folder = tempfile::tempdir().unwrap();

@@ -95,7 +95,7 @@ fn an_identity_survives_every_form_and_no_change() {
 }
 
 /// A capture of a release that had fewer columns and tables.
-const OLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/blame_replays.stallmap");
+const OLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/format_1/blame_replays.stallmap");
 
 #[test]
 fn a_capture_of_an_earlier_release_is_written_anew() {

@@ -37,7 +37,7 @@ UNION ALL
 SELECT
   'outside any tensor', allocation_id,
   -- The number of the allocation in its run.
-  'allocation ' || CAST(allocation_id % 1099511627776 AS VARCHAR),
+  'allocation ' || CAST(allocation_id AS VARCHAR),
   CAST(size_bytes AS VARCHAR) || ' bytes',
   NULL,
   NULL

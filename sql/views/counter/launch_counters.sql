@@ -1,4 +1,4 @@
--- The hardware counters of one launch, side by side. See `launch_work` for sums and `kernel_counter` for all others.
+-- The hardware counters of one launch, side by side. See `launch_work` for sums and `launch_counter` for all others.
 --
 -- Shares are parts of 1. ncu prints percent. Null if a counter was not measured. Values are not clamped: numerator and
 -- denominator may come from different passes, and a share of a tiny launch can exceed 1, as in ncu (see `launch_work`).
@@ -82,7 +82,7 @@ WITH share AS (
       AS dram_throughput_share,
     max(CASE WHEN metric = 'gpu__time_duration.sum' THEN spread END) AS spread,
     max(CASE WHEN metric = 'gpu__time_duration.sum' THEN repeat_count END) AS repeat_count
-  FROM kernel_counter
+  FROM launch_counter
   GROUP BY kernel_id
 )
 SELECT

@@ -21,7 +21,7 @@ WITH native AS (
   WHERE r.instrument = 'native' AND p.result IN ('verified', 'unstable')
   GROUP BY p.kernel_id
 ), counted AS (
-  SELECT kernel_id, value AS ns FROM kernel_counter WHERE metric = 'gpu__time_duration.sum'
+  SELECT kernel_id, value AS ns FROM launch_counter WHERE metric = 'gpu__time_duration.sum'
 )
 SELECT
   coalesce(n.kernel_id, c.kernel_id),

@@ -21,7 +21,7 @@ WITH event AS (
     kernel_id, 'tensor' AS part, split_part(metric, '.', 1) AS type,
     CASE WHEN contains(metric, '.peak_') AND NOT contains(metric, 'src_fp64') THEN 0.5 ELSE 1.0 END * value AS value,
     contains(metric, '.peak_') AS is_peak
-  FROM kernel_counter
+  FROM launch_counter
   WHERE starts_with(metric, 'sm__ops_path_tensor_src_') AND NOT starts_with(metric, 'sm__ops_path_tensor_src_int')
   UNION ALL
   -- Events are instructions of threads: smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.
@@ -32,7 +32,7 @@ WITH event AS (
     END,
     CASE WHEN contains(metric, 'fma_') THEN 2.0 ELSE 1.0 END * value,
     contains(metric, '.peak_')
-  FROM kernel_counter
+  FROM launch_counter
   WHERE contains(metric, '__sass_thread_inst_executed_op_') AND split_part(split_part(metric, '_op_', 2), '_', 1)
     IN ('fadd', 'fmul', 'ffma', 'hadd', 'hmul', 'hfma', 'dadd', 'dmul', 'dfma')
 ), typed AS (

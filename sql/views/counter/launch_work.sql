@@ -1,4 +1,4 @@
--- One launch's work, as hardware counters that add up over launches. See `kernel_counter`.
+-- One launch's work, as hardware counters that add up over launches. See `launch_counter`.
 --
 -- Null if a counter was not measured. Counters come from several passes, each a separate execution. Only the first may
 -- have to fetch the kernel's code, which a cache flush does not evict. The counters of the first pass (DRAM bytes,
@@ -93,5 +93,5 @@ SELECT
   max(CASE WHEN metric = 'smsp__average_warp_latency_per_inst_issued.ratio' THEN value END)
     * max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END),
   max(CASE WHEN metric = 'smsp__thread_inst_executed.sum' THEN value END)
-FROM kernel_counter
+FROM launch_counter
 GROUP BY kernel_id

@@ -87,7 +87,7 @@ WITH pivot AS (
     max(CASE WHEN metric = 'smsp__inst_executed.sum' THEN value END) AS total_executed_instructions,
     max(CASE WHEN metric = 'smsp__inst_issued.sum' THEN value END) AS total_issued_instructions,
     max(CASE WHEN metric = 'l1tex__t_output_wavefronts_pipe_lsu_mem_local.sum' THEN value END) AS local_memory_spills
-  FROM kernel_counter
+  FROM launch_counter
   GROUP BY kernel_id
 ), work AS (
   SELECT

@@ -83,7 +83,7 @@ WITH need AS (
   SELECT *, nullif(resident * multiprocessor_count, 0) AS wave_blocks FROM held
 ), achieved AS (
   SELECT kernel_id, value / 100 AS occupancy
-  FROM kernel_counter
+  FROM launch_counter
   WHERE metric = 'sm__warps_active.avg.pct_of_peak_sustained_active'
 )
 SELECT

@@ -5,6 +5,7 @@ use stallmap_schema::capture::pack;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::subset::{self, Part, REASON, Selection};
 use stallmap_schema::capture::writer::Form;
+use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
 
 use stallmap_console::args::share::{Kind, Launches, Pack, Unpack};
@@ -65,18 +66,15 @@ fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<Selection> {
 }
 
 fn picked(wanted: &[Launches], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
-    let picks = |ordinal: u64, name: &str, demangled: &str| {
+    let picks = |kernel_id: KernelId, name: &str, demangled: &str| {
         wanted.iter().any(|launches| match launches {
-            Launches::Positions(first, last) => (*first..=*last).contains(&ordinal),
+            Launches::Ids(ids) => ids.contains(&kernel_id.0),
             Launches::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
         })
     };
-    let launches =
-        subset::launches_where(reader, |_, ordinal, name, demangled| picks(ordinal, name, demangled))
-            .map_err(|error| capture_failure(&error))?;
+    let launches = subset::launches_where(reader, picks).map_err(|error| capture_failure(&error))?;
     if launches.is_empty() {
-        let hint =
-            "`stallmap top kernels` lists the kernels, the table `launch` the positions (ordinal)".to_owned();
+        let hint = "`stallmap top kernels` lists the kernels, the table `launch` each kernel_id".to_owned();
         return Err(Failure::message(USAGE, "--launches picks no launch").hint(hint));
     }
     Ok(launches)

@@ -63,7 +63,7 @@ fn newer_format() {
     let place = Place::new();
     let manifest = unpacked(&place).join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    let newer = text.replacen("\"major\": 1", "\"major\": 2", 1).replacen("0.1.0", "9.9.9", 1);
+    let newer = text.replacen("\"major\": 2", "\"major\": 3", 1).replacen("0.1.0", "9.9.9", 1);
     assert_ne!(text, newer);
     fs::write(manifest, newer).unwrap();
     check(&place, "folder", "bad_newer_format");
@@ -79,7 +79,7 @@ fn missing_table_file() {
 /// A folder with nothing but this manifest of tables.
 fn manifest_only(place: &Place, tables: &str) {
     fs::create_dir(place.path("folder")).unwrap();
-    let head = r#""format":{"major":1,"minor":0},"writer":"0.1.0","hash_algorithm":"x","created_ns":0,"capture_id":"""#;
+    let head = r#""format":{"major":2,"minor":0},"writer":"0.1.0","hash_algorithm":"x","created_ns":0,"capture_id":"""#;
     place.file("folder/manifest.json", format!("{{{head},\"tables\":[{tables}],\"files\":[]}}"));
 }
 

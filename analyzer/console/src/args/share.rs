@@ -1,11 +1,13 @@
 //! `stallmap id`, `stallmap pack`, `stallmap unpack`, `stallmap redact`: captures that are passed on.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use stallmap::location::Location;
+use stallmap_schema::capture::subset;
 
 use super::examples;
 
@@ -14,7 +16,7 @@ use super::examples;
 #[command(after_help = examples(&[
     ("stallmap pack train/ train.stallmap", "a file from a folder"),
     ("stallmap pack train.stallmap small.stallmap --without accesses,bundles", "the data for most queries"),
-    ("stallmap pack train.stallmap step.stallmap --launches 100-199", "some launches, by position"),
+    ("stallmap pack train.stallmap step.stallmap --launches 0-1", "some launches, by kernel_id"),
     ("stallmap pack train.stallmap softmax.stallmap --launches softmax", "launches of kernels by name"),
     ("stallmap pack train.stallmap code.stallmap --only pc_sample", "samples, and the tables that they refer to"),
 ]))]
@@ -28,8 +30,8 @@ pub struct Pack {
     /// Omit a kind of data. Omitted data counts as lost
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub without: Vec<Kind>,
-    /// Keep only these launches: positions, as in 10-19 or 7, or a regular expression for kernel names
-    #[arg(long, value_name = "RANGE|REGEX")]
+    /// Keep only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
+    #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
     pub launches: Vec<Launches>,
     /// Keep only these tables, the tables that they refer to, and metadata of runs, launches and losses
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
@@ -56,8 +58,8 @@ pub enum Kind {
 /// Selection of launches on the command line.
 #[derive(Clone, Debug)]
 pub enum Launches {
-    /// By position among the launches of their run, from 0, with both ends included.
-    Positions(u64, u64),
+    /// By `kernel_id`, with both ends included.
+    Ids(RangeInclusive<u64>),
     /// By the name of the kernel.
     Kernel(Regex),
 }
@@ -66,11 +68,11 @@ impl FromStr for Launches {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        match (first.trim().parse(), last.trim().parse()) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Self::Positions(first, last)),
-            (Ok(first), Ok(last)) => Err(format!("positions end at {last}, before they begin at {first}")),
-            _ => Regex::new(text).map(Self::Kernel).map_err(|cause| cause.to_string()),
+        match text.parse()? {
+            subset::Launches::Ids(ids) => Ok(Self::Ids(ids)),
+            subset::Launches::Kernel(name) => {
+                Regex::new(&name).map(Self::Kernel).map_err(|cause| cause.to_string())
+            }
         }
     }
 }

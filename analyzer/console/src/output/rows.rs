@@ -15,7 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::table::{Canvas, Table};
-use super::value::Look;
+use super::value::{Look, with_hex};
 use crate::args::RowFormat;
 
 /// Destination of rows.
@@ -134,14 +134,14 @@ impl CsvRows {
     fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let mut writer = csv::WriterBuilder::new().with_header(true).build(sink);
         // The header, even without rows.
-        writer.write(&flat(&RecordBatch::new_empty(Arc::clone(schema)))?)?;
+        writer.write(&flat(&with_hex(&RecordBatch::new_empty(Arc::clone(schema)))?)?)?;
         Ok(Self(writer))
     }
 }
 
 impl RowWriter for CsvRows {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
-        Ok(self.0.write(&flat(batch)?)?)
+        Ok(self.0.write(&flat(&with_hex(batch)?)?)?)
     }
 
     fn finish(self: Box<Self>) -> Result<(), WriteError> {
@@ -189,7 +189,7 @@ impl<F: JsonFormat> JsonRows<F> {
 
 impl<F: JsonFormat + Send> RowWriter for JsonRows<F> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
-        Ok(self.writer.write(batch)?)
+        Ok(self.writer.write(&with_hex(batch)?)?)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {

@@ -1,8 +1,10 @@
 //! Values of a query as text.
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, UInt64Type};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
@@ -47,6 +49,34 @@ pub fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
 
+/// Ends of the names of columns that hold hashes.
+const HASHES: [&str; 6] = ["function_id", "module_id", "frame_id", "hash", "hash_after", "crc"];
+
+/// Whether a column holds hashes: numbers of 64 bits, which JSON and spreadsheets round.
+fn is_hash(name: &str, data_type: &DataType) -> bool {
+    let ends = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+    *data_type == DataType::UInt64 && HASHES.into_iter().any(ends)
+}
+
+/// The batch with hashes as text in hexadecimal, which SQL takes back: `function_id = '0x1a2b'`.
+pub(crate) fn with_hex(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = batch.schema();
+    let is_hash = |field: &Field| is_hash(field.name(), field.data_type());
+    if !schema.fields().iter().any(|field| is_hash(field)) {
+        return Ok(batch.clone());
+    }
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, array)| {
+        if !is_hash(field) {
+            return (Arc::clone(field), Arc::clone(array));
+        }
+        let hashes = array.as_primitive::<UInt64Type>().iter();
+        let text: StringArray = hashes.map(|hash| hash.map(|hash| format!("{hash:#x}"))).collect();
+        (Arc::new(Field::new(field.name(), DataType::Utf8, true)), Arc::new(text) as ArrayRef)
+    });
+    let (fields, columns): (Vec<_>, Vec<_>) = columns.unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
 /// Every column of a batch as text, one vector a column.
 pub fn columns(batch: &RecordBatch, look: Look) -> Result<Vec<Vec<String>>, ArrowError> {
     let schema = batch.schema();
@@ -70,7 +100,9 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
             };
             Ok(array.as_primitive::<Float64Type>().iter().map(|value| text(value, look, render)).collect())
         }
-        DataType::UInt64 | DataType::UInt32 if quantity == Quantity::Hash => {
+        DataType::UInt64 | DataType::UInt32
+            if quantity == Quantity::Hash || is_hash(name, array.data_type()) =>
+        {
             let array = cast(array, &DataType::UInt64)?;
             let render = |value| format!("{value:#x}");
             Ok(array.as_primitive::<UInt64Type>().iter().map(|value| text(value, look, render)).collect())
@@ -212,6 +244,19 @@ mod tests {
         check("share", Arc::new(Float64Array::from(vec![0.5])), Look::Report, &["50.0 %"]);
         check("pc", Arc::new(UInt64Array::from(vec![0x110])), Look::Report, &["0x110"]);
         check("tensor_id", Arc::new(UInt64Array::from(vec![1 << 40])), Look::Report, &["1099511627776"]);
+    }
+
+    #[test]
+    fn hashes_can_be_pasted() {
+        let hashes = || Arc::new(UInt64Array::from(vec![Some(0xabcd_ef01_2345_6789), None]));
+        for name in ["function_id", "producer_function_id", "hash", "pystates_hash"] {
+            check(name, hashes(), Look::Exact, &["0xabcdef0123456789", "NULL"]);
+        }
+        check("kernel_id", hashes(), Look::Exact, &["12379813738877118345", "NULL"]);
+        let batch = RecordBatch::try_from_iter_with_nullable([("frame_id", hashes() as ArrayRef, true)]);
+        let text = with_hex(&batch.unwrap()).unwrap();
+        let expected = StringArray::from(vec![Some("0xabcdef0123456789"), None]);
+        assert_eq!(text.column(0).as_string::<i32>(), &expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use stallmap_schema::capture::writer::Form;
 use crate::{answer, tiny};
 
 /// The first launch of the small capture.
-const LAUNCH: u64 = 1 << 40;
+const LAUNCH: u64 = 0;
 
 /// Counts of one row in the first capture and in the second. None if it is absent.
 type Thing = (Option<u32>, Option<u32>);

@@ -1,8 +1,12 @@
 //! The options of `replay`. The comments are the help.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use regex::Regex;
+use stallmap_schema::capture::subset;
 
 use crate::args::Voice;
 
@@ -12,7 +16,7 @@ Examples:
   stallmap-record replay step.stallmap
   stallmap-record replay step.stallmap --kernels gemm --instrument counters --metrics memory,occupancy
   stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
-  stallmap-record replay step.stallmap --launches 17 --export repro
+  stallmap-record replay step.stallmap --launches 1 --export repro
 
 Launches can be replayed if the capture was recorded with --replay. Each one runs
 in fresh processes at its recorded addresses: first without an instrument, to
@@ -74,13 +78,35 @@ pub(crate) struct Selection {
     /// Only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = crate::args::regular_expression)]
     pub kernels: Option<String>,
-    /// Only these launches, by their kernel_id in the capture
-    #[arg(long, value_name = "KERNEL_ID,...", value_delimiter = ',')]
-    pub launches: Vec<u64>,
+    /// Only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
+    #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
+    pub launches: Vec<Launches>,
     /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass), or metrics by their names in ncu
     /// [default: all sets but sass]
     #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,
+}
+
+/// Launches by id or by name.
+#[derive(Clone, Debug)]
+pub(crate) enum Launches {
+    /// By `kernel_id`, with both ends included.
+    Ids(RangeInclusive<u64>),
+    /// By the name of the kernel.
+    Kernel(Regex),
+}
+
+impl FromStr for Launches {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            subset::Launches::Ids(ids) => Ok(Self::Ids(ids)),
+            subset::Launches::Kernel(name) => {
+                Regex::new(&name).map(Self::Kernel).map_err(|cause| cause.to_string())
+            }
+        }
+    }
 }
 
 /// Number and time of replays.

@@ -21,8 +21,8 @@ use super::run::{EXECUTABLE, Place};
 use super::tiny;
 
 /// The one launch of the capture below that can be replayed, and one that cannot.
-const BUNDLE: &str = "1099511627777";
-const OTHER: &str = "1099511627778";
+const BUNDLE: &str = "1";
+const OTHER: &str = "2";
 
 /// A place with a capture, `a.stallmap`, that holds one bundle.
 fn place() -> Place {
@@ -85,7 +85,7 @@ fn launches_that_are_not_there() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: launch 1099511627778 cannot be replayed: it is not a bundle of the capture
+    stallmap-record: error: launch 2 cannot be replayed: it is not a bundle of the capture
     stallmap-record: hint: list the bundles with `stallmap sql a.stallmap -c 'SELECT kernel_id FROM bundle WHERE refusal IS NULL'`
     ");
     assert_snapshot!(refused(&["--kernels", "gemm"]), @r"
@@ -95,6 +95,15 @@ fn launches_that_are_not_there() {
     stallmap-record: error: none of the 1 bundled launches is selected
     stallmap-record: hint: see --kernels and --launches
     ");
+    for nothing in ["2-5", "0", "gemm", "2-5,gemm"] {
+        let said = refused(&["--launches", nothing]);
+        assert!(said.contains("cannot be replayed") || said.contains("is selected"), "{nothing}: {said}");
+    }
+    for found in ["0-1", "Pf", "gemm,1-5"] {
+        let place = place();
+        let said = place.run(&["replay", "a.stallmap", "--export", "out", "--launches", found]);
+        assert!(said.contains("wrote `out/launch-1`"), "{found}: {said}");
+    }
 }
 
 #[test]
@@ -167,7 +176,7 @@ fn a_launch_becomes_a_program() {
     exit code 0
     --- stdout
     --- stderr
-    stallmap-record: wrote `out/launch-1099511627777`: _Z3addPff
+    stallmap-record: wrote `out/launch-1`: _Z3addPff
     ");
     let mut names: Vec<_> = fs::read_dir(place.path(&format!("out/launch-{BUNDLE}"))).unwrap().collect();
     names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
@@ -180,14 +189,14 @@ fn a_launch_becomes_a_program() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: export launch 1099511627777: failed to create folder `out/launch-1099511627777`: File exists (os error 17)
+    stallmap-record: error: export launch 1: failed to create folder `out/launch-1`: File exists (os error 17)
     stallmap-record: hint: name a folder that can be written and has no such launch yet
     ");
     assert_snapshot!(place.run(&["replay", "a.stallmap", "--export", "a.stallmap"]), @r"
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: export launch 1099511627777: failed to create folder `a.stallmap`: File exists (os error 17)
+    stallmap-record: error: export launch 1: failed to create folder `a.stallmap`: File exists (os error 17)
     stallmap-record: hint: name a folder that can be written and has no such launch yet
     ");
     assert_eq!(place.names(), ["a.stallmap", "out"]);

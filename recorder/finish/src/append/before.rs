@@ -12,10 +12,12 @@ use stallmap_schema::tables::replay::Bundle;
 use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
-use crate::rows::LAST_RUN;
 
 /// Maximum rows of a table in memory: far more than any program has functions or bundles.
 const MAX_ROWS: usize = 8 << 20;
+
+/// Last `run_id` that a capture may have: no program has so many processes.
+const LAST_RUN: RunId = RunId((1 << 24) - 1);
 
 /// The data that replays refer to.
 pub(super) struct Before {

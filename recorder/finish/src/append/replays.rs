@@ -44,8 +44,8 @@ pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
     let kernels: BTreeMap<u64, KernelId> =
         rows.launch_runs.iter().map(|row| (row.ordinal, row.kernel_id)).collect();
     for mut loss in std::mem::take(&mut rows.losses) {
-        // An instrument that knows nothing of replays names a launch by its ordinal.
-        let named = loss.kernel_id.map(|id| kernels.get(&id.0).copied().unwrap_or(id));
+        // Instruments name a launch by its ordinal in the run, here as everywhere.
+        let named = loss.kernel_id.and_then(|ordinal| kernels.get(&ordinal.0).copied());
         loss.kernel_id = named.filter(|kernel_id| before.bundles.contains_key(kernel_id));
         losses.add_row(loss);
     }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryBuilder, RecordBatch, UInt64Array};
 use arrow::error::ArrowError;
 use rayon::prelude::*;
+use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::capture::segment::{Frame, FrameRef};
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
-use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 
 use super::Source;
 use crate::error::FinishError;
-use crate::rows;
+use crate::rows::Bases;
 
 /// A run's contents on the disk.
 pub(super) struct Contents<'a> {
@@ -48,7 +48,7 @@ impl<'a> Contents<'a> {
     /// Writes the contents that are used, frame by frame.
     pub(super) fn write(
         &self,
-        run_id: RunId,
+        bases: &Bases,
         used: &HashSet<u64>,
         writer: &mut CaptureWriter,
     ) -> Result<Written, FinishError> {
@@ -63,7 +63,7 @@ impl<'a> Contents<'a> {
             next = last + 1;
             match self.source.segment.read(frame) {
                 Ok(Frame::Pages { bytes, .. }) => {
-                    let batch = batch(run_id, *first, &ids, &bytes)?;
+                    let batch = batch(bases, *first, &ids, &bytes)?;
                     written.bytes += (batch.num_rows() * PAGE_BYTES) as u64;
                     writer.append(BundleContent::TABLE.name, &batch)?;
                 }
@@ -75,7 +75,7 @@ impl<'a> Contents<'a> {
 }
 
 /// Rows of the contents with these ids, in a frame whose first one is given.
-fn batch(run_id: RunId, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
+fn batch(bases: &Bases, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
     let page = |id: &u64| {
         let index = usize::try_from(id - first).unwrap_or(usize::MAX);
         bytes.as_chunks::<PAGE_BYTES>().0.get(index).map(|page| (*id, page))
@@ -87,7 +87,7 @@ fn batch(run_id: RunId, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordB
         contents.append_value(page);
     }
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(pages.iter().map(|(id, _)| rows::global(run_id, *id)).collect::<UInt64Array>()),
+        Arc::new(pages.iter().map(|(id, _)| bases.global(Space::Content, *id)).collect::<UInt64Array>()),
         Arc::new(UInt64Array::from(hashes)),
         Arc::new(contents.finish()),
     ];

@@ -1,105 +1,159 @@
-//! Identifiers that are unique in the capture: the run's number in the upper bits of the run's own.
+//! Identifiers that are unique in the capture: each run continues the count of the run before.
+//!
+//! A reference run comes before the runs that refer to it, so the launches of the first one are 0, 1, 2, ...
 
+use std::collections::BTreeMap;
+
+use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 
 use super::RunRows;
 
-/// Bits of an identifier that stay the run's own.
-const LOCAL_BITS: u32 = 40;
-/// The last run whose identifiers can be made unique.
-pub(crate) const LAST_RUN: RunId = RunId((1 << (u64::BITS - LOCAL_BITS)) - 1);
+/// Greatest identifier of a run: a damaged recording may name any.
+const MAX_LOCAL: u64 = (1 << 40) - 1;
 
-/// An identifier of a run as the capture has it.
-pub(crate) fn global(run_id: RunId, local: u64) -> u64 {
-    u64::from(run_id.0) << LOCAL_BITS | local & ((1 << LOCAL_BITS) - 1)
+/// How far a run's identifiers are above its own ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bases(BTreeMap<Space, u64>);
+
+impl Bases {
+    /// An identifier of the run as the capture has it.
+    pub(crate) fn global(&self, space: Space, local: u64) -> u64 {
+        self.of(space) + local.min(MAX_LOCAL)
+    }
+
+    /// The run's own form of an identifier.
+    pub(crate) fn local(&self, space: Space, global: u64) -> u64 {
+        global.saturating_sub(self.of(space))
+    }
+
+    /// A launch's ordinal in the run.
+    pub(crate) fn ordinal(&self, kernel_id: KernelId) -> u64 {
+        self.local(Space::Launch, kernel_id.0)
+    }
+
+    /// The bases of the run that follows, by the last identifiers of this one.
+    pub(crate) fn after(&self, last: &BTreeMap<Space, u64>) -> Self {
+        let next = |space| {
+            let taken = last.get(&space).map_or(0, |&last| space.taken(last.min(MAX_LOCAL)));
+            (space, self.of(space) + taken)
+        };
+        Self(Space::ALL.into_iter().map(next).collect())
+    }
+
+    fn of(&self, space: Space) -> u64 {
+        self.0.get(&space).copied().unwrap_or(0)
+    }
 }
 
-/// The run's own form of an identifier that is unique in the capture.
-pub(crate) fn local(global: u64) -> u64 {
-    global & ((1 << LOCAL_BITS) - 1)
-}
-
-/// A launch's ordinal in its run.
-pub(crate) fn ordinal(kernel_id: KernelId) -> u64 {
-    local(kernel_id.0)
-}
-
-/// An identifier that can be made unique in the capture.
+/// Identifiers that are local to a run.
 pub(super) trait Local {
-    fn globalize(&mut self, run_id: RunId);
+    fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64));
 }
 
 macro_rules! local {
-    ($($id:ident)+) => {$(
+    ($($id:ident $space:ident)+) => {$(
         impl Local for $id {
-            fn globalize(&mut self, run_id: RunId) {
-                self.0 = global(run_id, self.0);
+            fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
+                visit(Space::$space, &mut self.0);
             }
         }
     )+};
 }
 
-local! { KernelId OpId StorageId TensorId AllocationId }
+local! { KernelId Launch OpId Op StorageId Storage TensorId Tensor AllocationId Allocation }
 
 impl<T: Local> Local for Option<T> {
-    fn globalize(&mut self, run_id: RunId) {
+    fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
         if let Some(id) = self {
-            id.globalize(run_id);
+            id.visit(visit);
         }
     }
 }
 
-macro_rules! globalize {
-    ($self:ident, $run_id:ident, $($rows:ident: [$($column:ident),*] $($has_run:ident)?;)+) => {$(
+macro_rules! visit {
+    ($self:ident, $visit:ident, $($rows:ident: [$($column:ident),*];)+) => {$(
         for row in &mut $self.$rows {
-            $(row.$column.globalize($run_id);)*
-            $(row.$has_run = $run_id;)?
+            $(row.$column.visit($visit);)*
+        }
+    )+};
+}
+
+macro_rules! name {
+    ($self:ident, $run_id:ident, $($rows:ident)+) => {$(
+        for row in &mut $self.$rows {
+            row.run_id = $run_id;
         }
     )+};
 }
 
 impl RunRows {
+    /// The last identifiers that the run uses, those too of rows that were lost.
+    pub(crate) fn last_ids(&mut self) -> BTreeMap<Space, u64> {
+        let mut last: BTreeMap<Space, u64> = BTreeMap::new();
+        let contents = self.pages.contents();
+        let ends = contents.into_iter().map(|(_, first, count)| first.saturating_add(count.max(1)) - 1);
+        last.extend(ends.max().map(|end| (Space::Content, end)));
+        self.visit_ids(&mut |space, id| {
+            let known = last.entry(space).or_insert(*id);
+            *known = (*id).max(*known);
+        });
+        last
+    }
+
     /// Gives every row the run's id, and every identifier its unique form. Hashes are the same everywhere.
-    pub(crate) fn globalize(&mut self, run_id: RunId) {
-        globalize! { self, run_id,
-            run: [] run_id;
-            options: [] run_id;
-            devices: [] run_id;
-            launches: [kernel_id, op_id] run_id;
-            launch_runs: [kernel_id] run_id;
-            graph_launches: [op_id] run_id;
+    pub(crate) fn globalize(&mut self, run_id: RunId, bases: &Bases) {
+        self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
+        name! { self, run_id,
+            run options devices launches launch_runs graph_launches states ops storages tensors allocations copies
+            fills bundles losses
+        }
+    }
+
+    fn visit_ids(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
+        visit! { self, visit,
+            launches: [kernel_id, op_id];
+            launch_runs: [kernel_id];
+            graph_launches: [op_id];
             parameters: [kernel_id];
-            states: [] run_id;
-            ops: [op_id, parent_op_id, forward_op_id] run_id;
+            ops: [op_id, parent_op_id, forward_op_id];
             op_ends: [op_id];
             storage_events: [storage_id, op_id];
-            storages: [storage_id, op_id] run_id;
-            tensors: [tensor_id, storage_id, base_tensor_id, op_id] run_id;
+            storages: [storage_id, op_id];
+            tensors: [tensor_id, storage_id, base_tensor_id, op_id];
             tensor_names: [tensor_id];
             op_tensors: [op_id, tensor_id];
             allocation_events: [allocation_id];
-            allocations: [allocation_id] run_id;
-            copies: [op_id] run_id;
-            fills: [op_id] run_id;
-            bundles: [kernel_id] run_id;
+            allocations: [allocation_id];
+            copies: [op_id];
+            fills: [op_id];
+            bundles: [kernel_id];
             symbols: [kernel_id];
-            losses: [kernel_id] run_id;
+            losses: [kernel_id];
         }
         for symbol in &mut self.symbols {
-            symbol.content_id = global(run_id, symbol.content_id);
+            visit(Space::Content, &mut symbol.content_id);
         }
     }
 
     /// Gives every row of a replay the run's id. Its launches are those of the capture, and have their identifiers.
     pub(crate) fn name_run(&mut self, run_id: RunId) {
-        globalize! { self, run_id,
-            run: [] run_id;
-            options: [] run_id;
-            devices: [] run_id;
-            launch_runs: [] run_id;
-            replays: [] run_id;
-            counters: [] run_id;
-            losses: [] run_id;
-        }
+        name! { self, run_id, run options devices launch_runs replays counters losses }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_count_on_from_run_to_run() {
+        let first = Bases::default();
+        let second = first.after(&BTreeMap::from([(Space::Launch, 2), (Space::Op, 35)]));
+        let third = second.after(&BTreeMap::from([(Space::Launch, 0), (Space::Op, u64::MAX)]));
+        assert_eq!([&first, &second, &third].map(|bases| bases.global(Space::Launch, 0)), [0, 3, 4]);
+        assert_eq!([&first, &second].map(|bases| bases.global(Space::Op, 1)), [1, 36]);
+        assert_eq!(third.global(Space::Op, 1), 36 + MAX_LOCAL);
+        assert_eq!((second.ordinal(KernelId(4)), third.global(Space::Tensor, 1)), (1, 1));
     }
 }

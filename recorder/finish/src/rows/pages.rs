@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
+use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::capture::segment::{Frame, FrameRef, SegmentReader};
-use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::{BundlePage, PAGE_BYTES};
 
-use super::global::{Local, global};
+use super::global::{Bases, Local as _};
 
 /// Locations of a run's pages and their contents.
 #[derive(Debug, Default)]
@@ -93,11 +93,12 @@ impl PageReader<'_> {
 }
 
 /// Makes the identifiers of pages unique in the capture.
-pub(crate) fn globalize(pages: &mut [BundlePage], run_id: RunId) {
+pub(crate) fn globalize(pages: &mut [BundlePage], bases: &Bases) {
+    let content = |id| bases.global(Space::Content, id);
     for page in pages {
-        page.kernel_id.globalize(run_id);
-        page.content_id = global(run_id, page.content_id);
-        page.content_after_id = page.content_after_id.map(|content_id| global(run_id, content_id));
+        page.kernel_id.visit(&mut |space, id| *id = bases.global(space, *id));
+        page.content_id = content(page.content_id);
+        page.content_after_id = page.content_after_id.map(content);
     }
 }
 

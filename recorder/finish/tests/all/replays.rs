@@ -8,8 +8,9 @@ use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::{Counter, Replay};
-use stallmap_schema::word::{Instrument, Match, ReplayResult};
+use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
 
 use crate::recording::{self, CUBIN};
 
@@ -90,6 +91,15 @@ impl Replays {
         let unit = "byte".to_owned();
         let row = Counter { run_id: RunId(0), kernel_id, repeat: 0, metric, value: Some(value), unit };
         recording::put(&mut self.0, [row]);
+    }
+
+    /// A loss in a replay.
+    pub(crate) fn lose(&mut self, ordinal: u64, kind: LossKind, reason: &str) {
+        let (reason, kernel_id) = (reason.to_owned(), Some(KernelId(ordinal)));
+        recording::put(
+            &mut self.0,
+            [Loss { run_id: RunId(0), kind, reason, lost_count: 1, kernel_id, detail: None }],
+        );
     }
 
     /// Ends the run.

@@ -172,7 +172,7 @@ impl Instrument {
             let parts = Parts::new(&weights).split(missing);
             for ((ordinal, ..), (lost, part)) in pending.nodes().zip(lost.iter_mut().zip(parts)) {
                 *lost += part;
-                lose_samples(KernelId(ordinal), failure, part);
+                lose_samples(ordinal, failure, part);
             }
             lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
         } else {

@@ -206,7 +206,7 @@ impl Instrument {
             .sampling
             .as_ref()
             .zip(reading.as_ref())
-            .map(|(sampling, reading)| self.count(launch, sampling, reading, kernel_id, end_ns));
+            .map(|(sampling, reading)| self.count(launch, sampling, reading, end_ns));
         let records = reading.as_ref().map_or(&[][..], |reading| &reading.records);
         let kernel = Ran {
             ordinal: launch.ordinal,
@@ -238,14 +238,7 @@ impl Instrument {
     }
 
     /// Counts the samples of a launch, and learns from them how to sample the next one of its kind.
-    fn count(
-        &self,
-        launch: &Pending,
-        sampling: &Sampling,
-        reading: &Reading,
-        kernel_id: KernelId,
-        end_ns: i64,
-    ) -> Sampled {
+    fn count(&self, launch: &Pending, sampling: &Sampling, reading: &Reading, end_ns: i64) -> Sampled {
         let collected = reading.reasons.count_all(&reading.records);
         let taken = collected + reading.dropped;
         let missing = match reading.failure {
@@ -253,7 +246,7 @@ impl Instrument {
             Some(failure) => {
                 let estimate = sampling.estimate(blocks(launch.call.shape), end_ns, failure);
                 let missing = estimate.saturating_sub(taken);
-                lose_samples(kernel_id, failure, missing);
+                lose_samples(launch.ordinal, failure, missing);
                 missing
             }
         };
@@ -302,7 +295,7 @@ impl Instrument {
         let function_id = code.function_id(kernel.name);
         if !is_certain {
             let name = Some(kernel.name.to_owned());
-            rows::lose_at(kernel.kernel_id, LossKind::Code, AMBIGUOUS_FUNCTION, 1, name);
+            rows::lose_at(kernel.ordinal, LossKind::Code, AMBIGUOUS_FUNCTION, 1, name);
         }
         let is_new = lock(&self.book).is_new_function(function_id);
         if is_new {
@@ -323,12 +316,12 @@ impl Sampling {
 }
 
 /// Counts samples of a launch that were taken and could not be read.
-pub(super) fn lose_samples(kernel_id: KernelId, failure: Failure, count: u64) {
+pub(super) fn lose_samples(ordinal: u64, failure: Failure, count: u64) {
     let (reason, detail) = match failure {
         Failure::Full => ("the hardware buffer was full: estimated", None),
         Failure::Code(code) => ("samples could not be read: estimated", Some(format!("CUPTI error {code}"))),
     };
-    rows::lose_at(kernel_id, LossKind::Sample, reason, count, detail);
+    rows::lose_at(ordinal, LossKind::Sample, reason, count, detail);
 }
 
 /// The result of a call that ends.

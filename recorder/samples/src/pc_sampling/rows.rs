@@ -153,15 +153,9 @@ pub(super) fn name(function_id: FunctionId, code: &Code, name: &str, ordinal: u6
     }
 }
 
-/// Writes a loss that concerns one launch.
-pub(super) fn lose_at(
-    kernel_id: KernelId,
-    kind: LossKind,
-    reason: &str,
-    lost_count: u64,
-    detail: Option<String>,
-) {
-    let kernel_id = Some(kernel_id);
+/// Writes a loss that concerns one launch, by its ordinal, also where it is a replay.
+pub(super) fn lose_at(ordinal: u64, kind: LossKind, reason: &str, lost_count: u64, detail: Option<String>) {
+    let kernel_id = Some(KernelId(ordinal));
     session::emit(Loss { run_id: RunId(0), kind, reason: reason.to_owned(), lost_count, kernel_id, detail });
 }
 

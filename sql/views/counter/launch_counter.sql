@@ -1,7 +1,7 @@
 -- One hardware counter of one launch, over the repeats of the newest run that measured it.
 --
 -- Repeats that left other memory than the launch, or that failed, do not count.
-CREATE VIEW kernel_counter (
+CREATE VIEW launch_counter (
   -- The launch.
   kernel_id,
   -- The metric's name, as in ncu.
