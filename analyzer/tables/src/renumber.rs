@@ -106,24 +106,12 @@ impl Adapter {
                 space,
                 old: Arc::clone(&expr),
             }) as Arc<dyn PhysicalExpr>),
-            None => match self.old_comparison(expr.as_ref()) {
+            None => match old_comparison(expr.as_ref()) {
                 Some(comparison) => Some(comparison),
                 None => self.old_list(expr.as_ref())?,
             },
         };
         Ok(rewritten.map_or_else(|| Transformed::no(expr), Transformed::yes))
-    }
-
-    /// `number = 7`, on the old number.
-    fn old_comparison(&self, expr: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
-        let binary = expr.downcast_ref::<BinaryExpr>()?;
-        let operator = Some(*binary.op()).filter(|op| matches!(op, Operator::Eq | Operator::NotEq))?;
-        let (number, literal) = match binary.left().downcast_ref::<NewNumber>() {
-            Some(number) => (number, binary.right()),
-            None => (binary.right().downcast_ref::<NewNumber>()?, binary.left()),
-        };
-        let old = number.old_literal(literal)?;
-        Some(Arc::new(BinaryExpr::new(Arc::clone(&number.old), operator, old)))
     }
 
     /// `number IN (7, 8)`, on the old number.
@@ -135,6 +123,18 @@ impl Adapter {
         };
         in_list(Arc::clone(&number.old), old, &list.negated(), &self.file).map(Some)
     }
+}
+
+/// `number = 7`, on the old number.
+fn old_comparison(expr: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
+    let binary = expr.downcast_ref::<BinaryExpr>()?;
+    let operator = Some(*binary.op()).filter(|op| matches!(op, Operator::Eq | Operator::NotEq))?;
+    let (number, literal) = match binary.left().downcast_ref::<NewNumber>() {
+        Some(number) => (number, binary.right()),
+        None => (binary.right().downcast_ref::<NewNumber>()?, binary.left()),
+    };
+    let old = number.old_literal(literal)?;
+    Some(Arc::new(BinaryExpr::new(Arc::clone(&number.old), operator, old)))
 }
 
 /// The new number of an old one.

@@ -146,7 +146,7 @@ fn accesses_are_counted() {
 
 #[test]
 fn contents_have_their_hashes() {
-    broken::<BundleContent>(Rule::Content, "and 0x", |rows| rows[0].hash ^= 1);
+    broken::<BundleContent>(Rule::Content, "but its row states 0x", |rows| rows[0].hash ^= 1);
     broken::<BundleContent>(Rule::Content, "has 4095 bytes, not 4096", |rows| {
         rows[1].bytes.0.truncate(4095);
     });

@@ -85,7 +85,7 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
     if let Some(view) = views.iter().find(|view| view.name == name) {
         let kind = match &view.file {
             Some(file) => format!("view of {}", file.display()),
-            None => format!("view of sql/{}", view.package),
+            None => format!("view of sql/views/{}", view.package),
         };
         let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
         let sql = Some((view.example(), view.sql.clone()));

@@ -49,7 +49,7 @@ const DERIVED: [&str; 8] = [
 ];
 
 fn twins(name: &str) -> [PathBuf; 2] {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     ["format_1/", ""].map(|format| folder.join(format!("{format}{name}.stallmap")))
 }
 

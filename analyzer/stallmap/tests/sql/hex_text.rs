@@ -9,7 +9,7 @@ use crate::answer;
 /// Text in hexadecimal is the number that output shows so, in tables, views, lists and ranges.
 #[tokio::test]
 async fn hashes_are_read_back_as_text() {
-    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/inference_views.stallmap");
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inference_views.stallmap");
     let session = Session::open(&[(None, capture)]).unwrap();
     let id = "SELECT hex(function_id), function_id FROM launch WHERE kernel_id = 0";
     let ids = answer(&session, id).await.unwrap().remove(0);

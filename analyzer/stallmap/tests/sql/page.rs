@@ -62,7 +62,7 @@ fn view_page(page: &mut String, view: &ViewDoc, session: &Session) {
     writeln!(page, "\n### {name}\n\n{doc}\n").unwrap();
     let reads = reads(session, view);
     let list = reads.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    writeln!(page, "`sql/{package}/{name}.sql` reads {list}.\n").unwrap();
+    writeln!(page, "`sql/views/{package}/{name}.sql` reads {list}.\n").unwrap();
     writeln!(page, "| column | type | meaning |\n|---|---|---|").unwrap();
     let plan = block_on(session.plan(&format!("SELECT * FROM {name}"))).unwrap();
     for (column, field) in view.columns.iter().zip(plan.schema().fields()) {
