@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
     };
     let mut code = OK;
     for capture in &args.captures {
-        match prepare(capture, &cache) {
+        match prepare(capture, cache) {
             Ok((analyzed, lasted)) => {
                 output::print(&summary(capture, &analyzed, lasted))?;
                 if let Some(cause) = analyzed.cached.failure {

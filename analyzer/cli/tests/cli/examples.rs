@@ -44,8 +44,8 @@ fn examples_of_commands_run() {
 /// An example with an identifier would mislead where no bundled capture has it.
 #[test]
 fn examples_that_name_an_identifier_give_rows() {
-    let pages =
-        ["README.md", "analyzer/COMMANDS.md"].map(|page| fs::read_to_string(Path::new(ROOT).join(page)));
+    let pages = ["README.md", "docs/src/reference/commands.md"]
+        .map(|page| fs::read_to_string(Path::new(ROOT).join(page)));
     let pages = pages.map(|page| page.unwrap());
     let named = regex::Regex::new(r"_id = '?[0-9]").unwrap();
     let examples: Vec<&str> = pages

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char};
 
 /// A callback's C string. Empty where there is none.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "every caller passes a name of a driver's callback")]
 pub fn text(name: *const c_char) -> String {
     if name.is_null() {
         return String::new();
