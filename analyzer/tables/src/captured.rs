@@ -53,7 +53,7 @@ pub struct CapturedTable {
     statistics: Statistics,
     presence: Presence,
     renumbering: Option<Renumbering>,
-    /// Whether the file's schema is the table's own.
+    /// True if the file's schema is the table's own.
     is_as_file: bool,
 }
 

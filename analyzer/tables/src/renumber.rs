@@ -29,7 +29,7 @@ pub(super) struct Renumbering {
 }
 
 impl Renumbering {
-    /// Of a table; `None` where it holds no numbers.
+    /// The renumbering of a table. `None` if the table holds no ids.
     pub(super) fn of(table: &str, numbering: &Arc<Numbering>) -> Option<Self> {
         let columns: Vec<_> = numbering::columns(table).collect();
         (!columns.is_empty()).then(|| Self { numbering: Arc::clone(numbering), columns })

@@ -3,8 +3,8 @@
 //! One [`session`] a process takes rows of the schema from an instrument and from PyTorch. A writer thread appends them
 //! to the recording's segment file.
 //!
-//! What may never happen in the host program: a panic that leaves this library, output on stdout, an exit, a lock held
-//! while the program's own code runs. Every callback goes through [`guard::guard`].
+//! Four things must never happen in the host program: a panic that leaves this library, output on stdout, an exit, and
+//! a lock held while the program's own code runs. Every callback goes through [`guard::guard`].
 
 pub mod context;
 pub mod gpu;

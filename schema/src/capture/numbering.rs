@@ -131,7 +131,7 @@ pub(super) struct Numbers {
 struct RunNumbers {
     /// The run, as the bits above its numbers.
     run: u64,
-    /// What the new numbers are above the run's own.
+    /// Offsets from the run's own ids to the new ones.
     base: u64,
     /// The run's last number.
     last: u64,

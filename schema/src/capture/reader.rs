@@ -148,12 +148,12 @@ impl CaptureReader {
             .map_err(|_| CaptureError::MissingTable { table: table.to_owned(), path: self.path.clone() })
     }
 
-    /// Whether the capture's numbers are those of an earlier format, and change while it is read.
+    /// True if the capture has the ids of an earlier format, which change while it is read.
     pub fn is_renumbered(&self) -> bool {
         self.manifest.format.major < numbering::DENSE_MAJOR
     }
 
-    /// Whether a table's rows are not as its file has them: it cannot be copied.
+    /// True if a table's rows differ from its file, and it cannot be copied.
     pub fn renumbers(&self, table: &str) -> bool {
         self.is_renumbered() && numbering::columns(table).next().is_some()
     }

@@ -14,7 +14,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Commands that begin with these are shown, not run: they record, or build.
 const FOREIGN: [&str; 4] = ["cargo", "git", "scripts/", "stallmap-record"];
 
-/// What an example is about that has to be there: servers, Graphviz.
+/// External requirements of an example: servers, Graphviz.
 const NEEDS: [&str; 4] = ["https://", "s3://", "| dot", "stallmap-record "];
 
 /// Names in examples, and their replacements in the test capture.

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What begins a block that holds a command and its output.
+/// Begin of a block with a command and its output.
 const BEGIN: &str = "```text\n$ stallmap ";
 
 #[test]
@@ -61,7 +61,7 @@ fn with_output(page: &str) -> String {
     written
 }
 
-/// The output of a command in the root of the project. A shell splits the arguments, so that they can be quoted.
+/// The output of a command in the root of the project. A shell splits the arguments, which may be quoted.
 fn printed(arguments: &str) -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
     let path = env::var("PATH").unwrap_or_default();

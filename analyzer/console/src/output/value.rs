@@ -52,7 +52,7 @@ pub fn is_number(data_type: &DataType) -> bool {
 /// Ends of the names of columns that hold hashes.
 const HASHES: [&str; 6] = ["function_id", "module_id", "frame_id", "hash", "hash_after", "crc"];
 
-/// Whether a column holds hashes: numbers of 64 bits, which JSON and spreadsheets round.
+/// True if a column holds hashes: numbers of 64 bits, which JSON and spreadsheets round.
 fn is_hash(name: &str, data_type: &DataType) -> bool {
     let ends = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
     *data_type == DataType::UInt64 && HASHES.into_iter().any(ends)

@@ -45,7 +45,7 @@ pub(super) struct Relation {
     pub(super) calls: u64,
 }
 
-/// Samples that no tensor bears, in words.
+/// Unattributed samples with their labels.
 pub(super) struct Other {
     pub(super) remainder: String,
     pub(super) samples: f64,

@@ -27,7 +27,7 @@ rows! {
         estimated_ns: Option<f64>,
     }
 
-    /// What chance makes of its numbers; only a comparison asks.
+    /// Variances of its numbers. Only a comparison needs them.
     struct Uncertain {
         samples_variance: Option<f64>,
         samples_freedom: Option<f64>,

@@ -12,7 +12,7 @@ use super::RunRows;
 /// Greatest identifier of a run: a damaged recording may name any.
 const MAX_LOCAL: u64 = (1 << 40) - 1;
 
-/// How far a run's identifiers are above its own ones.
+/// Offsets from a run's own identifiers to those of the capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bases(BTreeMap<Space, u64>);
 
