@@ -33,8 +33,6 @@ const FALLING: [(&str, usize); 4] = [
     (r"\b(kept|made of|at most|so that)\b", 1),
     (r"[a-z]; [a-z]", 154),
 ];
-[a-z]", 667),
-];
 
 /// Text that a pattern may match, as (end of the path, text, reason).
 const EXCEPTIONS: [(&str, &str, &str); 1] =
