@@ -17,7 +17,7 @@ use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};
 use super::{Analyzed, explain};
 
-/// A request to a table.
+/// The columns and functions that a scan reads from a table.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     /// The columns, by position in the table.
@@ -29,12 +29,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// True if a column is requested: unrequested ones are skipped if they are expensive.
+    /// True if the scan reads a column. Expensive columns are computed only then.
     fn wants(&self, column: &str) -> bool {
         self.schema.field_with_name(column).is_ok()
     }
 
-    /// True if rows of a section are requested.
+    /// True if the scan reads rows of a section.
     pub(super) fn wants_section(&self, section: &SectionCode) -> bool {
         section.functions.iter().any(|function| self.wants_function(function.function_id))
     }

@@ -119,7 +119,7 @@ impl<'a> Instructions<'a> {
     }
 }
 
-/// The columns that identify the origin and order of a request.
+/// The columns that identify the block, the warp and the order of warp requests.
 pub(super) struct Places<'a> {
     pub(super) block: &'a [u64],
     pub(super) warp: &'a [u16],

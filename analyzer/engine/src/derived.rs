@@ -29,7 +29,7 @@ impl Cell for Word {
 }
 
 stallmap_schema::tables! {
-    /// The lanes of one warp request that belong to one target: a request that touches two tensors has two rows.
+    /// The lanes of one warp request that access one target. A warp request that accesses two tensors has two rows.
     ///
     /// Streamed from `memory_access` in its order. Filters on its columns reach the capture's row groups.
     AccessTensor "access_tensor" key [] sort [kernel_id, function_id, pc, block, warp, sequence] {

@@ -18,7 +18,7 @@ pub struct Request<'a> {
     pub lanes: Lanes<'a>,
 }
 
-/// Addresses of the active lanes of a request.
+/// Addresses of the active lanes of one warp request.
 #[derive(Clone, Copy, Debug)]
 pub enum Lanes<'a> {
     /// At equal distances, lane by lane. If negative, the highest lane has the lowest address.
@@ -27,7 +27,7 @@ pub enum Lanes<'a> {
     Irregular(&'a [u32], u8),
 }
 
-/// Memory touched by some lanes of a request.
+/// Memory that some lanes of one warp request access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// Lanes.

@@ -126,7 +126,7 @@ fn head(stream: &TcpStream) -> Option<String> {
     }
 }
 
-/// The range of a request.
+/// The byte range that the head of an HTTP request names.
 fn range(head: &str, size: usize) -> Option<Range<usize>> {
     let line = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
     let (start, end) = line.trim().split_once('-')?;
