@@ -18,6 +18,7 @@ use stallmap_replay::plan::{Outcome, Plan, Translation};
 use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::subset::Launches;
 use stallmap_schema::id::KernelId;
 
 use crate::child::Signals;
@@ -26,7 +27,7 @@ use crate::finishing;
 use crate::folder::{self, Folder};
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
-use options::{Cache, Instrument as Wanted, Launches};
+use options::{Cache, Instrument as Wanted};
 pub(crate) use options::{Replay, Worker};
 pub(crate) use worker::work;
 use workers::Workers;

@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
+use regex::Regex;
 
 use super::entry;
 use super::error::CaptureError;
@@ -264,12 +265,12 @@ fn closure<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
 }
 
 /// Launches as `--launches` names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Launches {
-    /// By `kernel_id`; both ends belong to the range.
+    /// By `kernel_id`, with both ends included.
     Ids(RangeInclusive<u64>),
     /// By a regular expression for the kernel's name.
-    Kernel(String),
+    Kernel(Regex),
 }
 
 impl FromStr for Launches {
@@ -280,7 +281,7 @@ impl FromStr for Launches {
         match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
             (Ok(first), Ok(last)) if first <= last => Ok(Self::Ids(first..=last)),
             (Ok(first), Ok(last)) => Err(format!("the range ends at {last}, before it begins at {first}")),
-            _ => Ok(Self::Kernel(text.to_owned())),
+            _ => Regex::new(text).map(Self::Kernel).map_err(|cause| cause.to_string()),
         }
     }
 }
@@ -313,9 +314,10 @@ mod tests {
     #[test]
     fn launches_are_ids_ranges_and_patterns() {
         let read = |text: &str| text.parse::<Launches>();
-        assert_eq!(read("7"), Ok(Launches::Ids(7..=7)));
-        assert_eq!(read("3-7"), Ok(Launches::Ids(3..=7)));
-        assert_eq!(read("soft-max"), Ok(Launches::Kernel("soft-max".into())));
-        assert_eq!(read("7-3"), Err("the range ends at 3, before it begins at 7".into()));
+        assert!(matches!(read("7"), Ok(Launches::Ids(ids)) if ids == (7..=7)));
+        assert!(matches!(read("3-7"), Ok(Launches::Ids(ids)) if ids == (3..=7)));
+        assert!(matches!(read("soft-max"), Ok(Launches::Kernel(name)) if name.as_str() == "soft-max"));
+        assert!(matches!(read("7-3"), Err(cause) if cause == "the range ends at 3, before it begins at 7"));
+        assert!(read("soft(").is_err());
     }
 }

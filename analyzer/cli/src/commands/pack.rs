@@ -3,12 +3,12 @@
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::subset::{self, Part, REASON, Selection};
+use stallmap_schema::capture::subset::{self, Launches, Part, REASON, Selection};
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
 
-use stallmap_console::args::share::{Kind, Launches, Pack, Unpack};
+use stallmap_console::args::share::{Kind, Pack, Unpack};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::names::nearest;

@@ -1,13 +1,10 @@
 //! `stallmap id`, `stallmap pack`, `stallmap unpack`, `stallmap redact`: captures that are passed on.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use regex::Regex;
 use stallmap::location::Location;
-use stallmap_schema::capture::subset;
+use stallmap_schema::capture::subset::Launches;
 
 use super::examples;
 
@@ -53,28 +50,6 @@ pub enum Kind {
     Code,
     /// Parameters of launches
     Parameters,
-}
-
-/// Selection of launches on the command line.
-#[derive(Clone, Debug)]
-pub enum Launches {
-    /// By `kernel_id`, with both ends included.
-    Ids(RangeInclusive<u64>),
-    /// By the name of the kernel.
-    Kernel(Regex),
-}
-
-impl FromStr for Launches {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse()? {
-            subset::Launches::Ids(ids) => Ok(Self::Ids(ids)),
-            subset::Launches::Kernel(name) => {
-                Regex::new(&name).map(Self::Kernel).map_err(|cause| cause.to_string())
-            }
-        }
-    }
 }
 
 /// `stallmap unpack`

@@ -1,12 +1,9 @@
 //! The options of `replay`. The comments are the help.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use regex::Regex;
-use stallmap_schema::capture::subset;
+use stallmap_schema::capture::subset::Launches;
 
 use crate::args::Voice;
 
@@ -85,28 +82,6 @@ pub(crate) struct Selection {
     /// [default: all sets but sass]
     #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,
-}
-
-/// Launches by id or by name.
-#[derive(Clone, Debug)]
-pub(crate) enum Launches {
-    /// By `kernel_id`, with both ends included.
-    Ids(RangeInclusive<u64>),
-    /// By the name of the kernel.
-    Kernel(Regex),
-}
-
-impl FromStr for Launches {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse()? {
-            subset::Launches::Ids(ids) => Ok(Self::Ids(ids)),
-            subset::Launches::Kernel(name) => {
-                Regex::new(&name).map(Self::Kernel).map_err(|cause| cause.to_string())
-            }
-        }
-    }
 }
 
 /// Number and time of replays.
