@@ -10,8 +10,7 @@ use stallmap_schema::capture;
 use stallmap_schema::capture::check::SHOWN;
 
 use stallmap_console::args::Check;
-use stallmap_console::context::Context;
-use stallmap_console::context::runtime;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE, VIOLATIONS};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::capture_failure;

@@ -33,9 +33,7 @@ rows! {
         /// Why the code was not read.
         pub(super) not_read_because: Option<String>,
     }
-}
 
-rows! {
     /// A source line that has instructions.
     #[derive(Clone, Debug)]
     pub(super) struct Line {
@@ -48,9 +46,7 @@ rows! {
         /// Samples attributed to its loads and stores.
         pub(super) charged_samples: f64,
     }
-}
 
-rows! {
     /// An instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Instruction {
@@ -88,9 +84,7 @@ rows! {
         /// The fewest sectors that hold those bytes.
         pub(super) ideal_sectors: Option<f64>,
     }
-}
 
-rows! {
     /// Samples of an instruction for one reason.
     #[derive(Clone, Debug)]
     pub(super) struct Reason {
@@ -101,9 +95,7 @@ rows! {
         /// The samples.
         pub(super) samples: f64,
     }
-}
 
-rows! {
     /// A producer of a stalled instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Producer {
@@ -120,9 +112,7 @@ rows! {
         /// Confidence of the producer.
         pub(super) confidence: Option<String>,
     }
-}
 
-rows! {
     /// A possible producer of an instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Wait {
@@ -133,9 +123,7 @@ rows! {
         /// Dependency between the two.
         pub(super) link: String,
     }
-}
 
-rows! {
     /// One target of an instruction.
     #[derive(Clone, Debug)]
     pub(super) struct Touch {

@@ -3,8 +3,7 @@
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::args::export::Folded;
-use stallmap_console::context::Context;
-use stallmap_console::context::runtime;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;

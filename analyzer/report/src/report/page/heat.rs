@@ -23,9 +23,7 @@ rows! {
         data_type: Option<String> as "type",
         born_at: Option<String>,
     }
-}
 
-rows! {
     /// Totals of a tensor's heat map for one kind of access.
     #[derive(Clone, Debug)]
     struct Sum {
@@ -33,9 +31,7 @@ rows! {
         kind: Option<String> as "access",
         accessed_cells_share: Option<f64>,
     }
-}
 
-rows! {
     /// Accesses of one kind to a bin, or to holes.
     #[derive(Clone, Debug)]
     struct Access {

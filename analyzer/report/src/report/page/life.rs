@@ -28,9 +28,7 @@ rows! {
         left_bytes: f64,
         launches: u64,
     }
-}
 
-rows! {
     /// An object's lifetime.
     #[derive(Clone, Debug)]
     struct Object {
