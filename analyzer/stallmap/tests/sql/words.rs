@@ -44,9 +44,8 @@ const EXTENSIONS: [&str; 6] = ["rs", "sql", "md", "py", "js", "html"];
 /// Folders that hold no text of the workspace.
 const SKIPPED_FOLDERS: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", "target"];
 
-/// Ends of paths that are not read: generated files that repeat text of other files, and this file.
-const SKIPPED_FILES: [&str; 6] =
-    ["VIEWS.md", "COOKBOOK.md", "FUNCTIONS.md", "COMMANDS.md", "schema/README.md", "sql/words.rs"];
+/// End of the path that is not read: this file.
+const SKIPPED_FILE: &str = "sql/words.rs";
 
 /// The workspace's folder: that of its lock file.
 fn root() -> PathBuf {
@@ -64,7 +63,7 @@ fn read(folder: &Path, texts: &mut Vec<(PathBuf, String)>) {
             read(&path, texts);
         }
         let is_read = path.extension().is_some_and(|end| EXTENSIONS.iter().any(|wanted| end == *wanted));
-        if !is_read || !path.is_file() || SKIPPED_FILES.iter().any(|end| path.ends_with(end)) {
+        if !is_read || !path.is_file() || path.ends_with(SKIPPED_FILE) {
             continue;
         }
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
