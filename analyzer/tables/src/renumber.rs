@@ -1,7 +1,7 @@
-//! Scans of captures of format 1: what reads a file's numbers is rewritten to read those of format 2.
+//! Scans of captures of format 1: expressions on a table's ids are rewritten to expressions on the file's.
 //!
-//! Equality with a number becomes equality with the old one, so row groups are still left out by their statistics;
-//! every other expression computes the new number.
+//! Equality with an id becomes equality with the old one, so statistics still prune row groups. Every other expression
+//! computes the new id.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -37,13 +37,10 @@ impl Renumbering {
 
     /// A batch of the file with new numbers.
     pub(super) fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let fields = batch.schema();
-        let columns = fields.fields().iter().zip(batch.columns());
-        let columns = columns.map(|(field, column)| match self.space(field.name()) {
-            Some(space) => self.numbering.renumber(space, column),
-            None => Arc::clone(column),
-        });
-        Ok(RecordBatch::try_new(Arc::clone(&fields), columns.collect())?)
+        let schema = batch.schema();
+        let columns = schema.fields().iter().enumerate();
+        let columns = columns.filter_map(|(place, field)| Some((place, self.space(field.name())?)));
+        Ok(self.numbering.renumber_batch(batch, &columns.collect::<Vec<_>>())?)
     }
 
     /// Statistics of the file, with new numbers: they grow as the old ones do.

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Schema, UInt64Type};
+use arrow::error::ArrowError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 
@@ -117,6 +118,21 @@ impl Numbering {
         let numbers = self.spaces.get(&space);
         let new = |old| numbers.and_then(|numbers| numbers.new_number(old)).unwrap_or(old | DANGLING);
         Arc::new(old.unary::<_, UInt64Type>(new))
+    }
+
+    /// A batch with new numbers in these columns, by position.
+    pub fn renumber_batch(
+        &self,
+        batch: &RecordBatch,
+        columns: &[(usize, Space)],
+    ) -> Result<RecordBatch, ArrowError> {
+        let mut arrays = batch.columns().to_vec();
+        for (place, space) in columns {
+            if let Some(array) = arrays.get_mut(*place) {
+                *array = self.renumber(*space, array);
+            }
+        }
+        RecordBatch::try_new(batch.schema(), arrays)
     }
 }
 

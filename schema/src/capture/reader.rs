@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use bytes::Bytes;
 use memmap2::Mmap;
 use parquet::arrow::ProjectionMask;
@@ -308,7 +307,7 @@ impl Iterator for Batches {
         let reader = self.reader.as_mut()?;
         let renumbered = self.renumbered.as_ref();
         let next = || match (reader.next().transpose()?, renumbered) {
-            (Some(batch), Some((numbering, columns))) => renumber(&batch, numbering, columns).map(Some),
+            (Some(batch), Some((numbering, columns))) => numbering.renumber_batch(&batch, columns).map(Some),
             (batch, _) => Ok(batch),
         };
         match contained(next) {
@@ -319,20 +318,6 @@ impl Iterator for Batches {
             }
         }
     }
-}
-
-fn renumber(
-    batch: &RecordBatch,
-    numbering: &Numbering,
-    columns: &[(usize, Space)],
-) -> Result<RecordBatch, ArrowError> {
-    let mut arrays = batch.columns().to_vec();
-    for (place, space) in columns {
-        if let Some(array) = arrays.get_mut(*place) {
-            *array = numbering.renumber(*space, array);
-        }
-    }
-    RecordBatch::try_new(batch.schema(), arrays)
 }
 
 /// Runs a reader of untrusted bytes: its panic becomes an error.
