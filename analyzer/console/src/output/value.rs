@@ -101,7 +101,7 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
             Ok(array.as_primitive::<Float64Type>().iter().map(|value| text(value, look, render)).collect())
         }
         DataType::UInt64 | DataType::UInt32
-            if quantity == Quantity::Hash || is_hash(name, array.data_type()) =>
+            if quantity == Quantity::Address || is_hash(name, array.data_type()) =>
         {
             let array = cast(array, &DataType::UInt64)?;
             let render = |value| format!("{value:#x}");
@@ -166,7 +166,8 @@ enum Quantity {
     Share,
     Bytes,
     Nanoseconds,
-    Hash,
+    /// In hexadecimal, as in listings of code. Hashes are so in every look: see [`is_hash`].
+    Address,
     Identity,
     Number,
 }
@@ -177,11 +178,11 @@ impl Quantity {
         match name {
             "share" => Self::Share,
             "bytes" => Self::Bytes,
-            "pc" | "function_id" | "module_id" | "frame_id" | "address" => Self::Hash,
+            "pc" | "address" => Self::Address,
             _ if ends("_share") || ends("_rate") => Self::Share,
             _ if ends("_bytes") => Self::Bytes,
             _ if ends("_ns") => Self::Nanoseconds,
-            _ if ends("_hash") || ends("_pc") || ends("_address") => Self::Hash,
+            _ if ends("_pc") || ends("_address") => Self::Address,
             _ if ends("_id") => Self::Identity,
             _ => Self::Number,
         }
@@ -192,7 +193,7 @@ impl Quantity {
             Self::Share => number::percent(value),
             Self::Bytes => number::bytes(value),
             Self::Nanoseconds => number::nanoseconds(value),
-            Self::Hash | Self::Identity | Self::Number => number::measured(value),
+            Self::Address | Self::Identity | Self::Number => number::measured(value),
         }
     }
 
@@ -201,7 +202,7 @@ impl Quantity {
         match self {
             Self::Bytes | Self::Nanoseconds => self.measured(value as f64),
             Self::Identity => text,
-            Self::Share | Self::Hash | Self::Number => number::grouped(value),
+            Self::Share | Self::Address | Self::Number => number::grouped(value),
         }
     }
 }
