@@ -1,18 +1,20 @@
-//! Scalar functions that SQL lacks, one file each.
+//! Functions that SQL lacks, one file each, and sums that do not depend on the order of rows.
 
 mod beta;
+mod exact;
 mod hex;
 mod lane_count;
 mod path_match;
 mod poisson;
 mod rate_ratio;
 mod shape;
+mod sum;
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-/// Every function, with its documentation.
+/// Every scalar function, with its documentation.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         ScalarUDF::from(hex::Hex::default()),
@@ -27,4 +29,9 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
     .map(Arc::new)
     .into()
+}
+
+/// Aggregates that replace DataFusion's of the same names.
+pub fn aggregates() -> [AggregateUDF; 2] {
+    [sum::Exact::sum(), sum::Exact::average()].map(AggregateUDF::from)
 }

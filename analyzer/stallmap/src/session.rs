@@ -343,6 +343,9 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     for function in stallmap_functions::functions() {
         context.register_udf(function.as_ref().clone());
     }
+    for aggregate in stallmap_functions::aggregates() {
+        context.register_udaf(aggregate);
+    }
     let store = ObjectStoreUrl::parse(STORE)?;
     context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
     Ok(context)

@@ -48,15 +48,18 @@ WITH counted AS (
   FROM counted c
   CROSS JOIN (VALUES ('samples'), ('memory_samples'), ('estimated_ns'), ('duration_ns'), ('accessed_bytes'),
     ('sectors'), ('excess_sectors')) AS m(measure)
+), deviating AS (
+  -- `stddev` would depend on the order of rows in its last digit.
+  SELECT *, value - avg(value) OVER (PARTITION BY function_id, kernel, measure) AS deviation FROM long
 )
 SELECT
   function_id, kernel, measure,
   max(launch_count), count(value),
   count(DISTINCT CASE WHEN value IS NOT NULL THEN concat_ws(' ', shape, dynamic_shared_bytes) END),
   sum(value), min(value), median(value), avg(value), percentile_cont(0.99) WITHIN GROUP (ORDER BY value), max(value),
-  stddev(value) / nullif(avg(value), 0.0),
+  sqrt(sum(deviation * deviation) / nullif(count(value) - 1, 0)) / nullif(avg(value), 0.0),
   CASE WHEN measure IN ('samples', 'memory_samples')
     THEN sqrt(avg(sample_weight) / nullif(median(value), 0.0)) END
-FROM long
+FROM deviating
 GROUP BY function_id, kernel, measure
 HAVING count(value) > 0

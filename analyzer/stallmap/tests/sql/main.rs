@@ -21,6 +21,7 @@ mod page;
 mod redact;
 mod replay;
 mod session;
+mod sum;
 mod words;
 
 use stallmap_testkit::tiny;
