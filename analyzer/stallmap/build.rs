@@ -1,7 +1,8 @@
 //! Embeds the SQL library: views and the cookbook as lists of (package, name, text), and the queries of commands as
-//! constants such as `report::TENSORS`.
+//! constants such as `report::TENSORS`. Hashes all that decides the rows of a view: see `session/stored.rs`.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -11,7 +12,44 @@ fn main() -> io::Result<()> {
     let lists = [list("VIEWS", &packages(&root.join("views"))?)?, list("RECIPES", &[root.join("cookbook")])?];
     let out = env::var("OUT_DIR").map_err(io::Error::other)?;
     fs::write(Path::new(&out).join("library.rs"), lists.concat())?;
+    fs::write(Path::new(&out).join("rules.rs"), rules(&Path::new(&package).join("../.."))?)?;
     fs::write(Path::new(&out).join("queries.rs"), index(&packages(&root.join("queries"))?)?)
+}
+
+/// Everything that decides the rows of a view: the code that reads captures and computes, its dependencies, and the views.
+const RULES: [&str; 8] = [
+    "Cargo.lock",
+    "schema",
+    "analyzer/tables/src",
+    "analyzer/engine/src",
+    "analyzer/code/src",
+    "analyzer/functions/src",
+    "analyzer/stallmap/src/session",
+    "sql/views",
+];
+
+/// A constant that changes with any of the rules.
+fn rules(root: &Path) -> io::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for rule in RULES {
+        hash(&root.join(rule), &mut hasher)?;
+    }
+    Ok(format!("/// The rules that made stored rows.\nconst RULES: &str = \"{:016x}\";\n", hasher.finish()))
+}
+
+/// Hashes the sources in a file or folder.
+fn hash(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={}", path.display());
+    if path.is_dir() {
+        let mut entries: Vec<PathBuf> =
+            fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+        entries.sort();
+        return entries.iter().try_for_each(|entry| hash(entry, hasher));
+    }
+    if path.extension().is_some_and(|ending| ["rs", "sql", "lock"].iter().any(|known| ending == *known)) {
+        fs::read(path)?.hash(hasher);
+    }
+    Ok(())
 }
 
 /// A module for each folder, with a constant for each of its queries and a list of all.
@@ -30,7 +68,7 @@ fn index(folders: &[PathBuf]) -> io::Result<String> {
             let constant = query.to_uppercase();
             write!(
                 text,
-                "    /// `{query}.sql`.\n    pub const {constant}: Query = Query::new({query:?}, include_str!({path:?}));\n"
+                "    /// `{query}.sql`.\n    pub const {constant}: Query = Query::new({command:?}, {query:?}, include_str!({path:?}));\n"
             )
             .map_err(io::Error::other)?;
             writeln!(all, "    ({command:?}, {command}::{constant}),").map_err(io::Error::other)?;

@@ -16,19 +16,20 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Value of the variable that disables the cache.
 const OFF: &str = "off";
 
-/// Cache of code analyses.
+/// A folder for results that can be computed again: analyses of code, and rows of views.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
     folder: Option<PathBuf>,
+    is_replaced: bool,
 }
 
 impl Cache {
     /// No cache: everything is computed.
-    pub const NONE: Self = Self { folder: None };
+    pub const NONE: Self = Self { folder: None, is_replaced: false };
 
     /// A cache in a folder, created on the first write.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: Some(folder.into()) }
+        Self { folder: Some(folder.into()), is_replaced: false }
     }
 
     /// The cache from the environment: `STALLMAP_CACHE`, a folder, or `off`. Otherwise the user's cache folder.
@@ -42,7 +43,18 @@ impl Cache {
                 .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
                 .map(|caches| caches.join("stallmap")),
         };
-        Self { folder }
+        Self { folder, is_replaced: false }
+    }
+
+    /// The same cache, which computes everything again and replaces its content.
+    #[must_use]
+    pub fn replaced(self) -> Self {
+        Self { is_replaced: true, ..self }
+    }
+
+    /// True if its content is computed again.
+    pub const fn is_replaced(&self) -> bool {
+        self.is_replaced
     }
 
     /// The folder. `None` if caching is disabled.
@@ -52,7 +64,7 @@ impl Cache {
 
     /// The cached analysis of a section.
     pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
-        let file = File::open(self.path(key)?).ok()?;
+        let file = File::open(self.path(key).filter(|_| !self.is_replaced)?).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         file::decode(key, &bytes)

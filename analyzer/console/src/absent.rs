@@ -1,9 +1,5 @@
 //! Explanation of empty results: the data that a capture lacks for a query, and how to record it.
 
-use std::collections::BTreeSet;
-
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::LogicalPlan;
 use stallmap::session::Session;
 use stallmap::tables::captured::Presence;
 
@@ -105,7 +101,7 @@ pub async fn note(session: &Session, sql: &str) {
 
 /// The most important table that a statement reads and its capture lacks.
 pub async fn why(session: &Session, sql: &str) -> Option<String> {
-    let read = read(&session.plan(sql).await.ok()?);
+    let read = session.sources(sql).await.ok()?;
     let tables = session.tables();
     let lacks = |capture: &str, name: &str| {
         tables.iter().any(|table| {
@@ -138,19 +134,4 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
 
 fn is_captured(name: &str) -> bool {
     stallmap::tables::definition(name).is_some()
-}
-
-/// The tables that a plan reads, with their captures.
-fn read(plan: &LogicalPlan) -> BTreeSet<(String, String)> {
-    let mut read = BTreeSet::new();
-    let visited = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            let capture = scan.table_name.schema().unwrap_or_default().to_owned();
-            read.insert((capture, scan.table_name.table().to_owned()));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    // A visit that never fails.
-    drop(visited);
-    read
 }

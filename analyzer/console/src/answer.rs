@@ -48,7 +48,7 @@ pub async fn answers(
     for &section in wanted {
         progress.say(format!("querying {}", section.name));
         let sql = section.sql(parameters);
-        let rows = rows(session, &sql).await?;
+        let rows = asked(session, section, &sql).await?;
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         let absence = if is_empty { absent::why(session, &sql).await } else { None };
         answers.push(Answer { section, sql, rows, absence });
@@ -61,6 +61,17 @@ pub fn nothing(section: Query, absence: Option<&str>) -> String {
     let text = section.nothing().trim_end_matches(')');
     let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
     format!("{text}{why})\n")
+}
+
+/// The rows of a query of the library, filled in.
+pub async fn asked(session: &Session, query: Query, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    if query.is_whole() { kept_rows(session, sql).await } else { rows(session, sql).await }
+}
+
+/// The rows of a query that reads views whole. Their rows are stored for later commands.
+pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    session.keep_views_of(sql).await.map_err(|error| explain(error, Some(session)))?;
+    rows(session, sql).await
 }
 
 /// The rows of a query: one batch or more, for the column types.

@@ -40,6 +40,9 @@ pub struct Cli {
     /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub library: Option<PathBuf>,
+    /// Compute results again that are in the cache, and replace them
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub recompute: bool,
 }
 
 /// The commands.
@@ -66,12 +69,13 @@ pub enum Command {
     Info(Info),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
     Check(Check),
-    /// Analyze the machine code of captures in advance, for faster later commands
+    /// Compute results of captures in advance, for faster later commands
     ///
-    /// The analysis of each function is cached in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in
-    /// ~/.cache/stallmap, by content: captures with the same function share it. Every command uses and fills the cache,
-    /// and runs without it if the folder is not writable. STALLMAP_CACHE=off disables it. It can be deleted at any
-    /// time.
+    /// Results are the analyses of machine code and the rows of the views that commands read. They are cached in
+    /// $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in ~/.cache/stallmap. Their key is the content of the
+    /// capture or function and the rules of this release: captures with the same function share its analysis. Every
+    /// command uses and fills the cache, and runs without it if the folder is not writable. STALLMAP_CACHE=off disables
+    /// it, and --recompute replaces its content. It can be deleted at any time.
     Prepare(Prepare),
     /// Write a capture file from a folder, or from a part of a capture
     Pack(share::Pack),
@@ -236,7 +240,7 @@ pub struct Check {
 /// `stallmap prepare`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap prepare *.stallmap", "analyze all captures, with times"),
+    ("stallmap prepare *.stallmap", "prepare all captures, with times"),
     ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
 ]))]
 pub struct Prepare {

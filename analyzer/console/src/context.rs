@@ -15,7 +15,7 @@ use crate::library::VARIABLE;
 /// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
 
-/// The user's library and the cache of analyzed code.
+/// The user's library and the cache.
 #[derive(Clone, Debug)]
 pub struct Context {
     library: Option<PathBuf>,
@@ -24,11 +24,12 @@ pub struct Context {
 
 impl Context {
     /// The settings of the environment, with the library of the command line before that of `STALLMAP_LIBRARY`.
-    pub fn of_environment(library: Option<&Path>) -> Self {
+    pub fn of_environment(library: Option<&Path>, recompute: bool) -> Self {
+        let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             library: library.map(Path::to_owned).or_else(variable),
-            cache: Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from)),
+            cache: if recompute { cache.replaced() } else { cache },
         }
     }
 
@@ -47,7 +48,7 @@ impl Context {
         library.map_err(|error| explain(error, None))
     }
 
-    /// The folder that keeps analyzed code.
+    /// The folder for results that can be computed again.
     pub const fn cache(&self) -> &Cache {
         &self.cache
     }

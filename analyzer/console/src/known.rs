@@ -43,8 +43,9 @@ rows! {
 /// Queries the completeness.
 pub async fn known(session: &Session) -> Outcome<Known> {
     let query = queries::top::KNOWN;
-    let found = Found::read(query.name, &answer::rows(session, &query.sql(&[])).await?)?.into_iter().next();
-    let lost = answer::rows(session, &queries::report::LOSSES.sql(&[])).await?;
+    let found =
+        Found::read(query.name, &answer::asked(session, query, &query.sql(&[])).await?)?.into_iter().next();
+    let lost = answer::asked(session, queries::report::LOSSES, &queries::report::LOSSES.sql(&[])).await?;
     let is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
     Ok(found.map(|found| Known::of(found, is_lossy)).unwrap_or_default())
 }

@@ -90,16 +90,16 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 
 /// Adds a term to numbers that do not overlap, smallest first.
 fn grow(parts: &mut Vec<f64>, mut term: f64) {
-    let mut kept = 0;
+    let mut count = 0;
     for place in 0..parts.len() {
         let (sum, lost) = two_sum(term, parts[place]);
         if lost != 0.0 {
-            parts[kept] = lost;
-            kept += 1;
+            parts[count] = lost;
+            count += 1;
         }
         term = sum;
     }
-    parts.truncate(kept);
+    parts.truncate(count);
     parts.push(term);
 }
 
@@ -184,14 +184,14 @@ mod tests {
 
         #[test]
         fn what_is_removed_leaves_no_trace(
-            kept in prop::collection::vec(-1e9..1e9, 0..20), gone in prop::collection::vec(-1e30..1e30, 0..20),
+            stays in prop::collection::vec(-1e9..1e9, 0..20), gone in prop::collection::vec(-1e30..1e30, 0..20),
         ) {
-            let mut left = of(&[kept.clone(), gone.clone()].concat());
+            let mut left = of(&[stays.clone(), gone.clone()].concat());
             for term in &gone {
                 left.remove(*term);
             }
-            prop_assert_eq!(left.value(), sum(&kept));
-            prop_assert_eq!(left.count, kept.len() as u64);
+            prop_assert_eq!(left.value(), sum(&stays));
+            prop_assert_eq!(left.count, stays.len() as u64);
         }
     }
 

@@ -16,7 +16,7 @@ use self::fact::{Decision, Fact};
 use self::query::{Query, Script, keys};
 use self::row::Row;
 use stallmap::library::queries::{self as library, diff as queries};
-use stallmap_console::answer::{Answer, rows};
+use stallmap_console::answer::{Answer, kept_rows};
 use stallmap_console::args::diff::{Diff, DiffMetric, Part};
 use stallmap_console::args::gate::Gate;
 use stallmap_console::args::{NamedCapture, ReportFormat};
@@ -189,10 +189,10 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
         let name = table.split_whitespace().nth(2).unwrap_or_default();
         let is_made = session.context().table_exist(name).unwrap_or(false);
         if !is_made {
-            rows(session, table).await?;
+            kept_rows(session, table).await?;
         }
     }
-    rows(session, &script.query).await
+    kept_rows(session, &script.query).await
 }
 
 /// The selected parts.

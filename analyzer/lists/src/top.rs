@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 
 use stallmap::library::queries::{Query, top as queries};
 use stallmap_console::absent;
-use stallmap_console::answer::{nothing, rows};
+use stallmap_console::answer::{asked, nothing};
 use stallmap_console::args::RowFormat;
 use stallmap_console::args::top::{Ranked, Top, TopSort};
 use stallmap_console::context::{Context, runtime};
@@ -38,7 +38,7 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
     let runtime = runtime()?;
     let (known, rows) = {
         let _progress = Progress::start(format!("querying {}", section.name));
-        (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
+        (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     known.say(&args.capture, args.format)?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);

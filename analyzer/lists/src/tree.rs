@@ -34,7 +34,7 @@ use self::path::Launch;
 use self::row::{Choice, Row};
 use crate::top::write_rows;
 use stallmap::library::queries;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::asked;
 use stallmap_console::args::tree::{Metric, Tree, TreeSort};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};
@@ -102,7 +102,7 @@ fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
     let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
-    let rows = runtime.block_on(rows(&session, &query.sql(&[])))?;
+    let rows = runtime.block_on(asked(&session, query, &query.sql(&[])))?;
     Ok(Asked { launches: read::launches(&rows)?, session, known })
 }
 

@@ -2,14 +2,16 @@
 
 pub mod every;
 mod hex_text;
+pub(crate) mod stored;
 pub(crate) mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
+use datafusion::common::config::Dialect;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -24,10 +26,12 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::every::{EVERY, Every};
 use self::hex_text::HexText;
-use self::views::inline::{Put, View, expanded};
+use self::stored::Store;
+use self::views::inline::{View, expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::read_again;
 use crate::error::AnalyzeError;
+use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
@@ -130,7 +134,8 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = stallmap_tables::open(&reader)?;
-            let schema = PlannedSchema::new(session.state_in(&name), views)?;
+            let store = Store::new(reader.clone(), cache);
+            let schema = PlannedSchema::new(session.state_in(&name), views, store)?;
             register_tables(schema.as_ref(), &tables)?;
             register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
@@ -191,14 +196,55 @@ impl Session {
         self.frame(plan).await
     }
 
-    /// One statement's plan, with the plans of the views that it reads.
+    /// One statement's plan, with views as leaves.
     pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
-        Ok(expanded(self.context.state().create_logical_plan(sql).await?, Put::Plans)?)
+        Ok(self.context.state().create_logical_plan(sql).await?)
+    }
+
+    /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
+    pub async fn sources(&self, sql: &str) -> Result<BTreeSet<(String, String)>, AnalyzeError> {
+        Ok(sources(&self.plan(sql).await?))
+    }
+
+    /// Computes the views that a statement names, for statements that will read them too. See [`Session::keep`].
+    pub async fn keep_views_of(&self, sql: &str) -> Result<(), AnalyzeError> {
+        let state = self.context.state();
+        let statement = state.sql_to_statement(sql, &Dialect::Generic)?;
+        for name in state.resolve_table_references(&statement)? {
+            if name.schema() == Some(EVERY) {
+                for capture in &self.captures {
+                    self.keep(&format!("{}.{}", capture.name, name.table())).await?;
+                }
+            } else {
+                self.keep(&name.to_string()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes all views that commands read whole, and calls `each` with the name of the next one. Returns their
+    /// number.
+    pub async fn prepare(&self, mut each: impl FnMut(&str)) -> Result<usize, AnalyzeError> {
+        let words: BTreeSet<&str> = library::queries::ALL
+            .iter()
+            .filter(|(_, query)| query.is_whole())
+            .flat_map(|(_, query)| lexer::tokens(query.text()))
+            .filter(|token| token.kind == TokenKind::Word)
+            .map(|token| token.text)
+            .collect();
+        let views = library::views()?.iter().filter(|view| words.contains(view.name.as_str()));
+        let mut count = 0;
+        for view in views {
+            each(&view.name);
+            self.keep(&view.name).await?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Computes a view now, for statements that will read it once each. Its rows are cached, unless they are too many.
     pub async fn keep(&self, view: &str) -> Result<(), AnalyzeError> {
-        let provider = self.context.table_provider(view).await?;
+        let Ok(provider) = self.context.table_provider(view).await else { return Ok(()) };
         if let Some(view) = provider.downcast_ref::<View>() {
             self.keep_what_is_read_again(view.plan()).await?;
             self.keep_rows(view).await?;
@@ -211,7 +257,7 @@ impl Session {
         self.keep_what_is_read_again(&plan).await?;
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
         // The views of a new view are inlined when it is read: they may be cached by then.
-        let plan = if is_view { plan } else { expanded(plan, Put::Rows)? };
+        let plan = if is_view { plan } else { expanded(plan)? };
         Ok(self.context.execute_logical_plan(plan).await?)
     }
 
@@ -232,7 +278,7 @@ impl Session {
 
     /// All rows of a plan that reads views. None if they are too many to cache.
     async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Vec<RecordBatch>>> {
-        let frame = self.context.execute_logical_plan(expanded(plan, Put::Rows)?).await?;
+        let frame = self.context.execute_logical_plan(expanded(plan)?).await?;
         let mut stream = frame.execute_stream().await?;
         let (mut batches, mut rows) = (Vec::new(), 0);
         while let Some(batch) = stream.try_next().await? {

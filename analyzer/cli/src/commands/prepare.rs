@@ -1,15 +1,15 @@
-//! `stallmap prepare`: analyzes the machine code of captures in advance and caches the result.
+//! `stallmap prepare`: computes the results of captures in advance and caches them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stallmap::code::{self, Analyzed, Cache};
+use stallmap::code::{self, Analyzed};
 use stallmap::location::Location;
 
 use stallmap_console::args::Prepare;
-use stallmap_console::context::Context;
+use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
@@ -25,10 +25,10 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
     };
     let mut code = OK;
     for capture in &args.captures {
-        match prepare(capture, cache) {
-            Ok((analyzed, lasted)) => {
-                output::print(&summary(capture, &analyzed, lasted))?;
-                if let Some(cause) = analyzed.cached.failure {
+        match prepare(context, capture) {
+            Ok(prepared) => {
+                output::print(&summary(capture, &prepared))?;
+                if let Some(cause) = prepared.code.cached.failure {
                     let action = format!("keep it in `{}`", folder.display());
                     let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
                     return Err(Failure::io(cause, action).hint(hint));
@@ -43,27 +43,40 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
     Ok(code)
 }
 
-fn prepare(capture: &Location, cache: &Cache) -> Outcome<(Analyzed, Duration)> {
-    let _progress = Progress::start(format!("analyzing {}", capture.display()));
+/// The results of a capture.
+struct Prepared {
+    code: Analyzed,
+    /// Views whose rows were computed or found.
+    views: usize,
+    lasted: Duration,
+}
+
+fn prepare(context: &Context, capture: &Location) -> Outcome<Prepared> {
+    let progress = Progress::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
-    let analyzed = code::analyze(&reader, cache).map_err(|error| explain(error.into(), None))?;
-    Ok((analyzed, started.elapsed()))
+    let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
+    let session = context.open(&[(None, capture.clone())])?;
+    let views = session.prepare(|view| progress.say(format!("computing {view}")));
+    let views = runtime()?.block_on(views).map_err(|error| explain(error, Some(&session)))?;
+    Ok(Prepared { code, views, lasted: started.elapsed() })
 }
 
 /// Summary of a prepared capture.
-fn summary(capture: &Path, analyzed: &Analyzed, lasted: Duration) -> String {
+fn summary(capture: &Path, prepared: &Prepared) -> String {
+    let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);
     let mut text = format!(
-        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {:.2} s\n",
+        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {}, {:.2} s\n",
         capture.display(),
         count(sections().map(|section| section.functions.len()).sum(), "function", "functions"),
         count(sections().map(code::SectionCode::instruction_count).sum(), "instruction", "instructions"),
         grouped(sections().map(|section| section.findings.unknown.len() as i128).sum()),
         count(analyzed.cached.computed, "section", "sections"),
         grouped(analyzed.cached.found as i128),
-        lasted.as_secs_f64(),
+        count(prepared.views, "view", "views"),
+        prepared.lasted.as_secs_f64(),
     );
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, reason) in &analyzed.missing {

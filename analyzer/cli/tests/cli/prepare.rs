@@ -23,6 +23,7 @@ fn check_prepared(place: &Place, cache: &Path, analyzed: usize, found: usize) {
     assert!(text.starts_with(&expected), "{text}");
 }
 
+/// The files in a folder, and in those in it.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -34,7 +35,8 @@ fn what_was_prepared_is_found() {
     let cache = place.path(cache);
     check_prepared(&place, &cache, 2, 0);
     check_prepared(&place, &cache, 0, 2);
-    assert_eq!(files(&cache).len(), 2);
+    assert_eq!(files(&cache.join("code")).len(), 2);
+    assert!(files(&cache.join("views")).len() > 20);
     for file in files(&cache) {
         fs::write(file, "damaged").unwrap();
     }
@@ -50,7 +52,7 @@ fn answers_do_not_depend_on_the_cache() {
     assert_eq!(without.1, Some(0), "{}", without.0);
     let cache = place.path("cache");
     assert_eq!(run(&place, &cache, &report), without);
-    assert_eq!(files(&cache).len(), 2, "a report fills it");
+    assert_eq!(files(&cache.join("code")).len(), 2, "a report fills it");
     assert_eq!(run(&place, &cache, &report), without);
     let file = place.file("file", "");
     assert_eq!(run(&place, &file, &report), without, "a folder that cannot be made is not needed");
@@ -66,4 +68,52 @@ fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
     assert!(code == Some(5) && text.contains("keep it in"), "{text}");
     let (text, code) = run(&place, &place.path("cache"), &["prepare", "missing.stallmap", "tiny.stallmap"]);
     assert!(code == Some(3) && text.contains("tiny.stallmap: 2 functions"), "{text}");
+}
+
+const FINDINGS: &str = "SELECT * FROM finding ORDER BY sentence, query";
+
+/// Commands that read stored views, of captures that differ in one line of the program.
+const COMMANDS: [&[&str]; 6] = [
+    &["report", "contiguous.stallmap"],
+    &["report", "views.stallmap", "--format", "json"],
+    &["top", "findings", "views.stallmap", "--format", "csv"],
+    &["tree", "views.stallmap", "--format", "csv"],
+    &["diff", "views.stallmap", "contiguous.stallmap"],
+    &["sql", "views.stallmap", "-c", FINDINGS, "--format", "json"],
+];
+
+#[test]
+fn stored_rows_are_those_that_are_computed() {
+    let place = Place::new();
+    for (name, capture) in [("views", "inference_views"), ("contiguous", "inference_views_contiguous")] {
+        let capture =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{capture}.stallmap"));
+        fs::copy(capture, place.path(&format!("{name}.stallmap"))).unwrap();
+    }
+    let cache = place.path("cache");
+    let computed = COMMANDS.map(|command| run(&place, Path::new("off"), command));
+    assert!(computed.iter().all(|(_, code)| *code == Some(0)), "{computed:?}");
+    let stored = || files(&cache.join("views"));
+    let check_answers = |when: &str| {
+        for (command, computed) in COMMANDS.iter().zip(&computed) {
+            assert_eq!(&run(&place, &cache, command), computed, "{when}: {command:?}");
+        }
+    };
+    check_answers("while they are stored");
+    let full = stored().len();
+    check_answers("when they are stored");
+    assert_eq!(stored().len(), full, "nothing is missing after the first time");
+    // A file of another view, a damaged one, one that is cut, and one that is not there.
+    for (index, file) in stored().iter().enumerate() {
+        match index % 4 {
+            0 => drop(fs::copy(&stored()[0], file).unwrap()),
+            1 => fs::write(file, "damaged").unwrap(),
+            2 => fs::write(file, &fs::read(file).unwrap()[..60]).unwrap(),
+            _ => fs::remove_file(file).unwrap(),
+        }
+    }
+    check_answers("when they are damaged");
+    assert_eq!(stored().len(), full);
+    let (text, code) = run(&place, &cache, &["--recompute", "prepare", "views.stallmap"]);
+    assert!(code == Some(0) && text.contains("0 found in the cache"), "{text}");
 }

@@ -5,6 +5,8 @@
 pub struct Query {
     /// Its name: the file's.
     pub name: &'static str,
+    /// The command that it is for.
+    command: &'static str,
     text: &'static str,
 }
 
@@ -12,8 +14,13 @@ include!(concat!(env!("OUT_DIR"), "/queries.rs"));
 
 impl Query {
     /// A query of the index.
-    const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text }
+    const fn new(command: &'static str, name: &'static str, text: &'static str) -> Self {
+        Self { name, command, text }
+    }
+
+    /// True if it reads its views whole. Others ask for one kernel or for some tensors.
+    pub fn is_whole(self) -> bool {
+        ["diff", "report", "top", "tree"].contains(&self.command)
     }
 
     /// The file's text.

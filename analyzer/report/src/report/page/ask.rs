@@ -3,7 +3,7 @@
 use stallmap::session::Session;
 
 use stallmap::library::queries::Query;
-use stallmap_console::answer::{Answer, rows};
+use stallmap_console::answer::{Answer, asked};
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row;
@@ -43,7 +43,7 @@ impl<'a> Asker<'a> {
 
     async fn run(&self, section: Query, sql: String) -> Outcome<Answer> {
         self.say(section.name);
-        let rows = rows(self.session, &sql).await?;
+        let rows = asked(self.session, section, &sql).await?;
         Ok(Answer { section, sql, rows, absence: None })
     }
 }

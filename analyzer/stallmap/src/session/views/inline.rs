@@ -4,7 +4,8 @@
 //! depend on each other many layers deep. Therefore they are leaves while SQL is read, and are inlined once at the end:
 //! as their plans, or as cached rows.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
@@ -12,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{MemTable, Session, TableProvider};
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -23,27 +24,43 @@ use datafusion::physical_plan::ExecutionPlan;
 use tokio::sync::OnceCell;
 
 use crate::library::ViewDoc;
+use crate::session::stored::{Store, Stored};
 
-/// A view whose plan or rows are inlined by [`expanded`].
+/// A view whose rows or plan are inlined by [`expanded`].
 #[derive(Debug)]
 pub(crate) struct View {
     table: ViewTable,
     /// Its rows, if cached. None if there were too many.
     rows: OnceCell<Option<Arc<MemTable>>>,
-}
-
-/// Replacement of views in a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
-    /// Their rows if cached, otherwise their plans.
-    Rows,
-    /// Their plans, to list the tables that they read.
-    Plans,
+    /// The tables that it reads through all others.
+    sources: OnceLock<BTreeSet<String>>,
+    /// The place that keeps its rows for later sessions, and its name there.
+    store: Option<(Arc<Store>, String)>,
 }
 
 impl View {
     fn new(plan: LogicalPlan, sql: &str) -> Self {
-        Self { table: ViewTable::new(plan, Some(sql.to_owned())), rows: OnceCell::new() }
+        let table = ViewTable::new(plan, Some(sql.to_owned()));
+        Self { table, rows: OnceCell::new(), sources: OnceLock::new(), store: None }
+    }
+
+    /// A view of the library with its stored rows. None if none are stored.
+    pub(crate) fn stored(view: &ViewDoc, store: &Store) -> Result<Option<Self>> {
+        let Some(stored) = store.get(&view.name) else { return Ok(None) };
+        let rows = Arc::new(MemTable::try_new(stored.schema, vec![stored.rows])?);
+        let source = provider_as_source(Arc::clone(&rows) as _);
+        let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, &view.sql);
+        Ok(Some(Self { rows: OnceCell::new_with(Some(Some(rows))), sources: stored.sources.into(), ..view }))
+    }
+
+    /// The same view, whose rows will be stored when they are cached.
+    pub(crate) fn storing(self, store: &Arc<Store>, name: &str) -> Self {
+        Self { store: Some((Arc::clone(store), name.to_owned())), ..self }
+    }
+
+    /// The tables that it reads through all others.
+    pub(crate) fn sources(&self) -> &BTreeSet<String> {
+        self.sources.get_or_init(|| sources(self.plan()).into_iter().map(|(_, name)| name).collect())
     }
 
     /// Its plan, with views as leaves.
@@ -70,6 +87,11 @@ impl View {
             let Some(rows) = compute().await? else { return Ok(None) };
             let schema = self.table.schema();
             let rows = rows.iter().map(|batch| typed(batch, &schema)).collect::<Result<Vec<_>>>()?;
+            if let Some((store, name)) = &self.store {
+                let (schema, rows, sources) = (Arc::clone(&schema), rows.clone(), self.sources().clone());
+                // Rows that cannot be stored are computed again by the next session.
+                store.put(name, &Stored { schema, rows, sources });
+            }
             MemTable::try_new(schema, vec![rows]).map(|table| Some(Arc::new(table)))
         };
         self.rows.get_or_try_init(keep).await.map(|_| ())
@@ -89,10 +111,31 @@ pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View
     Ok(View::new(create.input.as_ref().clone(), &view.sql))
 }
 
-/// A plan with the plans or rows of views in place of their names.
-pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
+/// The tables that a plan reads through views: schema and name, without schema if the plan names none.
+pub(crate) fn sources(plan: &LogicalPlan) -> BTreeSet<(String, String)> {
+    let mut sources = BTreeSet::new();
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let schema = scan.table_name.schema().unwrap_or_default();
+            let table = source_as_provider(&scan.source).ok();
+            match table.as_ref().and_then(|table| table.downcast_ref::<View>()) {
+                Some(view) => {
+                    sources.extend(view.sources().iter().map(|name| (schema.to_owned(), name.clone())));
+                }
+                None => drop(sources.insert((schema.to_owned(), scan.table_name.table().to_owned()))),
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // A visit that never fails.
+    drop(visited);
+    sources
+}
+
+/// A plan with the rows of views, or else their plans, in place of their names.
+pub(crate) fn expanded(plan: LogicalPlan) -> Result<LogicalPlan> {
     let expand = |node| match node {
-        LogicalPlan::TableScan(scan) => match plan_of(&scan, put)? {
+        LogicalPlan::TableScan(scan) => match plan_of(&scan)? {
             Some(plan) => Ok(Transformed::yes(plan)),
             None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
         },
@@ -103,16 +146,14 @@ pub(crate) fn expanded(plan: LogicalPlan, put: Put) -> Result<LogicalPlan> {
 }
 
 /// Plan of a scan of a view, under the scan's name.
-fn plan_of(scan: &TableScan, put: Put) -> Result<Option<LogicalPlan>> {
+fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
     let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
     // The view answers a narrowed scan itself.
     if !scan.filters.is_empty() || scan.projection.is_some() || scan.fetch.is_some() {
         return Ok(None);
     }
-    if put == Put::Rows
-        && let Some(rows) = view.cached_rows()
-    {
+    if let Some(rows) = view.cached_rows() {
         let source = provider_as_source(rows);
         return LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build().map(Some);
     }

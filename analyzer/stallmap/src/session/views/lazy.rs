@@ -16,8 +16,9 @@ use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 
-use super::inline;
+use super::inline::{self, View};
 use crate::library::ViewDoc;
+use crate::session::stored::Store;
 
 /// Tables, and views that are planned on first use.
 #[derive(Debug)]
@@ -28,11 +29,13 @@ pub(crate) struct PlannedSchema {
     waiting: Mutex<BTreeMap<String, &'static ViewDoc>>,
     /// Plans views with the names of this schema.
     state: SessionState,
+    /// Rows of views from earlier sessions.
+    store: Arc<Store>,
 }
 
 impl PlannedSchema {
     /// A schema without tables. `state` finds unqualified names in the schema `name` of its default catalog.
-    pub(crate) fn new(state: SessionState, views: &'static [ViewDoc]) -> Result<Arc<Self>> {
+    pub(crate) fn new(state: SessionState, views: &'static [ViewDoc], store: Store) -> Result<Arc<Self>> {
         let names = state.config_options().catalog.clone();
         let catalogs = Arc::new(MemoryCatalogProviderList::new());
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -41,6 +44,7 @@ impl PlannedSchema {
             made: MemorySchemaProvider::new(),
             waiting: Mutex::new(views.iter().map(|view| (view.name.clone(), view)).collect()),
             state: SessionStateBuilder::new_from_existing(state).with_catalog_list(catalogs).build(),
+            store: Arc::new(store),
         });
         catalog.register_schema(&names.default_schema, Arc::new(Held(Arc::downgrade(&schema))))?;
         Ok(schema)
@@ -51,11 +55,16 @@ impl PlannedSchema {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a view, if it waits.
+    /// Plans a view, if it waits and its rows are not stored.
     async fn plan(&self, name: &str) -> Result<()> {
         let Some(view) = self.waiting().get(name).copied() else { return Ok(()) };
-        let table = inline::planned(&self.state, view).await;
-        let table = table.map_err(|error| error.context(format!("view `{name}` of the library")))?;
+        let table = match View::stored(view, &self.store)? {
+            Some(table) => table,
+            None => inline::planned(&self.state, view)
+                .await
+                .map_err(|error| error.context(format!("view `{name}` of the library")))?
+                .storing(&self.store, name),
+        };
         // Another thread may have been as fast.
         let mut waiting = self.waiting();
         if waiting.remove(name).is_some() {
