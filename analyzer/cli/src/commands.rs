@@ -25,7 +25,7 @@ use stallmap_report::{report, source};
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let context = Context::of_environment(cli.library.as_deref(), cli.recompute);
+    let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli.command)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

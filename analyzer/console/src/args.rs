@@ -5,6 +5,7 @@ pub mod export;
 pub mod forest;
 pub mod gate;
 pub mod list;
+pub mod memory;
 #[cfg(test)]
 mod page;
 pub mod share;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stallmap::location::Location;
 
+use self::memory::Memory;
 use crate::exit;
 
 /// Which tensor, line and kernel was the GPU waiting for?
@@ -43,6 +45,16 @@ pub struct Cli {
     /// Compute results again that are in the cache, and replace them
     #[arg(long, global = true, help_heading = "Global options")]
     pub recompute: bool,
+    /// Memory for queries: a size such as 8G, or a share of the machine's. Larger queries write to temporary files, or
+    /// fail
+    #[arg(
+        long,
+        global = true,
+        value_name = "SIZE|PERCENT",
+        default_value = "60%",
+        help_heading = "Global options"
+    )]
+    pub memory: Memory,
 }
 
 /// The commands.

@@ -6,8 +6,10 @@ use stallmap::code::Cache;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
 use stallmap::session::Session;
+use stallmap::session::resources::Resources;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::args::memory::Memory;
 use crate::exit::{Failure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
@@ -15,27 +17,31 @@ use crate::library::VARIABLE;
 /// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
 
-/// The user's library and the cache.
+/// The user's library, the cache and the limit of memory.
 #[derive(Clone, Debug)]
 pub struct Context {
     library: Option<PathBuf>,
-    cache: Cache,
+    resources: Resources,
 }
 
 impl Context {
     /// The settings of the environment, with the library of the command line before that of `STALLMAP_LIBRARY`.
-    pub fn of_environment(library: Option<&Path>, recompute: bool) -> Self {
+    pub fn of_environment(library: Option<&Path>, recompute: bool, memory: Memory) -> Self {
         let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             library: library.map(Path::to_owned).or_else(variable),
-            cache: if recompute { cache.replaced() } else { cache },
+            resources: Resources {
+                cache: if recompute { cache.replaced() } else { cache },
+                memory_bytes: memory.bytes(),
+            },
         }
     }
 
     /// Opens captures for queries, with the user's library next to the bundled one.
     pub fn open<L: Clone + Into<Location>>(&self, captures: &[(Option<String>, L)]) -> Outcome<Session> {
-        let mut session = Session::open_with(captures, &self.cache).map_err(|error| explain(error, None))?;
+        let mut session =
+            Session::open_with(captures, &self.resources).map_err(|error| explain(error, None))?;
         if let Some(library) = self.library()? {
             session.extend(&library).map_err(|error| explain(error, None))?;
         }
@@ -50,7 +56,12 @@ impl Context {
 
     /// The folder for results that can be computed again.
     pub const fn cache(&self) -> &Cache {
-        &self.cache
+        &self.resources.cache
+    }
+
+    /// The cache, and the limit of memory.
+    pub const fn resources(&self) -> &Resources {
+        &self.resources
     }
 }
 

@@ -78,6 +78,10 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
             other => Failure::message(QUERY, other),
         },
         DataFusionError::SQL(error, _) => syntax(&error.to_string(), sql),
+        DataFusionError::ResourcesExhausted(_) => {
+            Failure::message(QUERY, "the query needs more memory than --memory allows")
+                .hint("select fewer launches or tensors (WHERE), or raise the limit: --memory 90%".to_owned())
+        }
         root => {
             let message = one_line(&root.strip_backtrace());
             let message =

@@ -2,6 +2,7 @@
 
 pub mod every;
 mod hex_text;
+pub mod resources;
 pub(crate) mod stored;
 pub(crate) mod views;
 
@@ -9,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -26,8 +27,9 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::every::{EVERY, Every};
 use self::hex_text::HexText;
+use self::resources::Resources;
 use self::stored::Store;
-use self::views::inline::{View, expanded, sources};
+use self::views::inline::{Rows, View, expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::read_again;
 use crate::error::AnalyzeError;
@@ -36,8 +38,8 @@ use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
+use stallmap_code::Code;
 use stallmap_code::table::{CodeTable, Kind};
-use stallmap_code::{Cache, Code};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
@@ -96,16 +98,16 @@ pub struct TableInfo {
 }
 
 impl Session {
-    /// Opens captures under names. A single capture needs no name. Unqualified names refer to the first. Code analyses
-    /// are not cached.
+    /// Opens captures under names. A single capture needs no name. Unqualified names refer to the first. Nothing is
+    /// cached on disk.
     pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
-        Self::open_with(captures, &Cache::NONE)
+        Self::open_with(captures, &Resources::NONE)
     }
 
-    /// The same, with code analyses in a cache.
+    /// The same, with a cache and a limit of memory.
     pub fn open_with<L: Clone + Into<Location>>(
         captures: &[(Option<String>, L)],
-        cache: &Cache,
+        resources: &Resources,
     ) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
         for (name, location) in captures {
@@ -116,13 +118,13 @@ impl Session {
             let name = name.clone().unwrap_or_else(|| UNNAMED.to_owned());
             opened.push((name, location.open()?));
         }
-        Self::over(opened, cache)
+        Self::over(opened, resources)
     }
 
     /// A session over open captures, by name. Unqualified names refer to the first.
-    pub fn over(captures: Vec<(String, CaptureReader)>, cache: &Cache) -> Result<Self, AnalyzeError> {
+    pub fn over(captures: Vec<(String, CaptureReader)>, resources: &Resources) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
-        let context = context(&first)?;
+        let context = context(&first, resources)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
         let views = library::views()?;
@@ -134,10 +136,10 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = stallmap_tables::open(&reader)?;
-            let store = Store::new(reader.clone(), cache);
+            let store = Store::new(reader.clone(), &resources.cache);
             let schema = PlannedSchema::new(session.state_in(&name), views, store)?;
             register_tables(schema.as_ref(), &tables)?;
-            register_code(schema.as_ref(), Code::new(reader.clone(), cache.clone()))?;
+            register_code(schema.as_ref(), Code::new(reader.clone(), resources.cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables });
@@ -276,19 +278,20 @@ impl Session {
         view.keep(async || self.rows(view.plan().clone()).await).await
     }
 
-    /// All rows of a plan that reads views. None if they are too many to cache.
-    async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Vec<RecordBatch>>> {
+    /// All rows of a plan that reads views, with their memory. None if they are too many to cache.
+    async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Rows>> {
+        let memory = MemoryConsumer::new("cached view").register(&self.context.runtime_env().memory_pool);
         let frame = self.context.execute_logical_plan(expanded(plan)?).await?;
         let mut stream = frame.execute_stream().await?;
         let (mut batches, mut rows) = (Vec::new(), 0);
         while let Some(batch) = stream.try_next().await? {
             rows += batch.num_rows();
-            if rows > MOST_KEPT_ROWS {
+            if rows > MOST_KEPT_ROWS || memory.try_grow(batch.get_array_memory_size()).is_err() {
                 return Ok(None);
             }
             batches.push(batch);
         }
-        Ok(Some(batches))
+        Ok(Some(Rows { batches, memory }))
     }
 
     /// The engine's context, for completion, settings and metrics.
@@ -370,7 +373,7 @@ fn derived() -> impl Iterator<Item = TableDef> {
         .chain([CaptureTable::TABLE])
 }
 
-fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
+fn context(first: &str, resources: &Resources) -> Result<SessionContext, AnalyzeError> {
     let mut config = SessionConfig::new()
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
@@ -382,6 +385,7 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     rules.insert(0, Arc::new(HexText));
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
+        .with_runtime_env(resources.runtime()?)
         .with_analyzer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();

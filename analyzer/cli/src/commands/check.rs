@@ -82,7 +82,7 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
         capture::check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's.
-    match Session::over(vec![(UNNAMED.to_owned(), reader)], context.cache())
+    match Session::over(vec![(UNNAMED.to_owned(), reader)], context.resources())
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {

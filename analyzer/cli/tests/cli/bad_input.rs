@@ -186,3 +186,15 @@ fn deep_statements_do_not_exhaust_the_stack() {
     place.file("nested.sql", format!("SELECT {}1{}", "(".repeat(3000), ")".repeat(3000)));
     place.run(&["sql", "tiny.stallmap", "-f", "nested.sql"]).expect_error(4);
 }
+
+#[test]
+fn a_query_beyond_the_memory_limit_names_the_option() {
+    let place = Place::new();
+    let sql = "SELECT count(*) FROM (SELECT DISTINCT a.value, b.value FROM generate_series(1, 2000) a, \
+        generate_series(1, 2000) b)";
+    let ran = place.run(&["sql", "tiny.stallmap", "--memory", "1M", "-c", sql]);
+    ran.expect_error(4);
+    assert!(ran.stderr.contains("more memory than --memory allows"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: select fewer launches"), "{}", ran.stderr);
+    place.run(&["report", "tiny.stallmap", "--memory", "lots"]).expect_error(2);
+}

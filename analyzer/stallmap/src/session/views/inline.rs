@@ -17,6 +17,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan,
 };
@@ -34,14 +35,22 @@ pub(crate) struct View {
     rows: OnceCell<Option<Arc<MemTable>>>,
     /// The tables that it reads through all others.
     sources: OnceLock<BTreeSet<String>>,
+    /// The memory of its rows.
+    memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions, and its name there.
     store: Option<(Arc<Store>, String)>,
+}
+
+/// The rows of a view, and their memory.
+pub(crate) struct Rows {
+    pub(crate) batches: Vec<RecordBatch>,
+    pub(crate) memory: MemoryReservation,
 }
 
 impl View {
     fn new(plan: LogicalPlan, sql: &str) -> Self {
         let table = ViewTable::new(plan, Some(sql.to_owned()));
-        Self { table, rows: OnceCell::new(), sources: OnceLock::new(), store: None }
+        Self { table, rows: OnceCell::new(), sources: OnceLock::new(), memory: OnceLock::new(), store: None }
     }
 
     /// A view of the library with its stored rows. None if none are stored.
@@ -79,19 +88,17 @@ impl View {
     }
 
     /// Caches its rows, unless `compute` finds them to be too many.
-    pub(crate) async fn keep(
-        &self,
-        compute: impl AsyncFnOnce() -> Result<Option<Vec<RecordBatch>>>,
-    ) -> Result<()> {
+    pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<Rows>>) -> Result<()> {
         let keep = async || {
-            let Some(rows) = compute().await? else { return Ok(None) };
+            let Some(Rows { batches, memory }) = compute().await? else { return Ok(None) };
             let schema = self.table.schema();
-            let rows = rows.iter().map(|batch| typed(batch, &schema)).collect::<Result<Vec<_>>>()?;
+            let rows = batches.iter().map(|batch| typed(batch, &schema)).collect::<Result<Vec<_>>>()?;
             if let Some((store, name)) = &self.store {
                 let (schema, rows, sources) = (Arc::clone(&schema), rows.clone(), self.sources().clone());
                 // Rows that cannot be stored are computed again by the next session.
                 store.put(name, &Stored { schema, rows, sources });
             }
+            self.memory.get_or_init(|| memory);
             MemTable::try_new(schema, vec![rows]).map(|table| Some(Arc::new(table)))
         };
         self.rows.get_or_try_init(keep).await.map(|_| ())

@@ -1,0 +1,31 @@
+//! The resources that a session may use: a cache folder and memory.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use stallmap_code::Cache;
+
+/// The resources of sessions.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// A folder for results that can be computed again.
+    pub cache: Cache,
+    /// Bytes that a session's queries may hold together. Sorts, joins and aggregates write the rest to temporary files.
+    /// A query that cannot do so fails. None for no limit.
+    pub memory_bytes: Option<usize>,
+}
+
+impl Resources {
+    /// No cache, no limit.
+    pub const NONE: Self = Self { cache: Cache::NONE, memory_bytes: None };
+
+    pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
+        let builder = RuntimeEnvBuilder::new();
+        match self.memory_bytes {
+            Some(bytes) => builder.with_memory_limit(bytes, 1.0),
+            None => builder,
+        }
+        .build_arc()
+    }
+}
