@@ -44,6 +44,10 @@ pub async fn answers(
     parameters: &[(&str, u64)],
 ) -> Outcome<Vec<Answer>> {
     let progress = Progress::start("asking");
+    let whole: Vec<String> =
+        wanted.iter().filter(|section| section.is_whole()).map(|section| section.sql(parameters)).collect();
+    let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
+    session.keep_views_of(&whole).await.map_err(|error| explain(error, Some(session)))?;
     let mut answers = Vec::new();
     for &section in wanted {
         progress.say(format!("querying {}", section.name));
@@ -70,7 +74,7 @@ pub async fn asked(session: &Session, query: Query, sql: &str) -> Outcome<Vec<Re
 
 /// The rows of a query that reads views whole. Their rows are stored for later commands.
 pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
-    session.keep_views_of(sql).await.map_err(|error| explain(error, Some(session)))?;
+    session.keep_views_of(&[sql]).await.map_err(|error| explain(error, Some(session)))?;
     rows(session, sql).await
 }
 

@@ -45,8 +45,8 @@ pub struct Cli {
     /// Compute results again that are in the cache, and replace them
     #[arg(long, global = true, help_heading = "Global options")]
     pub recompute: bool,
-    /// Memory for queries: a size such as 8G, or a share of the machine's. Larger queries write to temporary files, or
-    /// fail
+    /// Memory for queries: a size such as 8G, or a share of the machine's. Larger queries write to temporary files (or
+    /// fail)
     #[arg(
         long,
         global = true,

@@ -12,13 +12,11 @@ use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
-use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use futures::TryStreamExt as _;
 use object_store::memory::InMemory;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -29,9 +27,9 @@ use self::every::{EVERY, Every};
 use self::hex_text::HexText;
 use self::resources::Resources;
 use self::stored::Store;
-use self::views::inline::{Rows, View, expanded, sources};
+use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
-use self::views::materialize::read_again;
+use self::views::materialize::{keep_again, keep_views};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -53,8 +51,6 @@ use stallmap_tables::location::Location;
 const CATALOG: &str = "stallmap";
 /// The schema of an unnamed capture.
 pub const UNNAMED: &str = "capture";
-/// A view with more rows is computed wherever it is read: memory is for views with many readers, and they are short.
-const MOST_KEPT_ROWS: usize = 500_000;
 
 /// Open captures, ready to be queried.
 pub struct Session {
@@ -208,25 +204,28 @@ impl Session {
         Ok(sources(&self.plan(sql).await?))
     }
 
-    /// Computes the views that a statement names, for statements that will read them too. See [`Session::keep`].
-    pub async fn keep_views_of(&self, sql: &str) -> Result<(), AnalyzeError> {
+    /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
+    /// they are too many.
+    pub async fn keep_views_of(&self, statements: &[&str]) -> Result<(), AnalyzeError> {
         let state = self.context.state();
-        let statement = state.sql_to_statement(sql, &Dialect::Generic)?;
-        for name in state.resolve_table_references(&statement)? {
-            if name.schema() == Some(EVERY) {
-                for capture in &self.captures {
-                    self.keep(&format!("{}.{}", capture.name, name.table())).await?;
+        let mut names = BTreeSet::new();
+        for sql in statements {
+            let statement = state.sql_to_statement(sql, &Dialect::Generic)?;
+            for name in state.resolve_table_references(&statement)? {
+                if name.schema() == Some(EVERY) {
+                    names.extend(
+                        self.captures.iter().map(|capture| format!("{}.{}", capture.name, name.table())),
+                    );
+                } else {
+                    names.insert(name.to_string());
                 }
-            } else {
-                self.keep(&name.to_string()).await?;
             }
         }
-        Ok(())
+        self.keep(names.iter().map(String::as_str)).await
     }
 
-    /// Computes all views that commands read whole, and calls `each` with the name of the next one. Returns their
-    /// number.
-    pub async fn prepare(&self, mut each: impl FnMut(&str)) -> Result<usize, AnalyzeError> {
+    /// Computes all views that commands read whole. Returns their number.
+    pub async fn prepare(&self) -> Result<usize, AnalyzeError> {
         let words: BTreeSet<&str> = library::queries::ALL
             .iter()
             .filter(|(_, query)| query.is_whole())
@@ -234,64 +233,29 @@ impl Session {
             .filter(|token| token.kind == TokenKind::Word)
             .map(|token| token.text)
             .collect();
-        let views = library::views()?.iter().filter(|view| words.contains(view.name.as_str()));
-        let mut count = 0;
-        for view in views {
-            each(&view.name);
-            self.keep(&view.name).await?;
-            count += 1;
-        }
-        Ok(count)
+        let views = library::views()?.iter().map(|view| view.name.as_str());
+        let views: Vec<&str> = views.filter(|view| words.contains(view)).collect();
+        self.keep(views.iter().copied()).await?;
+        Ok(views.len())
     }
 
-    /// Computes a view now, for statements that will read it once each. Its rows are cached, unless they are too many.
-    pub async fn keep(&self, view: &str) -> Result<(), AnalyzeError> {
-        let Ok(provider) = self.context.table_provider(view).await else { return Ok(()) };
-        if let Some(view) = provider.downcast_ref::<View>() {
-            self.keep_what_is_read_again(view.plan()).await?;
-            self.keep_rows(view).await?;
+    /// Computes views now, for statements that will read them once each.
+    pub async fn keep(&self, views: impl IntoIterator<Item = &str>) -> Result<(), AnalyzeError> {
+        let mut providers = Vec::new();
+        for view in views {
+            // The statement itself reports a name that means nothing.
+            providers.extend(self.context.table_provider(view).await.ok());
         }
-        Ok(())
+        Ok(keep_views(&self.context, providers).await?)
     }
 
     /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.
     async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
-        self.keep_what_is_read_again(&plan).await?;
+        keep_again(&self.context, &plan).await?;
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
         // The views of a new view are inlined when it is read: they may be cached by then.
         let plan = if is_view { plan } else { expanded(plan)? };
         Ok(self.context.execute_logical_plan(plan).await?)
-    }
-
-    async fn keep_what_is_read_again(&self, plan: &LogicalPlan) -> Result<(), AnalyzeError> {
-        for provider in read_again(plan)? {
-            if let Some(engine) = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
-                engine.keep_parts(&self.context).await?;
-            } else if let Some(view) = provider.downcast_ref::<View>() {
-                self.keep_rows(view).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn keep_rows(&self, view: &View) -> datafusion::error::Result<()> {
-        view.keep(async || self.rows(view.plan().clone()).await).await
-    }
-
-    /// All rows of a plan that reads views, with their memory. None if they are too many to cache.
-    async fn rows(&self, plan: LogicalPlan) -> datafusion::error::Result<Option<Rows>> {
-        let memory = MemoryConsumer::new("cached view").register(&self.context.runtime_env().memory_pool);
-        let frame = self.context.execute_logical_plan(expanded(plan)?).await?;
-        let mut stream = frame.execute_stream().await?;
-        let (mut batches, mut rows) = (Vec::new(), 0);
-        while let Some(batch) = stream.try_next().await? {
-            rows += batch.num_rows();
-            if rows > MOST_KEPT_ROWS || memory.try_grow(batch.get_array_memory_size()).is_err() {
-                return Ok(None);
-            }
-            batches.push(batch);
-        }
-        Ok(Some(Rows { batches, memory }))
     }
 
     /// The engine's context, for completion, settings and metrics.

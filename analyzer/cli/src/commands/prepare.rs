@@ -57,8 +57,8 @@ fn prepare(context: &Context, capture: &Location) -> Outcome<Prepared> {
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
-    let views = session.prepare(|view| progress.say(format!("computing {view}")));
-    let views = runtime()?.block_on(views).map_err(|error| explain(error, Some(&session)))?;
+    progress.say(format!("computing views of {}", capture.display()));
+    let views = runtime()?.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
     Ok(Prepared { code, views, lasted: started.elapsed() })
 }
 

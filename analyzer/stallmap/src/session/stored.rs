@@ -23,7 +23,7 @@ use parquet::file::properties::WriterProperties;
 use stallmap_code::Cache;
 use stallmap_schema::capture::reader::CaptureReader;
 
-use super::MOST_KEPT_ROWS;
+use super::views::materialize::MOST_KEPT_ROWS;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
