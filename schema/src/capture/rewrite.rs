@@ -38,6 +38,16 @@ pub trait Rewrite {
 
     /// Notes about the change for the manifest.
     fn notes(&self) -> Vec<String>;
+
+    /// The notes of the capture before, as they shall be.
+    fn earlier_notes(&mut self, notes: &[String]) -> Vec<String> {
+        notes.to_vec()
+    }
+
+    /// Inspects the complete result before it is put into place. After an error there is none.
+    fn inspect(&self, _: &CaptureReader) -> Result<(), CaptureError> {
+        Ok(())
+    }
 }
 
 /// Rewrites a capture, in the order of its tables.
@@ -60,8 +70,9 @@ pub fn rewrite(
             writer.add_file(&file.path, &bytes)?;
         }
     }
-    writer.note(reader.manifest().notes.iter().cloned().chain(how.notes()));
-    writer.finish()
+    writer.note(how.earlier_notes(&reader.manifest().notes));
+    writer.note(how.notes());
+    writer.finish_inspected(|written| how.inspect(written))
 }
 
 fn rewrite_table(
