@@ -185,15 +185,11 @@ impl CapturedTable {
             columns.iter().map(|name| self.schema.index_of(name)).collect();
         let schema = Arc::new(self.schema.project(&projection?)?);
         let read = catch_unwind(AssertUnwindSafe(|| self.read_as(&schema)));
-        read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref())))).map_err(
-            |error| {
-                let table = self.name.clone();
-                DataFusionError::External(Box::new(TableError::Table {
-                    table,
-                    reason: error.strip_backtrace(),
-                }))
-            },
-        )
+        let read = read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref()))));
+        read.map_err(|error| match error {
+            DataFusionError::External(inner) if inner.is::<TableError>() => DataFusionError::External(inner),
+            error => unreadable(&self.name, error.strip_backtrace()),
+        })
     }
 
     /// Checks, once, that the file is bounded, sorted and without repeated keys. Keys of a large file that is read by
@@ -203,9 +199,7 @@ impl CapturedTable {
             let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));
             vetted.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())))
         });
-        checked.clone().map_err(|reason| {
-            DataFusionError::External(Box::new(TableError::Table { table: self.name.clone(), reason }))
-        })
+        checked.clone().map_err(|reason| unreadable(&self.name, reason))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -240,7 +234,7 @@ impl CapturedTable {
         let (mut batches, mut row) = (Vec::new(), 0);
         for batch in builder.with_projection(mask).build()? {
             let batch = batch?;
-            bounds::check(&self.name, &batch, row).map_err(DataFusionError::Execution)?;
+            bounds::check(&self.name, &batch, row).map_err(|reason| unreadable(&self.name, reason))?;
             row += batch.num_rows() as u64;
             let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
                 Some(column) => cast(column, field.data_type()),
@@ -375,6 +369,11 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
     let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
+}
+
+/// The error of a query over a table that is damaged, or beyond a bound.
+pub(crate) fn unreadable(table: &str, reason: String) -> DataFusionError {
+    DataFusionError::External(Box::new(TableError::Table { table: table.to_owned(), reason }))
 }
 
 /// Message of a panic.

@@ -21,7 +21,7 @@ use arrow::array::RecordBatch;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use stallmap_schema::capture::bounds;
 
-use crate::captured::panic_text;
+use crate::captured::{panic_text, unreadable};
 
 /// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl ExecutionPlan for GuardExec {
         let (table, mut row) = (self.table.clone(), 0);
         let checked = move |batch: RecordBatch| {
             if let Some(table) = &table {
-                bounds::check(table, &batch, row).map_err(DataFusionError::Execution)?;
+                bounds::check(table, &batch, row).map_err(|reason| unreadable(table, reason))?;
             }
             row += batch.num_rows() as u64;
             Ok(batch)

@@ -23,6 +23,8 @@ pub enum Fate {
     ChangedWhole,
     /// It has no rows any more.
     Emptied,
+    /// It is left out, with its name and those of its columns. A known one has no rows any more.
+    Omitted,
 }
 
 /// The changes that a rewrite makes.
@@ -84,7 +86,7 @@ fn rewrite_table(
     let definition = tables::by_name(&table.name);
     match (how.fate(&table.name), definition) {
         (Fate::Copied, _) => writer.take_table(reader, table),
-        (Fate::Emptied, Some(_)) => Ok(()),
+        (Fate::Emptied, Some(_)) | (Fate::Omitted, _) => Ok(()),
         (Fate::Emptied, None) => {
             let empty = RecordBatch::new_empty(reader.read_table(&table.name)?.schema().clone());
             writer.append(&table.name, &empty)
