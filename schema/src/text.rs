@@ -1,6 +1,6 @@
 //! The gate for text from captures: characters that a terminal obeys, or that reorder a line, become visible ones.
 //!
-//! Captures, their names and the names of their files come from strangers. Everything that prints uses this rule.
+//! Captures, their names and the names of their files are untrusted. Everything that prints uses this rule.
 
 use std::borrow::Cow;
 

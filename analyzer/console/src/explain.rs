@@ -5,6 +5,7 @@ use datafusion::common::{Column, SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
+use stallmap::tables::error::TableError;
 use stallmap_schema::capture::error::CaptureError;
 
 use super::excerpt;
@@ -20,15 +21,17 @@ pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
     match error {
         AnalyzeError::Query(error) => explain_query(&error, &names, ""),
         AnalyzeError::Capture(error) => capture_failure(&error),
-        other => {
-            let text = other.to_string();
-            let (message, hint) = match text.split_once("; hint: ") {
-                Some((message, hint)) => (message, Some(hint.to_owned())),
-                None => (text.as_str(), None),
-            };
-            Failure::message(code(&other), message).hint(hint)
-        }
+        other => damaged(&other.to_string(), code(&other)),
     }
+}
+
+/// An error whose text ends with a hint.
+fn damaged(text: &str, code: u8) -> Failure {
+    let (message, hint) = match text.split_once("; hint: ") {
+        Some((message, hint)) => (message, Some(hint.to_owned())),
+        None => (text, None),
+    };
+    Failure::message(code, message).hint(hint)
 }
 
 /// The same for a statement that the user typed, with the location of the error in it.
@@ -78,6 +81,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
             other => Failure::message(QUERY, other),
         },
         DataFusionError::SQL(error, _) => syntax(&error.to_string(), sql),
+        DataFusionError::External(error) if error.is::<TableError>() => damaged(&error.to_string(), CAPTURE),
         root => {
             let message = one_line(&root.strip_backtrace());
             let message =

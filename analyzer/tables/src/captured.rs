@@ -62,7 +62,7 @@ pub struct CapturedTable {
     renumbering: Option<Renumbering>,
     /// True if the file's schema is the table's own.
     is_as_file: bool,
-    /// What queries take for granted of the file, checked before its first row is read.
+    /// Assumptions of queries about the file, checked before its first row is read.
     vetted: OnceLock<Result<(), String>>,
 }
 
@@ -215,11 +215,11 @@ impl CapturedTable {
     }
 
     fn check_keys(&self, table: &TableDef) -> Result<(), String> {
-        let said = |error: parquet::errors::ParquetError| error.to_string();
-        let builder = ParquetRecordBatchReaderBuilder::try_new(self.file.bytes.clone()).map_err(said)?;
+        let text = |error: parquet::errors::ParquetError| error.to_string();
+        let builder = ParquetRecordBatchReaderBuilder::try_new(self.file.bytes.clone()).map_err(text)?;
         let names = table.key.iter().chain(table.sort).copied();
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
-        let batches = builder.with_projection(mask).build().map_err(said)?;
+        let batches = builder.with_projection(mask).build().map_err(text)?;
         check_keys(table, batches.map(|batch| batch.map_err(|error| error.to_string())))
     }
 

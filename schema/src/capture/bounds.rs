@@ -19,7 +19,7 @@ pub const TEXT_BYTES: usize = 64 << 10;
 pub const LONG_TEXT_BYTES: usize = 4 << 20;
 /// Most values of a list.
 pub const LIST_VALUES: usize = 64 << 10;
-/// Most dimensions of a tensor. PyTorch has at most 64.
+/// Most dimensions of a tensor. PyTorch has up to 64.
 pub const DIMENSIONS: usize = 64;
 /// Most frames of a Python stack.
 pub const STACK_FRAMES: u32 = 8 << 10;

@@ -65,7 +65,7 @@ pub enum Rule {
     Content,
     /// The smallest and greatest values that a file states are those of its rows: queries skip rows by them.
     Statistics,
-    /// What could not be checked is listed.
+    /// Everything was checked.
     Unchecked,
 }
 

@@ -347,13 +347,13 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
         let (table, row, renumbered) = (&self.table, self.row, self.renumbered.as_ref());
-        let said = |error: ArrowError| error.to_string();
+        let text = |error: ArrowError| error.to_string();
         let next = || -> Result<Option<RecordBatch>, String> {
-            let Some(batch) = reader.next().transpose().map_err(said)? else { return Ok(None) };
+            let Some(batch) = reader.next().transpose().map_err(text)? else { return Ok(None) };
             bounds::check(table, &batch, row)?;
             match renumbered {
                 Some((numbering, columns)) => {
-                    numbering.renumber_batch(&batch, columns).map(Some).map_err(said)
+                    numbering.renumber_batch(&batch, columns).map(Some).map_err(text)
                 }
                 None => Ok(Some(batch)),
             }

@@ -1,4 +1,4 @@
-//! Captures of strangers: what is beyond a bound, or not part of a capture, is an error that names it.
+//! Untrusted captures: a value beyond its bound and a foreign entry are errors that name it.
 
 use std::fs;
 use std::path::Path;

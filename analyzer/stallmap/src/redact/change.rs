@@ -29,9 +29,9 @@ use super::{Also, Options};
 pub(super) use meet::{meet, rebase};
 
 const ZSTD_LEVEL: i32 = 9;
-/// What addresses give away, although they move.
+/// The data that addresses give away, although they move.
 const ACCESS_PATTERNS: &str =
-    "accesses: they tell which elements were read, such as the rows of an embedding by token";
+    "accesses: they show which elements were read, such as the rows of an embedding by token";
 /// The beginning of a note of this command.
 const NOTE: &str = "redacted by stallmap ";
 

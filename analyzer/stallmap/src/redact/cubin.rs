@@ -106,7 +106,7 @@ const NUMBERS: [&str; 13] = [
     ".debug_frame",
 ];
 
-/// What stays is listed. Everything else goes.
+/// The treatment of a section. A list has all that stay.
 fn treatment(section: &Section, with_symbols: bool) -> Treatment {
     let name = section.name.as_str();
     let begins = |words: &[&str]| {

@@ -147,7 +147,7 @@ pub(super) struct Words {
     folders: BTreeSet<String>,
     /// Names of users and machines in lower case, replaced wherever they occur as a word.
     people: BTreeMap<String, String>,
-    /// Names of files, code and models that are nobody else's word, replaced wherever they occur as a word.
+    /// Distinctive names of files, code and models, replaced wherever they occur as a word.
     names: BTreeMap<String, String>,
     finders: Option<Rc<[Finder]>>,
 }
@@ -374,7 +374,7 @@ impl Words {
         finders.iter().fold(text.to_owned(), |text, finder| finder.replace(&text, replaced))
     }
 
-    /// What cannot be built replaces nothing, and the search of the result, which needs the same, is an error.
+    /// An automaton that cannot be built replaces nothing. The search of the result needs the same and is an error.
     fn finders(&mut self) -> Rc<[Finder]> {
         let finders = self.finders.get_or_insert_with(|| {
             let finders = [(&self.names, false), (&self.people, true)];
@@ -474,7 +474,7 @@ mod tests {
         words.path("/v/lib/python3.12/site-packages/acme/users/service/y.py");
         words.path("/home/kernel/y.py");
         assert_eq!(words.people.len(), 8, "{:?}", words.people);
-        assert_eq!(words.named("Windy said PERSON3's kernel").find("Windy"), None);
+        assert_eq!(words.named("Windy wrote PERSON3's kernel").find("Windy"), None);
     }
 
     #[test]

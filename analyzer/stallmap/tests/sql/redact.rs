@@ -187,7 +187,7 @@ fn no_planted_secret_remains() {
     }
 }
 
-/// Adds a table that this release does not know, a note, and a secret in places of cubins that nobody reads.
+/// Adds a table that this release does not know, a note, and a secret in places of cubins that no reader uses.
 struct Hide;
 
 impl Rewrite for Hide {

@@ -57,7 +57,7 @@ fn wrong(bytes: &EntryBytes) -> Result<Vec<String>, ParquetError> {
     Ok(wrong)
 }
 
-/// Lists have none, and a float's depend on the treatment of what is no number.
+/// Lists have none, and a float's depend on the treatment of NaN.
 fn is_compared(data_type: &DataType) -> bool {
     !data_type.is_nested() && !data_type.is_floating()
 }

@@ -121,7 +121,7 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, Capt
         rest = &rest[length..];
     }
     let foreign = slots.iter().find(|slot| !entry::is_allowed(&slot.name));
-    // A ZIP file without a manifest is something else, and is told as that.
+    // A ZIP file without a manifest is something else, which is another error.
     match foreign.filter(|_| names.contains(entry::MANIFEST)) {
         Some(slot) => {
             let cause = "a capture holds tables and cubins only";
