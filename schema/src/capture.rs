@@ -14,6 +14,7 @@
 //! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes. A memory map then serves it
 //! without a copy, and any tool that reads ZIP opens it.
 
+pub mod bounds;
 pub mod check;
 mod container;
 pub mod encoding;
@@ -23,6 +24,7 @@ pub mod identity;
 pub mod manifest;
 pub mod numbering;
 pub mod pack;
+pub mod pages;
 pub mod reader;
 pub mod recording;
 pub mod request;
@@ -30,4 +32,5 @@ pub mod rewrite;
 pub mod segment;
 pub mod source;
 pub mod subset;
+pub mod unfinished;
 pub mod writer;

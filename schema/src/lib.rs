@@ -15,4 +15,5 @@ pub mod id;
 pub mod secrecy;
 pub mod table;
 pub mod tables;
+pub mod text;
 pub mod word;

@@ -15,9 +15,10 @@ mod sql;
 use std::thread;
 
 use stallmap::remote::{self, Traffic};
+use stallmap::tables::captured::panic_text;
 use stallmap_console::args::{Cli, Command};
 use stallmap_console::context::{Context, STACK_BYTES, no_threads};
-use stallmap_console::exit::Outcome;
+use stallmap_console::exit::{Failure, Outcome, QUERY};
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
 use stallmap_lists::{diff, forest, top, tree};
@@ -28,7 +29,10 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli.command)).map_err(no_threads)?;
-    command.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    command.join().unwrap_or_else(|panic| {
+        let failure = Failure::message(QUERY, format!("internal error: {}", panic_text(panic.as_ref())));
+        Err(failure.hint("this is a defect: report it with `RUST_BACKTRACE=1` and the command".to_owned()))
+    })
 }
 
 fn dispatch(context: &Context, command: Command) -> Outcome {

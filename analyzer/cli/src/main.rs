@@ -4,6 +4,7 @@
 //! command goes through [`output`].
 
 mod commands;
+mod interrupt;
 mod shell;
 
 use std::process::ExitCode;
@@ -16,7 +17,13 @@ use stallmap_console::{args, output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match commands::run(args::Cli::parse()) {
+    let cli = args::Cli::parse();
+    // A reader's panic on a damaged capture becomes an error. The text of the panic would say it a second time.
+    if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
+    interrupt::watch(&cli.command);
+    match commands::run(cli) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output::message(&failure);

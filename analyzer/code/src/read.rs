@@ -22,6 +22,9 @@ use super::section::{Lines, Placed};
 
 /// Maximum bytes of code of a capture's sections.
 const MAX_CODE_BYTES: u64 = 2 << 30;
+/// Maximum bytes of code of a section, which is one kernel's: 65,536 instructions. The analysis takes memory and time
+/// by the square.
+const MAX_SECTION_BYTES: u64 = 1 << 20;
 
 /// A section whose code is to be analyzed.
 pub(super) struct Found {
@@ -89,7 +92,7 @@ fn read_module(
     };
     let wanted: BTreeSet<FunctionId> = functions.iter().map(|row| row.function_id).collect();
     let mut placed_before = BTreeSet::new();
-    let mut without_room = BTreeSet::new();
+    let (mut without_room, mut too_long) = (BTreeSet::new(), BTreeSet::new());
     for (index, section) in cubin.sections.into_iter().enumerate() {
         let functions = place(&section, module_id, &wanted, &mut placed_before);
         let ids = || functions.iter().map(|function| function.function_id);
@@ -98,6 +101,10 @@ fn read_module(
             continue;
         };
         let length = code.len() as u64;
+        if length > MAX_SECTION_BYTES {
+            too_long.extend(ids());
+            continue;
+        }
         let take = |left: u64| left.checked_sub(length);
         if budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
             without_room.extend(ids());
@@ -115,6 +122,8 @@ fn read_module(
     for function_id in wanted.difference(&read) {
         let reason = if without_room.contains(function_id) {
             format!("the capture has more than {MAX_CODE_BYTES} bytes of code")
+        } else if too_long.contains(function_id) {
+            format!("its section has more than {MAX_SECTION_BYTES} bytes of code")
         } else {
             let damage = cubin.damage.first().map(|damage| format!(": {damage}")).unwrap_or_default();
             format!("its cubin does not hold it{damage}")

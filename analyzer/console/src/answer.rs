@@ -131,7 +131,7 @@ pub fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
             other => Failure::new(QUERY, other),
         };
         let Some(first) = answer.rows.first() else { continue };
-        let mut writer = rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
+        let mut writer = rows::writer(output::data(), &first.schema(), style).map_err(wrong)?;
         answer.rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
         writer.finish().map_err(wrong)?;
     }

@@ -100,8 +100,9 @@ pub enum Command {
     /// distances within a region. Values passed to kernels and memory of bundles become zeros. Cubins lose PTX, debug
     /// information, and the folders in their line tables. Names of code and of the model, base names of files and times
     /// stay unless --also removes them. Readable names allow guesses to be tested: hashes in a capture are computed
-    /// from its content. Afterwards the output is searched for all replaced values. If one remains, the output is
-    /// deleted.
+    /// from its content. Accesses stay too: they show which elements of a tensor were read, such as the rows of an
+    /// embedding, and with them the tokens of a text. `pack --without accesses` omits them. The result is searched for
+    /// all replaced values before it is put into place. If one remains, nothing is written.
     Redact(share::Redact),
     /// Print the content of captures as one number, and compare it
     Id(share::Id),

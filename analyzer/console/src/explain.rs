@@ -5,6 +5,7 @@ use datafusion::common::{Column, SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
+use stallmap::tables::error::TableError;
 use stallmap_schema::capture::error::CaptureError;
 
 use super::excerpt;
@@ -20,15 +21,17 @@ pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
     match error {
         AnalyzeError::Query(error) => explain_query(&error, &names, ""),
         AnalyzeError::Capture(error) => capture_failure(&error),
-        other => {
-            let text = other.to_string();
-            let (message, hint) = match text.split_once("; hint: ") {
-                Some((message, hint)) => (message, Some(hint.to_owned())),
-                None => (text.as_str(), None),
-            };
-            Failure::message(code(&other), message).hint(hint)
-        }
+        other => damaged(&other.to_string(), code(&other)),
     }
+}
+
+/// An error whose text ends with a hint.
+fn damaged(text: &str, code: u8) -> Failure {
+    let (message, hint) = match text.split_once("; hint: ") {
+        Some((message, hint)) => (message, Some(hint.to_owned())),
+        None => (text, None),
+    };
+    Failure::message(code, message).hint(hint)
 }
 
 /// The same for a statement that the user typed, with the location of the error in it.
@@ -82,6 +85,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
             Failure::message(QUERY, "the query needs more memory than --memory allows")
                 .hint("select fewer launches or tensors (WHERE), or raise the limit: --memory 90%".to_owned())
         }
+        DataFusionError::External(error) if error.is::<TableError>() => damaged(&error.to_string(), CAPTURE),
         root => {
             let message = one_line(&root.strip_backtrace());
             let message =

@@ -1,7 +1,10 @@
 //! Everything that reaches the user: the only code that writes to stdout and stderr.
 //!
-//! stdout is data. Messages, notes and progress go to stderr.
+//! stdout is data. Messages, notes and progress go to stderr. Everything passes a [`gate::Gate`], except data for
+//! programs where stdout is no terminal.
 
+pub mod file;
+pub mod gate;
 pub mod html;
 pub mod number;
 pub mod pager;
@@ -15,6 +18,7 @@ pub mod value;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use gate::Gate;
 use paint::{Paint, Role};
 pub use table::Canvas;
 
@@ -23,9 +27,19 @@ use crate::exit::{Failure, Outcome};
 /// Columns of text that is not for a terminal.
 const PAGE_WIDTH: usize = 120;
 
-/// Buffered standard output.
-pub fn stdout() -> BufWriter<Stdout> {
-    BufWriter::new(io::stdout())
+/// Buffered standard output for text.
+pub fn stdout() -> BufWriter<Gate<Stdout>> {
+    BufWriter::new(Gate::new(io::stdout(), Paint::for_stream(&io::stdout()).is_on()))
+}
+
+/// Buffered standard output for data that programs read, byte for byte. On a terminal it is text.
+pub fn data() -> rows::Sink {
+    if is_terminal() { Box::new(stdout()) } else { Box::new(BufWriter::new(io::stdout())) }
+}
+
+/// Standard output in a format: text, or data.
+pub fn stdout_as(is_text: bool) -> rows::Sink {
+    if is_text { Box::new(stdout()) } else { data() }
 }
 
 /// True if standard output is a terminal.
@@ -54,7 +68,13 @@ fn terminal_width() -> Option<usize> {
 
 /// Writes text to standard output.
 pub fn print(text: &str) -> Outcome<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes data that programs read to standard output.
+pub fn print_data(text: &str) -> Outcome<()> {
+    let mut out = data();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
@@ -67,7 +87,7 @@ pub fn written<T>(result: io::Result<T>) -> Outcome<T> {
 pub fn message(failure: &Failure) {
     if !failure.is_broken_pipe() {
         let paint = Paint::for_stream(&io::stderr());
-        let text = failure.to_string();
+        let text = gate::shown(&failure.to_string(), false);
         note(text.replacen("error:", &paint.text(Role::Error, "error:"), 1));
     }
 }
@@ -75,5 +95,6 @@ pub fn message(failure: &Failure) {
 /// Writes one message to stderr.
 pub fn note(text: impl Display) {
     // A failure to write to stderr cannot be reported.
-    drop(writeln!(io::stderr(), "{text}"));
+    let colours = Paint::for_stream(&io::stderr()).is_on();
+    drop(writeln!(io::stderr(), "{}", gate::shown(&text.to_string(), colours)));
 }

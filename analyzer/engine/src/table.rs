@@ -10,6 +10,7 @@ use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionContext;
 use stallmap_schema::table::Row as _;
@@ -23,6 +24,7 @@ use super::index::{SOURCES, Sources, TensorIndex};
 use super::resolve::Resolver;
 use super::tensor_map;
 use stallmap_tables::captured::CapturedTable;
+use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
 
 /// Shared state of all derived tables of a capture.
@@ -80,7 +82,10 @@ impl Engine {
     pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
         let compute = async || {
             let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
-            let plan = table.scan(&context.state(), None, &[], None).await?;
+            let state = context.state();
+            // This plan does not pass through the optimizer, which guards the scans of all others.
+            let plan =
+                GuardScans.optimize(table.scan(&state, None, &[], None).await?, state.config_options())?;
             collect_partitioned(plan, context.task_ctx()).await
         };
         self.parts.get_or_try_init(compute).await.map(|_| ())

@@ -16,7 +16,6 @@ mod tests;
 mod text;
 mod tree;
 
-use std::fs;
 use std::path::Path;
 
 use stallmap::session::Session;
@@ -97,9 +96,9 @@ fn no_such_tensor(args: &Args) -> Failure {
 
 fn write(path: &Path, text: &str) -> Outcome<()> {
     if path == Path::new("-") {
-        return output::print(text);
+        return output::print_data(text);
     }
-    fs::write(path, text).map_err(|error| Failure::io(error, format!("write `{}`", path.display())))
+    output::file::save(path, text.as_bytes())
 }
 
 fn show(picture: &Picture) -> Outcome<()> {

@@ -116,7 +116,8 @@ pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
     let style = Style { format, canvas: output::sheet(), limit: None };
     let Some(first) = rows.first() else { return Ok(()) };
     let mut writer =
-        written_rows::writer(Box::new(output::stdout()), &first.schema(), style).map_err(wrong)?;
+        written_rows::writer(output::stdout_as(format == RowFormat::Table), &first.schema(), style)
+            .map_err(wrong)?;
     rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
     writer.finish().map_err(wrong)
 }

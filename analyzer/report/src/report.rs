@@ -65,7 +65,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
     });
-    let mut out = output::stdout();
+    let mut out = output::stdout_as(args.format == ReportFormat::Text);
     match args.format {
         ReportFormat::Text => write::text(&mut out, &args.capture, &subject, &answers),
         ReportFormat::Json => json(&mut out, &args.capture, &answers),

@@ -9,7 +9,6 @@ mod page;
 mod terminal;
 mod words;
 
-use std::fs;
 use std::path::Path;
 
 use stallmap::session::Session;
@@ -64,7 +63,7 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let answers = runtime.block_on(asked(&session, kernel))?;
-    let mut out = output::stdout();
+    let mut out = output::data();
     match args.format {
         ReportFormat::Text => {}
         ReportFormat::Json => return json(&mut out, &args.capture, &answers).map(|()| OK),
@@ -137,5 +136,5 @@ pub async fn part(
 
 /// Writes a page to a file.
 pub fn write_page(path: &Path, text: &str) -> Outcome<()> {
-    fs::write(path, text).map_err(|error| Failure::io(error, format!("write {}", path.display())))
+    output::file::save(path, text.as_bytes())
 }

@@ -2,8 +2,9 @@
 //!
 //! [`stallmap_schema::secrecy`] classifies each column. [`change`] applies the class. For one salt, equal secrets
 //! become equal placeholders: joins still work, and captures redacted with one salt can be compared. Hashes of names
-//! are computed from the new names: only the salt, or a guess of a remaining name, can reproduce such a hash. After
-//! writing, everything is read again and searched for replaced values: a capture with a remaining value is deleted.
+//! are computed from the new names: only the salt, or a guess of a remaining name, can reproduce such a hash. The
+//! complete result is read again and searched for replaced values before it is put into place: one with a remaining
+//! value, or one that cannot be searched, never is.
 
 mod addresses;
 mod change;
@@ -67,21 +68,25 @@ pub enum Keep {
 /// Writes a capture without secrets. Returns counts of removed and retained data.
 pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
     let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
-    change::meet(reader, &mut words)?;
+    change::meet(reader, &mut words, options)?;
     let cubins = cubins(reader, &mut words, options)?;
     let identities = Identities::of(reader, &mut words, options, &cubins)?;
     let shift_ns = if options.also.contains(&Also::Times) { shift_ns(reader)? } else { 0 };
     let mut redactor = Redactor::new(words, identities, change::rebase(reader)?, options.clone());
     redactor.set_shift_ns(shift_ns);
     redactor.set_unreadable(cubins.into_iter().filter(|(_, names)| names.is_none()).map(|(name, _)| name));
-    rewrite(reader, output, Form::File, &mut redactor)?;
-    if let Err(error) = remains::search(output, redactor.words()) {
-        // The written file is worthless, and dangerous.
-        drop(std::fs::remove_file(output));
-        return Err(error);
-    }
+    rewrite(reader, output, Form::File, &mut redactor).map_err(|error| match error {
+        // The result never was where its inspection found it.
+        CaptureError::Refused { thing, cause, .. } => {
+            CaptureError::Refused { thing, cause, path: output.to_owned() }
+        }
+        error => error,
+    })?;
     Ok(redactor.tally())
 }
+
+/// Digits of a BLAKE3 hash.
+const HASH_DIGITS: usize = 64;
 
 /// Each cubin's symbols, old and new. None if the cubin cannot be read.
 type Cubins = BTreeMap<String, Option<BTreeMap<String, String>>>;
@@ -91,11 +96,19 @@ fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Resul
     let mut cubins = Cubins::new();
     for file in &reader.manifest().files {
         let packed = reader.verified_entry(&file.path)?;
-        let tally = change::unpack(&packed)
-            .and_then(|mut bytes| cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)));
-        cubins.insert(file.path.clone(), tally.ok().map(|tally| tally.names));
+        let unpacked = change::unpack(&packed).ok().filter(|_| is_hash(&file.path));
+        let tally = unpacked.and_then(|mut bytes| {
+            cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)).ok()
+        });
+        cubins.insert(file.path.clone(), tally.map(|tally| tally.names));
     }
     Ok(cubins)
+}
+
+/// True for the entry of a cubin that is named by a hash, and so says nothing.
+fn is_hash(entry: &str) -> bool {
+    let name = entry.strip_prefix("cubins/").and_then(|name| name.strip_suffix(".cubin.zst"));
+    name.is_some_and(|name| name.len() == HASH_DIGITS && name.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Shift of times that moves the start of the first run to the year 2000.

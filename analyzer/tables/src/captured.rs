@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::compute::{cast, concat_batches};
@@ -29,8 +29,10 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
+use stallmap_schema::capture::check::check_keys;
 use stallmap_schema::capture::numbering::Numbering;
 use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::table::TableDef;
 
 use super::reader::TableBytes;
@@ -42,6 +44,11 @@ pub const STORE: &str = "stallmap://capture";
 
 /// Fewer rows than this are read by one thread.
 const ROWS_WORTH_A_THREAD: i64 = 100_000;
+
+/// Keys of a larger file that is read by ranges are not checked.
+const SMALL_REMOTE_BYTES: u64 = 1 << 20;
+/// The largest tables. No query joins by their keys, so a repeated one costs nothing.
+const REPEATING: [&str; 4] = ["pc_sample", "bundle_page", "bundle_symbol", "bundle_content"];
 
 /// A table of a capture.
 #[derive(Debug)]
@@ -55,6 +62,8 @@ pub struct CapturedTable {
     renumbering: Option<Renumbering>,
     /// True if the file's schema is the table's own.
     is_as_file: bool,
+    /// Assumptions of queries about the file, checked before its first row is read.
+    vetted: OnceLock<Result<(), String>>,
 }
 
 /// Presence of a declared table in a capture.
@@ -105,6 +114,7 @@ impl CapturedTable {
             statistics,
             presence: Presence::Held,
             renumbering: None,
+            vetted: OnceLock::new(),
         })
     }
 
@@ -175,27 +185,57 @@ impl CapturedTable {
             columns.iter().map(|name| self.schema.index_of(name)).collect();
         let schema = Arc::new(self.schema.project(&projection?)?);
         let read = catch_unwind(AssertUnwindSafe(|| self.read_as(&schema)));
-        read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref())))).map_err(
-            |error| {
-                let table = self.name.clone();
-                DataFusionError::External(Box::new(TableError::Table {
-                    table,
-                    reason: error.strip_backtrace(),
-                }))
-            },
-        )
+        let read = read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref()))));
+        read.map_err(|error| match error {
+            DataFusionError::External(inner) if inner.is::<TableError>() => DataFusionError::External(inner),
+            error => unreadable(&self.name, error.strip_backtrace()),
+        })
+    }
+
+    /// Checks, once, that the file is bounded, sorted and without repeated keys. Keys of a large file that is read by
+    /// ranges are not checked: all of them would be fetched.
+    fn vet(&self) -> Result<()> {
+        let checked = self.vetted.get_or_init(|| {
+            let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));
+            vetted.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())))
+        });
+        checked.clone().map_err(|reason| unreadable(&self.name, reason))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let TableBytes { bytes, metadata } = &self.file;
+        pages::check(bytes, metadata, |_| true)?;
+        let is_near = bytes.in_memory().is_some() || bytes.size_bytes() <= SMALL_REMOTE_BYTES;
+        match super::definition(&self.name) {
+            Some(table) if is_near && !table.key.is_empty() && !REPEATING.contains(&table.name) => {
+                self.check_keys(table)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_keys(&self, table: &TableDef) -> Result<(), String> {
+        let text = |error: parquet::errors::ParquetError| error.to_string();
+        let builder = ParquetRecordBatchReaderBuilder::try_new(self.file.bytes.clone()).map_err(text)?;
+        let names = table.key.iter().chain(table.sort).copied();
+        let mask = ProjectionMask::columns(builder.parquet_schema(), names);
+        let batches = builder.with_projection(mask).build().map_err(text)?;
+        check_keys(table, batches.map(|batch| batch.map_err(|error| error.to_string())))
     }
 
     fn read_as(&self, schema: &SchemaRef) -> Result<RecordBatch> {
+        self.vet()?;
         let options = ArrowReaderOptions::new();
         let builder =
             ParquetRecordBatchReaderBuilder::try_new_with_options(self.file.bytes.clone(), options)?;
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
         self.file.prefetch(&mask);
-        let mut batches = Vec::new();
+        let (mut batches, mut row) = (Vec::new(), 0);
         for batch in builder.with_projection(mask).build()? {
             let batch = batch?;
+            bounds::check(&self.name, &batch, row).map_err(|reason| unreadable(&self.name, reason))?;
+            row += batch.num_rows() as u64;
             let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
                 Some(column) => cast(column, field.data_type()),
                 None => Ok(new_null_array(field.data_type(), batch.num_rows())),
@@ -235,6 +275,7 @@ impl CapturedTable {
         limit: Option<usize>,
         (partitions, predicate): (usize, Option<Arc<dyn PhysicalExpr>>),
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.vet()?;
         let mut global = state.config_options().execution.parquet.clone();
         global.pushdown_filters = true;
         let mut source = ParquetSource::new(Arc::clone(&self.schema))
@@ -328,6 +369,11 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
     let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
+}
+
+/// The error of a query over a table that is damaged, or beyond a bound.
+pub(crate) fn unreadable(table: &str, reason: String) -> DataFusionError {
+    DataFusionError::External(Box::new(TableError::Table { table: table.to_owned(), reason }))
 }
 
 /// Message of a panic.

@@ -1,4 +1,5 @@
-//! Turns a panic of the Parquet decoder into an error of the query: captures are bytes from elsewhere.
+//! Guards every scan: captures are bytes from elsewhere. A panic of the Parquet decoder and a value beyond its bound
+//! become errors of the query.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -16,7 +17,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{FutureExt, StreamExt};
 
-use crate::captured::panic_text;
+use arrow::array::RecordBatch;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use stallmap_schema::capture::bounds;
+
+use crate::captured::{panic_text, unreadable};
 
 /// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
@@ -25,10 +30,9 @@ pub struct GuardScans;
 impl PhysicalOptimizerRule for GuardScans {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let guard = |plan: Arc<dyn ExecutionPlan>| {
-            if plan.downcast_ref::<DataSourceExec>().is_some() {
-                return Ok(Transformed::yes(Arc::new(GuardExec { input: plan }) as _));
-            }
-            Ok(Transformed::no(plan))
+            let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return Ok(Transformed::no(plan)) };
+            let table = table(scan);
+            Ok(Transformed::yes(Arc::new(GuardExec { table, input: plan }) as _))
         };
         plan.transform_up(guard).data()
     }
@@ -42,9 +46,18 @@ impl PhysicalOptimizerRule for GuardScans {
     }
 }
 
-/// Passes its input's batches on. A panic of the input ends the query with an error.
+/// The table of a capture that a scan reads. None if it reads memory.
+fn table(scan: &DataSourceExec) -> Option<String> {
+    let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let file = files.file_groups.first()?.files().first()?;
+    let path = file.object_meta.location.as_ref();
+    Some(path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned())
+}
+
+/// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
 #[derive(Debug)]
 struct GuardExec {
+    table: Option<String>,
     input: Arc<dyn ExecutionPlan>,
 }
 
@@ -93,17 +106,31 @@ impl ExecutionPlan for GuardExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input =
             children.pop().ok_or_else(|| DataFusionError::Internal("GuardExec has one child".into()))?;
-        Ok(Arc::new(Self { input }))
+        Ok(Arc::new(Self { table: self.table.clone(), input }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
-        let guarded = futures::stream::unfold(Some(input), |input| async {
+        let (table, mut row) = (self.table.clone(), 0);
+        let checked = move |batch: RecordBatch| {
+            if let Some(table) = &table {
+                bounds::check(table, &batch, row).map_err(|reason| unreadable(table, reason))?;
+            }
+            row += batch.num_rows() as u64;
+            Ok(batch)
+        };
+        let guarded = futures::stream::unfold((Some(input), checked), |(input, mut checked)| async {
             let mut input = input?;
             match AssertUnwindSafe(input.next()).catch_unwind().await {
-                Ok(batch) => batch.map(|batch| (batch, Some(input))),
-                Err(panic) => Some((Err(DataFusionError::Execution(panic_text(panic.as_ref()))), None)),
+                Ok(None) => None,
+                Ok(Some(batch)) => match batch.and_then(&mut checked) {
+                    Ok(batch) => Some((Ok(batch), (Some(input), checked))),
+                    Err(error) => Some((Err(error), (None, checked))),
+                },
+                Err(panic) => {
+                    Some((Err(DataFusionError::Execution(panic_text(panic.as_ref()))), (None, checked)))
+                }
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded)))

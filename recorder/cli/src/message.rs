@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use stallmap_schema::text::printable;
+
 use crate::args::Voice;
 
 /// Prints messages up to the verbosity that the user chose.
@@ -42,5 +44,6 @@ pub(crate) fn hint(text: impl Display) {
 /// A line of its own, even if the program's output did not end with one. A closed stderr is not an error.
 fn line(text: &dyn Display) {
     use std::io::Write as _;
-    drop(writeln!(std::io::stderr().lock(), "stallmap-record: {text}"));
+    let text = text.to_string();
+    drop(writeln!(std::io::stderr().lock(), "stallmap-record: {}", printable(&text)));
 }

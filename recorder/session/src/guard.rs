@@ -49,5 +49,5 @@ fn text(panic: &(dyn Any + Send)) -> Option<String> {
 /// One line on stderr, never a panic: the host may have closed it.
 pub fn say(message: &str) {
     use std::io::Write;
-    drop(writeln!(std::io::stderr(), "stallmap-record: {message}"));
+    drop(writeln!(std::io::stderr(), "stallmap-record: {}", stallmap_schema::text::printable(message)));
 }

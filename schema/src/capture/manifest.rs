@@ -139,15 +139,14 @@ impl Manifest {
     }
 
     fn check_names(&self, path: &Path) -> Result<(), CaptureError> {
-        let mut names: Vec<_> = self.entries().map(|(name, _, _)| name).collect();
-        if let Some(name) = names.iter().find(|name| !entry::is_safe(name) || *name == entry::MANIFEST) {
-            return Err(CaptureError::corrupt("manifest", format!("it lists the entry {name:?}"), path));
+        let names: Vec<_> = self.entries().map(|(name, _, _)| name).collect();
+        let wrong = |cause: String| Err(CaptureError::corrupt("manifest", cause, path));
+        if let Some(name) = names.iter().find(|name| !entry::is_allowed(name) || *name == entry::MANIFEST) {
+            return wrong(format!("it lists the entry {name:?}, but a capture holds tables and cubins only"));
         }
-        names.sort_unstable();
-        match names.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => {
-                Err(CaptureError::corrupt("manifest", format!("it lists `{}` twice", pair[0]), path))
-            }
+        match entry::clash(names.iter().map(String::as_str)) {
+            Some((one, other)) if one == other => wrong(format!("it lists `{one}` twice")),
+            Some((one, other)) => wrong(format!("its entries `{one}` and `{other}` differ only by case")),
             None => Ok(()),
         }
     }

@@ -4,26 +4,28 @@
 //! Captures are untrusted: sizes are checked against the file, names cannot leave the capture, and a failure of the
 //! Parquet reader on invalid bytes, a panic too, ends as an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use bytes::Bytes;
 use memmap2::Mmap;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
 use super::numbering::{self, LastNumbers, Numbering, Numbers, Space};
 use super::source::{self, EntryBytes, RangeSource};
-use super::{container, entry, manifest};
+use super::{bounds, container, entry, manifest, pages};
 use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
@@ -37,6 +39,10 @@ pub struct CaptureReader {
     entries: BTreeMap<String, EntryBytes>,
     /// New numbers for a capture of format 1, once they were asked for.
     numbering: Arc<OnceLock<Arc<Numbering>>>,
+    /// Tables whose pages are within their bounds.
+    vetted: Arc<Mutex<BTreeSet<String>>>,
+    /// The manifest's hash of each entry, once one was asked for.
+    stated: OnceLock<Arc<BTreeMap<String, String>>>,
 }
 
 /// A table's file in an open capture.
@@ -64,6 +70,11 @@ impl CaptureReader {
     pub fn open_remote(source: &Arc<dyn RangeSource>) -> Result<Self, CaptureError> {
         let entries = container::remote_entries(source)?;
         of_entries(source.location(), entries)?.with_checked_sizes()
+    }
+
+    fn new(path: &Path, manifest: Manifest, entries: BTreeMap<String, EntryBytes>) -> Self {
+        let (path, numbering, vetted) = (path.to_owned(), Arc::default(), Arc::default());
+        Self { path, manifest, entries, numbering, vetted, stated: OnceLock::new() }
     }
 
     fn with_checked_sizes(self) -> Result<Self, CaptureError> {
@@ -128,12 +139,21 @@ impl CaptureReader {
     /// An entry of the manifest, whose hash has been compared with the manifest's.
     pub fn verified_entry(&self, name: &str) -> Result<Bytes, CaptureError> {
         let bytes = self.entry(name)?;
-        let stated = self.manifest.entries().find(|entry| entry.0 == name).map(|entry| entry.2.to_owned());
-        if stated.as_deref() == Some(blake3::hash(&bytes).to_hex().as_str()) {
+        if self.stated_hash(name) == Some(blake3::hash(&bytes).to_hex().as_str()) {
             return Ok(bytes);
         }
         let cause = "its hash differs from the manifest's";
         Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path))
+    }
+
+    /// The manifest's hash of an entry.
+    pub fn stated_hash(&self, name: &str) -> Option<&str> {
+        let manifest = &self.manifest;
+        let stated = self.stated.get_or_init(|| {
+            let hash = |(name, _, hash): (String, u64, &str)| (name, hash.to_owned());
+            Arc::new(manifest.entries().map(hash).collect())
+        });
+        stated.get(name).map(String::as_str)
     }
 
     /// A table's Parquet file.
@@ -217,15 +237,34 @@ impl CaptureReader {
                 let wanted = known.filter(|(_, field)| columns.contains(&field.name().as_str()));
                 ProjectionMask::roots(builder.parquet_schema(), wanted.map(|(index, _)| index))
             });
-            match mask {
-                Some(mask) => builder.with_projection(mask).build(),
-                None => builder.build(),
-            }
+            let mask = mask.unwrap_or_else(ProjectionMask::all);
+            self.vet(table, builder.metadata(), &mask)?;
+            builder.with_projection(mask).build()
         });
         let reader = opened.map_err(|cause| CaptureError::corrupt(thing.clone(), cause, &self.path))?;
         let schema = reader.schema();
         let renumbered = numbering.map(|numbers| (numbers, numbering::positions(table, &schema)));
-        Ok(Batches { schema, reader: Some(reader), renumbered, thing, path: self.path.clone() })
+        let (table, path) = (table.to_owned(), self.path.clone());
+        Ok(Batches { schema, reader: Some(reader), renumbered, table, row: 0, path })
+    }
+
+    /// Checks the pages of a table that will be read: once where the file is in memory.
+    fn vet(
+        &self,
+        table: &str,
+        metadata: &ParquetMetaData,
+        mask: &ProjectionMask,
+    ) -> Result<(), ParquetError> {
+        let bytes = self.table_entry(table).map_err(|error| ParquetError::General(error.to_string()))?;
+        let vetted = || self.vetted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_here = bytes.in_memory().is_some();
+        if is_here && vetted().contains(table) {
+            return Ok(());
+        }
+        pages::check(bytes, metadata, |leaf| is_here || mask.leaf_included(leaf))
+            .map_err(ParquetError::General)?;
+        vetted().insert(table.to_owned());
+        Ok(())
     }
 
     /// All rows of a table: for small tables.
@@ -289,7 +328,9 @@ pub struct Batches {
     reader: Option<ParquetRecordBatchReader>,
     schema: SchemaRef,
     renumbered: Option<Renumbered>,
-    thing: String,
+    table: String,
+    /// Rows so far.
+    row: u64,
     path: PathBuf,
 }
 
@@ -305,16 +346,27 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        let renumbered = self.renumbered.as_ref();
-        let next = || match (reader.next().transpose()?, renumbered) {
-            (Some(batch), Some((numbering, columns))) => numbering.renumber_batch(&batch, columns).map(Some),
-            (batch, _) => Ok(batch),
+        let (table, row, renumbered) = (&self.table, self.row, self.renumbered.as_ref());
+        let text = |error: ArrowError| error.to_string();
+        let next = || -> Result<Option<RecordBatch>, String> {
+            let Some(batch) = reader.next().transpose().map_err(text)? else { return Ok(None) };
+            bounds::check(table, &batch, row)?;
+            match renumbered {
+                Some((numbering, columns)) => {
+                    numbering.renumber_batch(&batch, columns).map(Some).map_err(text)
+                }
+                None => Ok(Some(batch)),
+            }
         };
         match contained(next) {
-            Ok(batch) => batch.map(Ok),
+            Ok(batch) => {
+                let batch = batch?;
+                self.row += batch.num_rows() as u64;
+                Some(Ok(batch))
+            }
             Err(cause) => {
                 self.reader = None;
-                Some(Err(CaptureError::corrupt(self.thing.clone(), cause, &self.path)))
+                Some(Err(CaptureError::corrupt(format!("table `{}`", self.table), cause, &self.path)))
             }
         }
     }
@@ -339,7 +391,7 @@ fn of_entries(path: &Path, entries: BTreeMap<String, EntryBytes>) -> Result<Capt
     })?;
     let json = manifest.read(0..manifest.size_bytes().min(manifest::MAX_BYTES + 1))?;
     let manifest = Manifest::parse(&json, path)?;
-    Ok(CaptureReader { path: path.to_owned(), manifest, entries, numbering: Arc::default() })
+    Ok(CaptureReader::new(path, manifest, entries))
 }
 
 fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
@@ -363,7 +415,7 @@ fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
         }
     }
     entries.insert(entry::MANIFEST.to_owned(), Bytes::from(json).into());
-    Ok(CaptureReader { path: path.to_owned(), manifest, entries, numbering: Arc::default() })
+    Ok(CaptureReader::new(path, manifest, entries))
 }
 
 fn map(path: &Path) -> Result<Bytes, CaptureError> {

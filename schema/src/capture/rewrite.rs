@@ -23,6 +23,8 @@ pub enum Fate {
     ChangedWhole,
     /// It has no rows any more.
     Emptied,
+    /// It is left out, with its name and those of its columns. A known one has no rows any more.
+    Omitted,
 }
 
 /// The changes that a rewrite makes.
@@ -38,6 +40,16 @@ pub trait Rewrite {
 
     /// Notes about the change for the manifest.
     fn notes(&self) -> Vec<String>;
+
+    /// The notes of the capture before, as they shall be.
+    fn earlier_notes(&mut self, notes: &[String]) -> Vec<String> {
+        notes.to_vec()
+    }
+
+    /// Inspects the complete result before it is put into place. After an error there is none.
+    fn inspect(&self, _: &CaptureReader) -> Result<(), CaptureError> {
+        Ok(())
+    }
 }
 
 /// Rewrites a capture, in the order of its tables.
@@ -60,8 +72,9 @@ pub fn rewrite(
             writer.add_file(&file.path, &bytes)?;
         }
     }
-    writer.note(reader.manifest().notes.iter().cloned().chain(how.notes()));
-    writer.finish()
+    writer.note(how.earlier_notes(&reader.manifest().notes));
+    writer.note(how.notes());
+    writer.finish_inspected(|written| how.inspect(written))
 }
 
 fn rewrite_table(
@@ -73,7 +86,7 @@ fn rewrite_table(
     let definition = tables::by_name(&table.name);
     match (how.fate(&table.name), definition) {
         (Fate::Copied, _) => writer.take_table(reader, table),
-        (Fate::Emptied, Some(_)) => Ok(()),
+        (Fate::Emptied, Some(_)) | (Fate::Omitted, _) => Ok(()),
         (Fate::Emptied, None) => {
             let empty = RecordBatch::new_empty(reader.read_table(&table.name)?.schema().clone());
             writer.append(&table.name, &empty)

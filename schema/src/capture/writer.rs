@@ -1,7 +1,8 @@
 //! Writer of captures: tables as streams of batches, cubins, and at the end the manifest.
 //!
 //! Everything goes to a folder next to the output, whose name begins with a dot. [`CaptureWriter::finish`] renames the
-//! result into place, so a capture is complete or absent. The folder is removed in every case except a kill.
+//! result into place, so a capture is complete or absent. The folder is removed in every case except a kill: see
+//! [`super::unfinished`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,7 +19,7 @@ use parquet::errors::ParquetError;
 use super::error::CaptureError;
 use super::manifest::{FileEntry, Manifest, TableEntry};
 use super::reader::{CaptureReader, TableFile};
-use super::{container, encoding, entry};
+use super::{container, encoding, entry, unfinished};
 use crate::table::{Row, TableDef};
 use crate::tables;
 
@@ -40,7 +41,7 @@ pub struct CaptureWriter {
     staging: Staging,
     tables: BTreeMap<String, TableWriter>,
     copied: BTreeMap<String, TableEntry>,
-    files: Vec<FileEntry>,
+    files: BTreeMap<String, FileEntry>,
     notes: Vec<String>,
     created_ns: Option<i64>,
 }
@@ -57,7 +58,7 @@ impl CaptureWriter {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
         }
-        let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
         let output = output.to_owned();
         Ok(Self { output, form, staging, tables, copied, files, notes, created_ns: None })
     }
@@ -98,7 +99,7 @@ impl CaptureWriter {
     pub fn copy_table(&mut self, file: &TableFile) -> Result<(), CaptureError> {
         let entry = entry::table(&file.name);
         let taken = self.tables.contains_key(&file.name) || self.copied.contains_key(&file.name);
-        if taken || !entry::is_safe(&entry) || file.name.contains('/') {
+        if taken || !entry::is_table(&entry) || !entry::is_allowed(&entry) {
             let thing = format!("table `{}`", file.name);
             return Err(CaptureError::refused(thing, "the name is taken or not allowed", &self.output));
         }
@@ -132,10 +133,9 @@ impl CaptureWriter {
         Ok(name)
     }
 
-    /// Adds a file of the caller's own. Adding the same name again is an error.
+    /// Adds a cubin's file as it is. Adding the same name again is an error.
     pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), CaptureError> {
-        if !entry::is_safe(name) || name == entry::MANIFEST || self.files.iter().any(|file| file.path == name)
-        {
+        if !entry::is_allowed(name) || !entry::is_cubin(name) || self.files.contains_key(name) {
             let thing = format!("file `{name}`");
             return Err(CaptureError::refused(thing, "the name is taken or not allowed", &self.output));
         }
@@ -144,7 +144,8 @@ impl CaptureWriter {
         fs::create_dir_all(folder).map_err(CaptureError::io("create folder", folder))?;
         fs::write(&path, bytes).map_err(CaptureError::io("write", &path))?;
         let blake3 = blake3::hash(bytes).to_hex().to_string();
-        self.files.push(FileEntry { path: name.to_owned(), bytes: bytes.len() as u64, blake3 });
+        let entry = FileEntry { path: name.to_owned(), bytes: bytes.len() as u64, blake3 };
+        self.files.insert(name.to_owned(), entry);
         Ok(())
     }
 
@@ -159,7 +160,15 @@ impl CaptureWriter {
     }
 
     /// Writes the manifest and puts the capture into place. Tables without rows are written empty.
-    pub fn finish(mut self) -> Result<Manifest, CaptureError> {
+    pub fn finish(self) -> Result<Manifest, CaptureError> {
+        self.finish_inspected(|_| Ok(()))
+    }
+
+    /// The same after an inspection of the complete capture, next to its place. One that fails leaves nothing.
+    pub fn finish_inspected(
+        mut self,
+        inspect: impl FnOnce(&CaptureReader) -> Result<(), CaptureError>,
+    ) -> Result<Manifest, CaptureError> {
         for table in tables::ALL {
             if !self.tables.contains_key(table.name) && !self.copied.contains_key(table.name) {
                 let writer = TableWriter::create(&self.staging.0, table.name, table.schema())?;
@@ -172,7 +181,9 @@ impl CaptureWriter {
             .map_err(|cause| CaptureError::refused("manifest", cause.to_string(), &self.output))?;
         let path = self.staging.0.join(entry::MANIFEST);
         fs::write(&path, json).map_err(CaptureError::io("write", &path))?;
-        self.put_into_place(&manifest)?;
+        let complete = self.complete(&manifest)?;
+        inspect(&CaptureReader::open(&complete)?)?;
+        fs::rename(complete, &self.output).map_err(CaptureError::io("create capture", &self.output))?;
         Ok(manifest)
     }
 
@@ -186,26 +197,24 @@ impl CaptureWriter {
         entries.sort_by_cached_key(|entry| {
             (position(&entry.name).unwrap_or(tables::ALL.len()), entry.name.clone())
         });
-        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let files = std::mem::take(&mut self.files).into_values().collect();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
         let created_ns = self.created_ns.unwrap_or(now_ns);
-        let mut manifest = Manifest::new(created_ns, entries, std::mem::take(&mut self.files));
+        let mut manifest = Manifest::new(created_ns, entries, files);
         manifest.notes = std::mem::take(&mut self.notes);
         Ok(manifest)
     }
 
-    fn put_into_place(&self, manifest: &Manifest) -> Result<(), CaptureError> {
-        let source = match self.form {
-            Form::Folder => self.staging.0.clone(),
-            Form::File => {
-                let zip = self.staging.0.join("capture.zip");
-                let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
-                container::write(&self.staging.0, &entries, &zip, true)?;
-                zip
-            }
-        };
-        fs::rename(source, &self.output).map_err(CaptureError::io("create capture", &self.output))
+    /// The complete capture in the staging folder.
+    fn complete(&self, manifest: &Manifest) -> Result<PathBuf, CaptureError> {
+        if self.form == Form::Folder {
+            return Ok(self.staging.0.clone());
+        }
+        let zip = self.staging.0.join("capture.zip");
+        let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
+        container::write(&self.staging.0, &entries, &zip, true)?;
+        Ok(zip)
     }
 }
 
@@ -220,7 +229,7 @@ impl TableWriter {
     fn create(staging: &Path, table: &str, schema: SchemaRef) -> Result<Self, CaptureError> {
         let name = entry::table(table);
         let path = staging.join(&name);
-        if !entry::is_safe(&name) || table.contains('/') {
+        if !entry::is_table(&name) || !entry::is_allowed(&name) {
             return Err(CaptureError::refused(format!("table `{table}`"), "the name is not allowed", &path));
         }
         let file = File::create_new(&path).map_err(CaptureError::io("create table", &path))?;
@@ -308,6 +317,7 @@ impl Staging {
         }
         let path = CaptureWriter::staging(output);
         fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
+        unfinished::begin(&path);
         Ok(Self(path))
     }
 }
@@ -316,5 +326,6 @@ impl Drop for Staging {
     fn drop(&mut self) {
         // The folder is gone already where the capture is a folder. Anything else would be noise behind an error.
         drop(fs::remove_dir_all(&self.0));
+        unfinished::end(&self.0);
     }
 }

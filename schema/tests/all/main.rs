@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod elsewhere;
 mod full_disk;
+mod hostile;
 mod lanes;
 mod reference_page;
 mod round_trip;

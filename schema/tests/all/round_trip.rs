@@ -85,7 +85,9 @@ fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
 
 fn batch(table: &TableDef, seeds: &[u64]) -> RecordBatch {
     let columns = table.columns.iter().zip(1..).map(|(def, salt)| {
-        let seeds: Vec<_> = seeds.iter().map(|seed| seed.wrapping_mul(salt)).collect();
+        // A stack is never deeper.
+        let end = if def.name == "depth" { 8_192 } else { u64::MAX };
+        let seeds: Vec<_> = seeds.iter().map(|seed| seed.wrapping_mul(salt) % end).collect();
         column(def, &seeds)
     });
     RecordBatch::try_new(table.schema(), columns.collect()).unwrap()

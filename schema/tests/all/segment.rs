@@ -88,6 +88,53 @@ fn rows_and_requests_survive() {
 }
 
 #[test]
+fn damaged_first_bytes_cost_no_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    example(&path);
+    let whole = contents(&SegmentReader::open(&path).unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[3] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = SegmentReader::open(&path).unwrap();
+    assert_eq!(contents(&reader), whole);
+    assert_eq!(reader.damages().len(), 1);
+    std::fs::write(&path, &bytes[..40]).unwrap();
+    let error = SegmentReader::open(&path).unwrap_err().to_string();
+    assert!(error.contains("its first bytes are not a segment's"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let error = SegmentReader::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it is not a file"), "{error}");
+}
+
+#[test]
+fn false_frames_end_the_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    let mut bytes = b"STALLSEG\x01\0\0\0\0\0\0\0".to_vec();
+    // Each header claims the rest of the file, up to the most that a frame can have.
+    let headers = 6 << 20_usize;
+    while bytes.len() < headers {
+        let claimed = u32::try_from((headers - bytes.len() - 32).min(60 << 20)).unwrap_or(0);
+        bytes.extend(b"SMFR\x01\0\0\0");
+        bytes.extend(claimed.to_le_bytes());
+        bytes.extend([0; 20]);
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let started = std::time::Instant::now();
+    let reader = SegmentReader::open(&path).unwrap();
+    assert!(reader.frames().is_empty() && reader.damages().len() == 1);
+    assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
+}
+
+#[test]
 fn requests_are_cut_between_records_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.seg");

@@ -11,7 +11,7 @@ use stallmap_schema::capture::check::SHOWN;
 
 use stallmap_console::args::Check;
 use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE, VIOLATIONS};
+use stallmap_console::exit::{CAPTURE, Failure, OK, Outcome, QUERY, USAGE, VIOLATIONS};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::capture_failure;
 use stallmap_console::explain::explain;
@@ -87,8 +87,10 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
         Ok(found) => violations.extend(found),
-        // A failing query on a damaged capture is one more violation.
-        Err(failure) if !violations.is_empty() => violations.push(format!("query: {}", failure.reason())),
+        // A capture that queries cannot read is not sound.
+        Err(failure) if [CAPTURE, QUERY].contains(&failure.code()) => {
+            violations.push(format!("query: {}", failure.reason()));
+        }
         Err(failure) => return Err(failure),
     }
     Ok(violations)

@@ -1,8 +1,8 @@
 //! One statement from text to written rows.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -13,6 +13,7 @@ use stallmap_console::args::RowFormat;
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 use stallmap_console::explain::explain_in;
 use stallmap_console::output;
+use stallmap_console::output::file::Place;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::pager::Pager;
 use stallmap_console::output::progress::Voice;
@@ -54,7 +55,7 @@ pub(crate) async fn run_statement(
     let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
     let prepared = Instant::now();
     let schema = stream.schema();
-    let output = Output::new(target);
+    let output = Output::new(target, style.format)?;
     let wrong = |error| output.failure(error);
     let mut writer = if schema.fields().is_empty() {
         None
@@ -95,49 +96,37 @@ impl Target {
     }
 }
 
-/// An output that never leaves a partial file: rows go to a temporary file next to the requested one.
+/// An output that never leaves a partial file.
 struct Output<'a> {
     target: &'a Target,
-    unfinished: Option<PathBuf>,
+    is_text: bool,
+    place: Option<Place>,
 }
 
 impl<'a> Output<'a> {
-    fn new(target: &'a Target) -> Self {
-        let unfinished = match target {
-            Target::File(path) if is_replaceable(path) => {
-                let mut name = path.file_name().unwrap_or_default().to_owned();
-                name.push(format!(".{}.unfinished", std::process::id()));
-                Some(path.with_file_name(name))
-            }
+    fn new(target: &'a Target, format: RowFormat) -> Outcome<Self> {
+        let place = match target {
+            Target::File(path) => Some(Place::of(path)?),
             _ => None,
         };
-        Self { target, unfinished }
+        Ok(Self { target, is_text: format == RowFormat::Table, place })
     }
 
     fn sink(&self) -> Outcome<Sink> {
-        match self.target {
-            Target::Stdout => Ok(Box::new(output::stdout())),
-            Target::Pager(pager) => Ok(match pager.sink() {
-                Some(sink) => Box::new(sink),
-                None => Box::new(output::stdout()),
-            }),
-            Target::File(path) => {
-                let file = File::create(self.unfinished.as_ref().unwrap_or(path));
-                let file = file.map_err(|error| self.failure(error.into()))?;
+        let stdout = || output::stdout_as(self.is_text);
+        match (self.target, &self.place) {
+            (Target::Pager(pager), _) => Ok(pager.sink().map_or_else(stdout, |sink| Box::new(sink) as Sink)),
+            (_, Some(place)) => {
+                let file = File::create(place.path()).map_err(|error| self.failure(error.into()))?;
                 Ok(Box::new(BufWriter::new(file)))
             }
+            _ => Ok(stdout()),
         }
     }
 
     fn keep(mut self) -> Outcome<()> {
-        match (self.target, &self.unfinished) {
-            (Target::File(path), Some(unfinished)) => {
-                fs::rename(unfinished, path).map_err(|error| self.failure(error.into()))?;
-            }
-            _ => return Ok(()),
-        }
-        self.unfinished = None;
-        Ok(())
+        let renamed = self.place.take().map_or(Ok(()), Place::keep);
+        renamed.map_err(|error| self.failure(error.into()))
     }
 
     fn failure(&self, error: WriteError) -> Failure {
@@ -152,18 +141,4 @@ impl<'a> Output<'a> {
             }
         }
     }
-}
-
-impl Drop for Output<'_> {
-    fn drop(&mut self) {
-        if let Some(unfinished) = &self.unfinished {
-            // The file may never have been created. Nothing better can be done.
-            drop(fs::remove_file(unfinished));
-        }
-    }
-}
-
-/// True if a rename may put a file there: pipes and devices are written in place.
-fn is_replaceable(path: &Path) -> bool {
-    path.metadata().map_or(true, |metadata| metadata.is_file())
 }

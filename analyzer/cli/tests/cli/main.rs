@@ -10,6 +10,7 @@ mod command;
 mod diff;
 mod examples;
 mod forest;
+mod hostile;
 mod library;
 mod page;
 mod prepare;

@@ -5,6 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::gate::Gate;
+use super::paint::Paint;
+
 /// The default pager: quits if all fits, preserves colours, cuts long lines, leaves the text on the screen.
 const DEFAULT: &str = "less -FRSX";
 
@@ -46,7 +49,11 @@ impl Pager {
     }
 
     /// A sink for one text. None without a pager.
-    pub fn sink(&self) -> Option<Paged> {
+    pub fn sink(&self) -> Option<Gate<Paged>> {
+        Some(Gate::new(self.paged()?, Paint::for_stream(&io::stdout()).is_on()))
+    }
+
+    fn paged(&self) -> Option<Paged> {
         let stdout = io::stdout();
         let (_, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
         (self.is_on && io::stdin().is_terminal()).then(|| Paged {

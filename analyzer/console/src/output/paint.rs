@@ -25,6 +25,10 @@ pub enum Role {
     Plain,
 }
 
+/// Every sequence that a painted text holds.
+pub(super) const SEQUENCES: [&str; 8] =
+    ["\x1b[0m", "\x1b[1m", "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1;31m", "\x1b[34m", "\x1b[32m"];
+
 impl Role {
     /// The parameters of the terminal's SGR sequence.
     const fn code(self) -> &'static str {
@@ -48,6 +52,15 @@ pub struct Paint(bool);
 impl Paint {
     /// Never coloured.
     pub const PLAIN: Self = Self(false);
+
+    /// Always coloured.
+    #[cfg(test)]
+    pub(super) const ALWAYS: Self = Self(true);
+
+    /// True if texts are coloured.
+    pub fn is_on(self) -> bool {
+        self.0
+    }
 
     /// Coloured on a terminal that can, unless `NO_COLOR` is set (<https://no-color.org>).
     pub fn for_stream(stream: &impl IsTerminal) -> Self {
@@ -73,5 +86,15 @@ mod tests {
     fn plain_text_has_no_escapes() {
         assert_eq!(Paint::PLAIN.text(Role::Warning, "lost"), "lost");
         assert_eq!(Paint(true).text(Role::Warning, "lost"), "\x1b[1;33mlost\x1b[0m");
+    }
+
+    #[test]
+    fn every_sequence_is_listed() {
+        use Role::{Dim, Error, Good, Header, Heading, Keyword, Literal, Warning};
+        for role in [Heading, Header, Dim, Warning, Good, Error, Keyword, Literal] {
+            let text = Paint(true).text(role, "x");
+            let (begin, end) = text.split_once('x').unwrap();
+            assert!(SEQUENCES.contains(&begin) && SEQUENCES.contains(&end), "{role:?}");
+        }
     }
 }

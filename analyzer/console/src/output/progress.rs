@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::shorten::printable;
+
 /// Delay before progress appears.
 const PATIENCE: Duration = Duration::from_millis(400);
 
@@ -25,7 +27,7 @@ impl Progress {
     /// The same with another delay.
     pub fn after(patience: Duration, message: impl Into<String>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        bar.set_message(message.into());
+        bar.set_message(printable(&message.into()));
         if io::stderr().is_terminal() {
             let late = bar.clone();
             thread::spawn(move || {
@@ -40,7 +42,7 @@ impl Progress {
 
     /// Sets the current task.
     pub fn say(&self, message: impl Into<String>) {
-        self.0.set_message(message.into());
+        self.0.set_message(printable(&message.into()));
     }
 
     /// A handle for other threads.
@@ -53,7 +55,7 @@ impl Voice {
     /// Sets the progress.
     pub fn say(&self, message: impl Into<String>) {
         if !self.0.is_finished() {
-            self.0.set_message(message.into());
+            self.0.set_message(printable(&message.into()));
         }
     }
 

@@ -66,19 +66,9 @@ pub fn wrap(text: &str, limit: usize) -> String {
     lines
 }
 
-/// The text without control characters except line ends: captures are untrusted.
+/// The text without characters that steer a terminal, except line ends: captures are untrusted.
 pub fn printable(text: &str) -> String {
-    let obeyed = |char: char| char.is_control() && char != '\n';
-    text.chars().map(|char| if obeyed(char) { control_picture(char) } else { char }).collect()
-}
-
-/// The visible substitute of a control character, such as ␛ for escape.
-fn control_picture(char: char) -> char {
-    match u32::from(char) {
-        code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
-        0x7f => '\u{2421}',
-        _ => '\u{fffd}',
-    }
+    stallmap_schema::text::printable(text).into_owned()
 }
 
 #[cfg(test)]

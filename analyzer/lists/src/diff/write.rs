@@ -46,7 +46,7 @@ pub(super) fn unit(measure: Measure) -> Unit {
 
 /// Writes it.
 pub(super) fn write(subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
-    let mut out = output::stdout();
+    let mut out = output::stdout_as(subject.format == ReportFormat::Text);
     match subject.format {
         ReportFormat::Text => text(&mut out, subject, answers),
         ReportFormat::Json => json(&mut out, subject, answers),

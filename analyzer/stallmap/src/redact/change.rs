@@ -10,22 +10,30 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
-use stallmap_schema::capture::reader::MAX_CUBIN_BYTES;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::capture::rewrite::{Fate, Rewrite};
 use stallmap_schema::secrecy::{Secrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_schema::tables;
 use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::addresses::Rebase;
 use super::cubin;
 use super::identities::Identities;
+use super::remains;
 use super::words::Words;
 use super::{Also, Options};
 
 pub(super) use meet::{meet, rebase};
 
 const ZSTD_LEVEL: i32 = 9;
+/// The data that addresses give away, although they move.
+const ACCESS_PATTERNS: &str =
+    "accesses: they show which elements were read, such as the rows of an embedding by token";
+/// The beginning of a note of this command.
+const NOTE: &str = "redacted by stallmap ";
 
 /// Counts of removed and retained data, by description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,10 +69,6 @@ impl Redactor {
     /// Cubins that cannot be read: they do not go along.
     pub(super) fn set_unreadable(&mut self, files: impl Iterator<Item = String>) {
         self.unreadable = files.collect();
-    }
-
-    pub(super) fn words(&self) -> &Words {
-        &self.words
     }
 
     pub(super) fn tally(self) -> Summary {
@@ -105,14 +109,17 @@ impl Redactor {
 impl Rewrite for Redactor {
     fn fate(&self, table: &str) -> Fate {
         match tables::by_name(table) {
-            // Unknown content.
-            None => Fate::Emptied,
+            // Unknown content, under names that can say anything.
+            None => Fate::Omitted,
             Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
             Some(_) => Fate::Changed,
         }
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        if table.name == MemoryAccess::TABLE.name {
+            self.stays(ACCESS_PATTERNS, batch.num_rows() as u64);
+        }
         let mut columns: Vec<ArrayRef> = Vec::new();
         for column in table.columns {
             let changed = match batch.column_by_name(column.name) {
@@ -144,7 +151,17 @@ impl Rewrite for Redactor {
 
     fn notes(&self) -> Vec<String> {
         let gone: Vec<&str> = self.tally.gone.keys().copied().collect();
-        vec![format!("redacted by stallmap {}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
+        vec![format!("{NOTE}{}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
+    }
+
+    fn earlier_notes(&mut self, notes: &[String]) -> Vec<String> {
+        let (own, others): (Vec<&String>, Vec<_>) = notes.iter().partition(|note| note.starts_with(NOTE));
+        self.gone("notes of the manifest", others.len() as u64);
+        own.into_iter().map(|note| self.words.scrub(note)).collect()
+    }
+
+    fn inspect(&self, written: &CaptureReader) -> Result<(), CaptureError> {
+        remains::search(written, &self.words)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Cubins without information about their build: every byte stays at its offset, and code, symbols and lines can be
 //! read as before.
 //!
-//! Removed: folders in line tables and in strings among the data, PTX and its comments, debug information, the
-//! compiler's notes with its options. Names of functions on request. Retained: code, line numbers, base names of files.
+//! Retained: code, symbols, relocations, the driver's tables, line numbers, base names of files, and data without the
+//! texts among it that name places or people. Everything else becomes zeros: PTX and its comments, debug information,
+//! the compiler's notes with its options, sections that this release does not know, bytes that no section owns. On
+//! request names of functions are replaced, and all texts among the data.
 
 mod elf;
 mod line;
@@ -15,6 +17,8 @@ use super::words::Words;
 
 /// Shorter texts among data are taken for data.
 const SHORTEST_TEXT: usize = 4;
+/// Shorter texts without a folder among data are taken for data where all texts are replaced.
+const SHORTEST_WORD: usize = 8;
 
 /// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub(super) struct Summary {
 /// Replaces secrets in a cubin. An error is the reason why it cannot be read.
 pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Summary, String> {
     let sections = sections(bytes)?;
-    let mut tally = Summary::default();
+    let mut tally = Summary { zeroed_bytes: zero_gaps(bytes, &sections)?, ..Summary::default() };
     for section in &sections {
         let Some(part) = bytes.get_mut(section.bytes.clone()) else { continue };
         match treatment(section, with_symbols) {
@@ -39,7 +43,11 @@ pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) ->
                     tally.zeroed_bytes += zero(part);
                 }
             }
-            Treatment::Texts => redact_texts(part, words),
+            Treatment::Names => redact_texts(part, words, paths),
+            Treatment::Texts => {
+                redact_texts(part, words, if with_symbols { every_text } else { paths_and_people });
+                redact_wide_texts(part, words);
+            }
         }
     }
     if with_symbols {
@@ -48,10 +56,25 @@ pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) ->
     Ok(tally)
 }
 
+/// Bytes that are neither a header nor part of a section.
+fn zero_gaps(bytes: &mut [u8], sections: &[Section]) -> Result<u64, String> {
+    let mut used = elf::headers(bytes)?;
+    used.extend(sections.iter().map(|section| section.bytes.clone()));
+    used.push(bytes.len()..bytes.len());
+    used.sort_unstable_by_key(|range| range.start);
+    let (mut zeroed, mut end) = (0, 0);
+    for range in used {
+        if let Some(gap) = bytes.get_mut(end..range.start) {
+            zeroed += zero(gap);
+        }
+        end = end.max(range.end);
+    }
+    Ok(zeroed)
+}
+
 /// Texts in which secrets are looked for: everything but code and numbers.
 pub(super) fn texts(bytes: &[u8]) -> Result<Vec<Range<usize>>, String> {
-    let is_text =
-        |section: &Section| section.is_string_table() || treatment(section, false) != Treatment::Stays;
+    let is_text = |section: &Section| treatment(section, false) != Treatment::Stays;
     Ok(sections(bytes)?.into_iter().filter(is_text).map(|section| section.bytes).collect())
 }
 
@@ -60,46 +83,116 @@ enum Treatment {
     Stays,
     Zeroed,
     Lines,
+    /// Names, whose folders go.
+    Names,
+    /// Data with texts in it.
     Texts,
 }
 
+/// Sections of numbers: code, symbols, relocations, the driver's tables.
+const NUMBERS: [&str; 13] = [
+    ".text",
+    ".rel",
+    ".nv.info",
+    ".nv.callgraph",
+    ".nv.compat",
+    ".nv.prototype",
+    ".nv.rel.action",
+    ".nv.resolvedrela",
+    ".nv.shared",
+    ".nv.uft",
+    ".nv.udt",
+    ".symtab",
+    ".debug_frame",
+];
+
+/// The treatment of a section. A list has all that stay.
 fn treatment(section: &Section, with_symbols: bool) -> Treatment {
     let name = section.name.as_str();
-    let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    let begins = |words: &[&str]| {
+        // A function's section has its name behind a dot.
+        let rest = |word: &&str| name.strip_prefix(*word);
+        words.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with(['.', '_', 'a']))
+    };
     match name {
-        ".debug_frame" => Treatment::Stays,
+        _ if section.is_string_table() => Treatment::Names,
         ".debug_line" | ".nv_debug_line_sass" => Treatment::Lines,
         ".debug_str" if with_symbols => Treatment::Zeroed,
         ".debug_str" | ".debug_line_str" => Treatment::Texts,
-        ".comment" | ".note.nv.tkinfo" => Treatment::Zeroed,
-        _ if begins(&[".debug_", ".nv_debug", ".nv.merc.debug", ".zdebug"]) => Treatment::Zeroed,
-        _ if begins(&[".nv.constant0"]) => Treatment::Stays,
-        _ if begins(&[".nv.constant", ".nv.global", ".rodata", ".data"]) => Treatment::Texts,
-        _ => Treatment::Stays,
+        // Parameters of kernels, which the driver fills.
+        _ if name.starts_with(".nv.constant0") => Treatment::Zeroed,
+        _ if begins(&NUMBERS) => Treatment::Stays,
+        _ if [".nv.constant", ".nv.global", ".rodata", ".data"].iter().any(|word| name.starts_with(word)) => {
+            Treatment::Texts
+        }
+        _ => Treatment::Zeroed,
     }
 }
 
+/// Fills with zeros. Returns the number of bytes that were not.
 fn zero(part: &mut [u8]) -> u64 {
+    let count = part.iter().filter(|byte| **byte != 0).count();
     part.fill(0);
-    part.len() as u64
+    count as u64
 }
 
-/// Replaces paths in zero-terminated texts.
-fn redact_texts(part: &mut [u8], words: &mut Words) {
+/// Replaces what a rule replaces in texts, which end with a zero or with the section.
+fn redact_texts(part: &mut [u8], words: &mut Words, rule: fn(&str, &mut Words) -> String) {
     let mut start = 0;
-    while let Some(length) = part.get(start..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
-        // Data may precede a text: the text begins after the last byte that cannot be part of one.
-        let run = &part[start..start + length];
-        let data = run.iter().rposition(|byte| !(0x20..0x7f).contains(byte)).map_or(0, |at| at + 1);
-        let place = start + data..start + length;
-        if place.len() >= SHORTEST_TEXT
-            && let Ok(text) = std::str::from_utf8(&part[place.clone()])
-            && text.contains('/')
-        {
-            let replaced = words.path_in_place(text);
-            put(part, place, &replaced);
+    while start < part.len() {
+        let run = &part[start..];
+        let length = run.iter().position(|byte| *byte == 0).unwrap_or(run.len());
+        let place = start + text_start(&run[..length])..start + length;
+        let text =
+            part.get(place.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
+        if let Some(text) = text.filter(|text| text.len() >= SHORTEST_TEXT) {
+            put(part, place, &rule(&text, words));
         }
         start += length + 1;
+    }
+}
+
+/// A text without paths, as long as it was. Names of symbols stay: [`rename`] replaces them.
+fn paths(text: &str, words: &mut Words) -> String {
+    if text.contains(['/', '\\']) { words.path_in_place(text) } else { text.to_owned() }
+}
+
+fn paths_and_people(text: &str, words: &mut Words) -> String {
+    let text = paths(text, words);
+    words.named_in_place(&text)
+}
+
+/// A short text may be numbers.
+fn every_text(text: &str, words: &mut Words) -> String {
+    if text.len() < SHORTEST_WORD { paths_and_people(text, words) } else { words.letters(text, text.len()) }
+}
+
+/// Data may precede a text: the text begins after the last byte that cannot be part of one.
+fn text_start(run: &[u8]) -> usize {
+    let after =
+        |is_data: &dyn Fn(u8) -> bool| run.iter().rposition(|byte| is_data(*byte)).map_or(0, |at| at + 1);
+    let control = after(&|byte| byte < 0x20 && byte != b'\t' || byte == 0x7f);
+    match std::str::from_utf8(&run[control..]) {
+        Ok(_) => control,
+        Err(_) => after(&|byte| !(0x20..0x7f).contains(&byte)),
+    }
+}
+
+/// Replaces texts of two bytes a character that name a place.
+fn redact_wide_texts(part: &mut [u8], words: &Words) {
+    let is_text = |pair: &[u8]| pair.len() == 2 && pair[1] == 0 && (0x20..0x7f).contains(&pair[0]);
+    let mut start = 0;
+    while start + 1 < part.len() {
+        let count = part[start..].chunks(2).take_while(|pair| is_text(pair)).count();
+        let text: String =
+            part[start..].iter().step_by(2).take(count).map(|byte| char::from(*byte)).collect();
+        if count >= SHORTEST_WORD && text.contains(['/', '\\']) {
+            let letters = words.letters(&text, count);
+            for (at, letter) in letters.bytes().enumerate() {
+                part[start + 2 * at] = letter;
+            }
+        }
+        start += (2 * count).max(1);
     }
 }
 

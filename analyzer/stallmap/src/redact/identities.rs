@@ -112,7 +112,10 @@ pub(super) fn file(frame: &PythonFrame, words: &mut Words) -> String {
     words.named(&file)
 }
 
-/// A Python function's new name. Names in angle brackets are Python's.
+/// Names that Python gives.
+const PYTHON: [&str; 6] = ["<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"];
+
+/// A Python function's new name.
 pub(super) fn python_function(name: &str, words: &Words) -> String {
-    if name.starts_with('<') { name.to_owned() } else { format!("p-{}", words.alias(name)) }
+    if PYTHON.contains(&name) { name.to_owned() } else { format!("p-{}", words.alias(name)) }
 }

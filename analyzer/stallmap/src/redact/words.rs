@@ -1,8 +1,11 @@
 //! Removal of secrets from texts: for one salt, the same secret becomes the same placeholder everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::Regex;
 
 /// Public packages: paths inside them are not secret.
@@ -52,10 +55,81 @@ const PUBLIC: [&str; 40] = [
 const COMMON_USERS: [&str; 8] = ["root", "user", "ubuntu", "runner", "admin", "nobody", "default", "shared"];
 /// Shorter words occur everywhere at random.
 const SHORTEST_SECRET: usize = 4;
+/// Shorter names without a dot, an underscore or a colon are everybody's words.
+const SHORTEST_NAME: usize = 12;
 /// Digits of an alias: 40 bits.
 const ALIAS_DIGITS: usize = 10;
 
-static USER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?:^|/)(?:home|Users)/([^/]+)").ok());
+/// Words of the field and of placeholders, which users and machines can be called: their paths are replaced, but not the words elsewhere.
+const COMMON_WORDS: [&str; 42] = [
+    "accelerator",
+    "access",
+    "backward",
+    "batch",
+    "build",
+    "cluster",
+    "compute",
+    "cuda",
+    "data",
+    "device",
+    "element",
+    "forward",
+    "global",
+    "graph",
+    "index",
+    "kernel",
+    "kernels",
+    "launch",
+    "layer",
+    "local",
+    "localhost",
+    "main",
+    "memory",
+    "model",
+    "models",
+    "module",
+    "node",
+    "python",
+    "sample",
+    "shared",
+    "stallmap",
+    "stream",
+    "tensor",
+    "test",
+    "tests",
+    "thread",
+    "train",
+    "training",
+    "warp",
+    "worker",
+    "host",
+    "user",
+];
+/// Folders next to those of users.
+const COMMON_FOLDERS: [&str; 16] = [
+    "checkpoints",
+    "code",
+    "common",
+    "data",
+    "datasets",
+    "experiments",
+    "home",
+    "models",
+    "project",
+    "projects",
+    "public",
+    "shared",
+    "src",
+    "tmp",
+    "users",
+    "work",
+];
+
+/// The folder of a user, in places where systems put them.
+static USER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let below = r"(?i)(?:^|[/\\])(?:home\d*|homes|users?|people)[/\\]+([^/\\]+)";
+    Regex::new(&format!(r"{below}|^/+(?:u|nfs|scratch)/+([^/]+)")).ok()
+});
 /// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?:.*/)?((?:site|dist)-packages/|lib(?:64)?/python[0-9.]+/)(.*)$").ok());
@@ -69,24 +143,77 @@ pub(super) struct Words {
     key: [u8; 32],
     /// True to remove base names of files too.
     files: bool,
-    /// Complete folders and names that were replaced. None of them may occur in the result.
-    secrets: BTreeSet<String>,
-    /// Names of users and machines, replaced wherever they occur as a word.
+    /// Complete folders that were replaced. None of them may occur in the result.
+    folders: BTreeSet<String>,
+    /// Names of users and machines in lower case, replaced wherever they occur as a word.
     people: BTreeMap<String, String>,
-    finder: Option<Regex>,
+    /// Distinctive names of files, code and models, replaced wherever they occur as a word.
+    names: BTreeMap<String, String>,
+    finders: Option<Rc<[Finder]>>,
+}
+
+/// Replaces words.
+#[derive(Debug)]
+struct Finder {
+    automaton: AhoCorasick,
+    /// The replacement of each of its patterns.
+    aliases: Vec<String>,
+}
+
+impl Finder {
+    fn new(words: &BTreeMap<String, String>, any_case: bool) -> Option<Self> {
+        let automaton =
+            AhoCorasickBuilder::new().ascii_case_insensitive(any_case).build(words.keys()).ok()?;
+        Some(Self { automaton, aliases: words.values().cloned().collect() })
+    }
+
+    /// The text with each word replaced by what `alias` gives for the word and its alias.
+    fn replace(&self, text: &str, alias: impl Fn(&str, &str) -> String) -> String {
+        let found = self.automaton.find_overlapping_iter(text);
+        let mut words: Vec<_> = found.filter(|found| is_word(text.as_bytes(), found.range())).collect();
+        // The longest of those that begin at one place.
+        words.sort_by_key(|word| (word.start(), std::cmp::Reverse(word.end())));
+        let (mut replaced, mut end) = (String::new(), 0);
+        for word in words.iter().filter(|word| text.get(word.range()).is_some()) {
+            if word.start() >= end {
+                let of = self.aliases.get(word.pattern().as_usize()).map_or("", String::as_str);
+                replaced += &text[end..word.start()];
+                replaced += &alias(&text[word.range()], of);
+                end = word.end();
+            }
+        }
+        replaced + &text[end..]
+    }
+}
+
+/// True if no letter, digit or underscore precedes or follows a range.
+pub(super) fn is_word(text: &[u8], range: Range<usize>) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let before = range.start.checked_sub(1).and_then(|before| text.get(before));
+    !is_part(before) && !is_part(text.get(range.end))
 }
 
 impl Words {
     /// Placeholders for a salt.
     pub(super) fn new(salt: &[u8], files: bool) -> Self {
         let key = blake3::derive_key("stallmap redact 1", salt);
-        let (secrets, people) = (BTreeSet::new(), BTreeMap::new());
-        Self { key, files, secrets, people, finder: None }
+        let (folders, people, names) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { key, files, folders, people, names, finders: None }
     }
 
-    /// Replaced values.
-    pub(super) fn secrets(&self) -> &BTreeSet<String> {
-        &self.secrets
+    /// Replaced folders.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &str> {
+        self.folders.iter().map(String::as_str)
+    }
+
+    /// Replaced users and machines.
+    pub(super) fn people(&self) -> impl Iterator<Item = &str> {
+        self.people.keys().map(String::as_str)
+    }
+
+    /// Replaced names of files, code and models.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
     }
 
     /// Bytes derived from the salt and a text.
@@ -101,6 +228,20 @@ impl Words {
         noise.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 
+    /// The name of a kernel, an operator or a region.
+    pub(super) fn symbol(&self, name: &str) -> String {
+        format!("s-{}", self.alias(name))
+    }
+
+    /// A dotted name: its numbers stay.
+    pub(super) fn part_names(&self, name: &str) -> String {
+        let part = |part: &str| {
+            let is_number = part.chars().all(|c| c.is_ascii_digit());
+            if is_number { part.to_owned() } else { format!("n-{}", self.alias(part)) }
+        };
+        name.split('.').map(part).collect::<Vec<_>>().join(".")
+    }
+
     /// The name of a machine.
     pub(super) fn host(&mut self, name: &str) -> String {
         let alias = format!("host-{}", self.alias(name));
@@ -110,7 +251,7 @@ impl Words {
 
     /// A path without the names of its folders.
     pub(super) fn path(&mut self, path: &str) -> String {
-        if path.is_empty() || path.starts_with('<') {
+        if path.is_empty() || is_code(path) {
             return path.to_owned();
         }
         self.meet_user(path);
@@ -149,10 +290,10 @@ impl Words {
 
     /// A path of the same length without the names of its folders: for files with fixed offsets.
     pub(super) fn path_in_place(&mut self, path: &str) -> String {
-        if self.path(path) == path {
+        if self.path(path) == path && !path.contains('\\') {
             return path.to_owned();
         }
-        let base = if self.files { "" } else { path.rsplit('/').next().unwrap_or("") };
+        let base = if self.files { "" } else { path.rsplit(['/', '\\']).next().unwrap_or("") };
         self.fill(path, base)
     }
 
@@ -190,13 +331,17 @@ impl Words {
 
     /// A file's base name.
     fn base(&mut self, base: &str) -> String {
-        let (stem, ending) = base.split_once('.').map_or((base, ""), |(stem, ending)| (stem, ending));
-        if stem.is_empty() || base.starts_with('<') {
+        let (stem, ending) = base.rsplit_once('.').unwrap_or((base, ""));
+        if stem.is_empty() || is_code(base) {
             return base.to_owned();
         }
-        self.secret(base);
         let dot = if ending.is_empty() { "" } else { "." };
-        format!("f-{}{dot}{ending}", self.alias(stem))
+        let alias = format!("f-{}{dot}{ending}", self.alias(stem));
+        if !ending.is_empty() {
+            // Without one, such as `python`, it can be anybody's word.
+            self.name(base, &alias);
+        }
+        alias
     }
 
     /// A text without paths and names of users.
@@ -215,44 +360,77 @@ impl Words {
         self.scrub(text);
     }
 
-    /// A text without names of users and machines. All of them must have been collected before.
+    /// A text without names of users and machines, and without other names that are replaced. All of them must have been
+    /// collected before.
     pub(super) fn named(&mut self, text: &str) -> String {
-        if self.people.is_empty() {
-            return text.to_owned();
+        let replaced = |_: &str, alias: &str| alias.to_owned();
+        self.finders().iter().fold(text.to_owned(), |text, finder| finder.replace(&text, replaced))
+    }
+
+    /// The same with replacements of the same length.
+    pub(super) fn named_in_place(&mut self, text: &str) -> String {
+        let finders = self.finders();
+        let replaced = |found: &str, _: &str| self.letters(found, found.len());
+        finders.iter().fold(text.to_owned(), |text, finder| finder.replace(&text, replaced))
+    }
+
+    /// An automaton that cannot be built replaces nothing. The search of the result needs the same and is an error.
+    fn finders(&mut self) -> Rc<[Finder]> {
+        let finders = self.finders.get_or_insert_with(|| {
+            let finders = [(&self.names, false), (&self.people, true)];
+            finders.into_iter().filter_map(|(words, any_case)| Finder::new(words, any_case)).collect()
+        });
+        Rc::clone(finders)
+    }
+
+    /// Says that a name is replaced wherever it is a word. Short ones without a mark are everybody's words.
+    pub(super) fn name(&mut self, name: &str, alias: &str) {
+        let is_own = name.len() >= SHORTEST_NAME || name.contains(['.', '_', ':']);
+        let is_new = || name != alias && !self.names.contains_key(name);
+        if is_own && name.len() >= SHORTEST_SECRET && is_new() {
+            self.finders = None;
+            self.names.insert(name.to_owned(), alias.to_owned());
         }
-        if self.finder.is_none() {
-            let names: Vec<_> = self.people.keys().map(|name| regex::escape(name)).collect();
-            self.finder = Regex::new(&format!(r"\b(?:{})\b", names.join("|"))).ok();
-        }
-        let Some(finder) = &self.finder else { return text.to_owned() };
-        let alias = |found: &regex::Captures<'_>| {
-            found.get(0).and_then(|name| self.people.get(name.as_str())).cloned().unwrap_or_default()
-        };
-        finder.replace_all(text, alias).into_owned()
     }
 
     fn meet_user(&mut self, path: &str) {
-        let users = USER.as_ref().and_then(|regex| regex.captures(path));
-        let Some(user) = users.and_then(|parts| Some(parts.get(1)?.as_str().to_owned())) else { return };
-        if !COMMON_USERS.contains(&user.as_str()) {
+        // Inside of a package the same words are folders of the package.
+        let outside = path.split("/site-packages/").next().unwrap_or(path);
+        let is_absolute = outside.starts_with(['/', '~', '\\']) || outside.get(1..3) == Some(":\\");
+        let Some(users) = USER.as_ref().filter(|_| is_absolute) else { return };
+        let found: Vec<String> = users
+            .captures_iter(outside)
+            .filter_map(|parts| Some(parts.get(1).or_else(|| parts.get(2))?.as_str().to_owned()))
+            .collect();
+        for user in found {
             let alias = format!("user-{}", self.alias(&user));
-            self.person(&user, &alias);
+            if !COMMON_FOLDERS.contains(&user.to_ascii_lowercase().as_str()) {
+                self.person(&user, &alias);
+            }
         }
     }
 
     fn person(&mut self, name: &str, alias: &str) {
-        if name.len() >= SHORTEST_SECRET && self.people.insert(name.to_owned(), alias.to_owned()).is_none() {
-            self.secret(name);
-            self.finder = None;
+        let name = name.to_ascii_lowercase();
+        let is_common =
+            [&COMMON_USERS[..], &COMMON_WORDS, &PUBLIC].iter().any(|words| words.contains(&name.as_str()));
+        if name.len() >= SHORTEST_SECRET && !is_common && !self.people.contains_key(&name) {
+            self.people.insert(name, alias.to_owned());
+            self.finders = None;
         }
     }
 
     fn secret(&mut self, text: &str) {
         // A name of a few letters occurs in every file at random, and identifies nothing.
         if text.len() >= SHORTEST_SECRET && text.chars().any(char::is_alphanumeric) {
-            self.secrets.insert(text.to_owned());
+            self.folders.insert(text.to_owned());
         }
     }
+}
+
+/// True for a file that Python made up: text in angle brackets that says no place.
+fn is_code(path: &str) -> bool {
+    path.starts_with('<') && !path.contains(['/', '\\'])
 }
 
 fn is_public(path: &str) -> bool {
@@ -278,7 +456,49 @@ mod tests {
         let installed = words.path("/home/alice/v/lib/python3.12/site-packages/torch/nn/functional.py");
         assert!(installed.ends_with("/site-packages/torch/nn/functional.py"), "{installed}");
         assert!(!words.path("/v/site-packages/corp_models/a.py").contains("corp"));
-        assert!(words.secrets().contains("alice") && words.secrets().contains("/home/alice/secret"));
+        assert!(words.people.contains_key("alice") && words.folders.contains("/home/alice/secret"));
+    }
+
+    #[test]
+    fn users_are_met_where_systems_put_them() {
+        let mut words = words();
+        for (number, folder) in ["/home", "/u", "/nfs", "/nfs/home", "/data/users", "/export/home2", "/Users"]
+            .into_iter()
+            .enumerate()
+        {
+            words.path(&format!("{folder}/person{number}/x.py"));
+            assert!(words.people.contains_key(&format!("person{number}")), "{folder}");
+        }
+        words.path(r"C:\Users\windy\x.py");
+        words.path("/data/users/models/y.py");
+        words.path("/v/lib/python3.12/site-packages/acme/users/service/y.py");
+        words.path("/home/kernel/y.py");
+        assert_eq!(words.people.len(), 8, "{:?}", words.people);
+        assert_eq!(words.named("Windy wrote PERSON3's kernel").find("Windy"), None);
+    }
+
+    #[test]
+    fn names_of_files_are_replaced_where_they_are_words() {
+        let mut words = Words::new(b"salt", true);
+        let path = words.path("/home/alice/train.SECRET.py");
+        assert!(path.ends_with(".py") && !path.contains("SECRET"), "{path}");
+        assert!(!words.named("in train.SECRET.py:7").contains("SECRET"));
+        assert!(words.path("/usr/bin/python").starts_with("/d-"));
+        assert_eq!(words.named("--python is python"), "--python is python");
+        assert_eq!(words.path("<string>"), "<string>");
+        assert!(!words.path("</home/alice/x>").contains("alice"));
+    }
+
+    #[test]
+    fn the_longest_word_is_replaced() {
+        let mut words = words();
+        words.name("model.layers", "n-1");
+        words.name("model.layers.0.secret", "n-2");
+        assert_eq!(
+            words.named("at model.layers.0.secret and model.layers, xmodel.layers"),
+            "at n-2 and n-1, xmodel.layers"
+        );
+        assert_eq!(words.named_in_place("model.layers").len(), "model.layers".len());
     }
 
     #[test]

@@ -14,10 +14,13 @@ use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::Form;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::id::FrameId;
 use stallmap_schema::secrecy::{Secrecy, secrecy};
-use stallmap_schema::table::{ColumnDef, TableDef};
+use stallmap_schema::table::{ColumnDef, Row, TableDef};
 use stallmap_schema::tables;
+use stallmap_schema::tables::python::PythonFrame;
+use stallmap_schema::tables::run::{Run, RunOption};
 
 use crate::{answer, tiny};
 
@@ -181,6 +184,149 @@ fn no_planted_secret_remains() {
         for secret in [CANARY, PERSON, "Canaryrunhost"] {
             assert!(!holds(&bytes, secret), "`{secret}` remains in {place}");
         }
+    }
+}
+
+/// Adds a table that this release does not know, a note, and a secret in places of cubins that no reader uses.
+struct Hide;
+
+impl Rewrite for Hide {
+    fn fate(&self, _: &str) -> Fate {
+        Fate::Copied
+    }
+
+    fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        Ok(batch.clone())
+    }
+
+    fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        let mut content = zstd::decode_all(&bytes[..]).unwrap();
+        content.extend(format!("behind all sections: {CANARY}").bytes());
+        Ok(Some(zstd::encode_all(&content[..], 1).unwrap()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![format!("for {CANARY}, the customer")]
+    }
+}
+
+#[test]
+fn what_this_release_does_not_know_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let [tiny, hidden, unknown, output] =
+        ["tiny", "hidden", "unknown", "output"].map(|name| folder.path().join(name));
+    tiny::write(&tiny, Form::File).unwrap();
+    rewrite(&CaptureReader::open(&tiny).unwrap(), &hidden, Form::File, &mut Hide).unwrap();
+    let reader = CaptureReader::open(&hidden).unwrap();
+    let mut writer = CaptureWriter::create(&unknown, Form::File).unwrap();
+    for table in reader.tables() {
+        writer.take_table(&reader, table).unwrap();
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    let text: ArrayRef = Arc::new(StringArray::from(vec![CANARY]));
+    writer
+        .append(&format!("{CANARY}_table"), &RecordBatch::try_from_iter([(CANARY, text)]).unwrap())
+        .unwrap();
+    writer.note(reader.manifest().notes.clone());
+    writer.finish().unwrap();
+    redact(&CaptureReader::open(&unknown).unwrap(), &options(&[]), &output).unwrap();
+    for (place, bytes) in every_byte(&output) {
+        assert!(!holds(&bytes, CANARY), "`{CANARY}` remains in {place}");
+    }
+    assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
+}
+
+/// The example with the rows of one table changed.
+fn changed<R: Row>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
+    let (sound, changed) = (folder.join("sound"), folder.join("changed"));
+    tiny::write(&sound, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&sound).unwrap();
+    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    for table in reader.tables().iter().filter(|table| table.name != R::TABLE.name) {
+        writer.take_table(&reader, table).unwrap();
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    let mut rows = reader.read_rows::<R>().unwrap();
+    change(&mut rows);
+    writer.append_rows(rows).unwrap();
+    writer.finish().unwrap();
+    CaptureReader::open(&changed).unwrap()
+}
+
+#[test]
+fn a_result_with_a_secret_is_never_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    // A folder that is also an enum's word stays there: nothing can replace it.
+    let reader = changed::<Run>(folder.path(), |rows| {
+        rows[0].working_directory = "hardware_events".to_owned();
+        rows[0].system = "hardware_events".to_owned();
+    });
+    let refused = redact(&reader, &options(&[]), &output).unwrap_err().to_string();
+    for part in ["a folder's name remains in", "run", "; nothing was written: ", "/output`"] {
+        assert!(refused.contains(part), "`{part}` is not in {refused}");
+    }
+    let mut left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["changed", "sound"]);
+}
+
+#[test]
+fn any_number_of_folders_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    let path = |number: usize| format!("/mnt/customer/a/long/name/of/a/folder/of/many/{number:05}");
+    let reader = changed::<PythonFrame>(folder.path(), |rows| {
+        let frame = rows[0].clone();
+        rows.extend((0..5_000).map(|number| PythonFrame {
+            frame_id: FrameId(number as u64 + 1),
+            file: format!("{}/x.py", path(number)),
+            original_file: format!("{}/x.py", path(number)),
+            ..frame.clone()
+        }));
+        rows.sort_by_key(|row| row.frame_id);
+    });
+    redact(&reader, &options(&[]), &output).unwrap();
+    for (place, bytes) in every_byte(&output) {
+        assert!(!holds(&bytes, "customer"), "a folder remains in {place}");
+    }
+}
+
+#[test]
+fn patterns_and_reasons_repeat_no_replaced_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    let reader = changed::<RunOption>(folder.path(), |rows| {
+        let run_id = rows[0].run_id;
+        let option = |name: &str, value: &str| RunOption { run_id, name: name.into(), value: value.into() };
+        rows.retain(|row| row.run_id != run_id);
+        rows.extend([
+            option("kernels", "canary_kernel.*"),
+            option("region", "canary region"),
+            option("selection", r#"{"every":1,"kernels":"canary_kernel","region":["canary"]}"#),
+        ]);
+        rows.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
+    });
+    redact(&reader, &options(&[Also::Symbols]), &output).unwrap();
+    for (place, bytes) in every_byte(&output) {
+        assert!(!holds(&bytes, "canary"), "a pattern remains in {place}");
+    }
+}
+
+#[test]
+fn names_of_files_go_from_every_bundled_capture() {
+    for name in
+        ["blame_truth", "access_truth", "known_truth", "blame_replays", "finding_truth", "training_parts"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(&[Also::Files]), &output)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use stallmap_sass::cubin::{Cubin, Function as Code, Section};
 use stallmap_sass::{demangle, observable};
+use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
@@ -277,7 +278,9 @@ fn function_row(
         function_id,
         module_id: named.module_id,
         name: named.name.clone(),
-        demangled_name: demangle(&named.name),
+        demangled_name: Some(demangle(&named.name))
+            .filter(|name| name.len() <= bounds::TEXT_BYTES)
+            .unwrap_or_else(|| named.name.clone()),
         is_kernel: code.map_or(named.is_kernel, |code| code.is_kernel),
         code_bytes: code.map(|code| u64::from(code.symbol_bytes)),
         memory_instruction_count: counts.map(|counts| counts.all),

@@ -27,7 +27,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     for batch in batches.map_while(Result::ok) {
         add(&batch, &mut sums, &mut last, found);
     }
-    for (kernel, counted) in counted(reader) {
+    for (kernel, counted) in counted(reader, found) {
         let is = sums.remove(&kernel).unwrap_or_default();
         if is != counted {
             found.add(Rule::AccessCount, || {
@@ -41,14 +41,17 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
 }
 
 /// Sums of the runs of each launch: the program's and those that replayed it.
-fn counted(reader: &CaptureReader) -> BTreeMap<u64, Sums> {
+fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<u64, Sums> {
     let mut counted: BTreeMap<u64, Sums> = BTreeMap::new();
-    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
+    let count = |launch: LaunchRun| {
         if let Some((requests, lanes)) = launch.request_count.zip(launch.lane_access_count) {
             let sum = counted.entry(launch.kernel_id.0).or_default();
             sum.requests = sum.requests.saturating_add(requests);
             sum.lanes = sum.lanes.saturating_add(lanes);
         }
+    };
+    if let Err(error) = reader.for_each_row(usize::MAX, count) {
+        found.unreadable(&error);
     }
     counted
 }

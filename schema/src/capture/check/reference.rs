@@ -77,10 +77,22 @@ fn number(array: &dyn Array, row: usize) -> Option<u64> {
 }
 
 fn check_cubins(reader: &CaptureReader, found: &mut Found) {
-    for module in reader.read_rows::<Module>().unwrap_or_default() {
-        let Some(file) = module.file else { continue };
-        if let Err(error) = reader.cubin(&module.content_hash) {
+    let mut seen = HashSet::new();
+    let check_module = |module: Module| {
+        let Some(file) = module.file else { return };
+        // Each cubin is unpacked once, however many rows name it.
+        if !seen.insert((file.clone(), module.content_hash.clone())) {
+            return;
+        }
+        let opened = match reader.entry_bytes(&file) {
+            Ok(_) => reader.cubin(&module.content_hash).map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = opened {
             found.add(Rule::Reference, || format!("`{}.file` `{file}`: {error}", Module::TABLE.name));
         }
+    };
+    if let Err(error) = reader.for_each_row(usize::MAX, check_module) {
+        found.unreadable(&error);
     }
 }

@@ -11,7 +11,7 @@ use crate::tables::sample::PcSample;
 
 pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     let mut sums = sums(reader);
-    for ((run, kernel), counted) in counted(reader) {
+    for ((run, kernel), counted) in counted(reader, found) {
         let samples = sums.remove(&(run, kernel)).unwrap_or(0);
         let Some((taken, lost)) = counted else {
             if samples > 0 {
@@ -35,15 +35,18 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
 }
 
 /// Samples (taken, lost) by (run, launch); `None` where none are counted. A run may have replayed a launch often.
-fn counted(reader: &CaptureReader) -> BTreeMap<(u32, u64), Option<(u64, u64)>> {
+fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<(u32, u64), Option<(u64, u64)>> {
     let mut counted: BTreeMap<_, Option<(u64, u64)>> = BTreeMap::new();
-    for launch in reader.read_rows::<LaunchRun>().unwrap_or_default() {
+    let count = |launch: LaunchRun| {
         let sum = counted.entry((launch.run_id.0, launch.kernel_id.0)).or_default();
         if let Some(taken) = launch.sample_count {
             let (all, lost) = sum.unwrap_or_default();
             let lost = lost.saturating_add(launch.lost_sample_count.unwrap_or(0));
             *sum = Some((all.saturating_add(taken), lost));
         }
+    };
+    if let Err(error) = reader.for_each_row(usize::MAX, count) {
+        found.unreadable(&error);
     }
     counted
 }

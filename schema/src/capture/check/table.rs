@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
@@ -12,25 +12,41 @@ use crate::cell::Cell;
 use crate::table::TableDef;
 use crate::tables;
 
-pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) {
+/// Violations of order and of keys in a table after which the rest of it is not read.
+const MOST_VIOLATIONS: usize = 1_000;
+
+/// Checks a table. False if it was not read to its end.
+pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) -> bool {
     let batches = match reader.read_table(table.name) {
         Ok(batches) => batches,
-        Err(error) => return found.unreadable(&error),
+        Err(error) => {
+            found.unreadable(&error);
+            return false;
+        }
     };
     if !check_schema(table, batches.schema(), found) {
-        return;
+        return false;
     }
     let mut order = Order::new(table);
+    let before = found.count(Rule::Order) + found.count(Rule::Key);
     let mut rows = 0;
     for batch in batches {
         let batch = match batch {
             Ok(batch) => batch,
-            Err(error) => return found.unreadable(&error),
+            Err(error) => {
+                found.unreadable(&error);
+                return false;
+            }
         };
+        check_nulls(table, &batch, rows, found);
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
         if let Some(order) = &mut order {
             order.check(table, &batch, found);
+        }
+        if found.count(Rule::Order) + found.count(Rule::Key) > before + MOST_VIOLATIONS {
+            found.add(Rule::Unchecked, || format!("rows of table `{}` after row {rows}", table.name));
+            return false;
         }
     }
     let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
@@ -39,6 +55,39 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
         found.add(Rule::Schema, || {
             format!("table `{}` has {rows} rows, but the manifest states {stated}", table.name)
         });
+    }
+    true
+}
+
+/// Keys without repetition and in order, of a table's key and order columns: what every query takes for granted. An
+/// error is the first violation.
+pub fn check_keys<E: From<String>>(
+    table: &TableDef,
+    batches: impl Iterator<Item = Result<RecordBatch, E>>,
+) -> Result<(), E> {
+    let Some(mut order) = Order::new(table) else { return Ok(()) };
+    let mut found = Found::default();
+    for batch in batches {
+        order.check(table, &batch?, &mut found);
+        if let Some(violation) = std::mem::take(&mut found).finish().into_iter().next() {
+            return Err(violation.what.into());
+        }
+    }
+    Ok(())
+}
+
+/// Values that a table must have.
+fn check_nulls(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut Found) {
+    for column in table.columns.iter().filter(|column| !column.nullable) {
+        let Some(array) = batch.column_by_name(column.name).filter(|array| array.null_count() > 0) else {
+            continue;
+        };
+        for row in (0..array.len()).filter(|row| array.is_null(*row)) {
+            let row = first_row + row as u64;
+            found.add(Rule::Schema, || {
+                format!("row {row} of table `{}`: `{}` is null", table.name, column.name)
+            });
+        }
     }
 }
 

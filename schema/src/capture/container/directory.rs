@@ -112,14 +112,23 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, Capt
     for index in 0..place.entries {
         let (slot, length) = central(rest, place.range.start)
             .map_err(|cause| CaptureError::corrupt(format!("ZIP entry {index}"), cause, source.location()))?;
-        if !names.insert(slot.name.clone()) {
+        if !names.insert(slot.name.to_ascii_lowercase()) {
             let thing = format!("ZIP entry `{}`", slot.name);
-            return Err(CaptureError::corrupt(thing, "it is listed twice", source.location()));
+            let cause = "it is listed twice, or another differs only by case";
+            return Err(CaptureError::corrupt(thing, cause, source.location()));
         }
         slots.push(slot);
         rest = &rest[length..];
     }
-    Ok(slots)
+    let foreign = slots.iter().find(|slot| !entry::is_allowed(&slot.name));
+    // A ZIP file without a manifest is something else, which is another error.
+    match foreign.filter(|_| names.contains(entry::MANIFEST)) {
+        Some(slot) => {
+            let cause = "a capture holds tables and cubins only";
+            Err(CaptureError::corrupt(format!("ZIP entry {:?}", slot.name), cause, source.location()))
+        }
+        None => Ok(slots),
+    }
 }
 
 /// The directory's range and its number of entries.
@@ -149,14 +158,12 @@ fn find(tail: &Bytes, tail_start: u64, source: &dyn RangeSource) -> Result<Found
     }
     let range = start..start.saturating_add(bytes);
     let is_plausible = range.end <= limit && entries <= bytes / CENTRAL_BYTES as u64;
-    if !is_plausible || bytes > MAX_DIRECTORY_BYTES {
-        return Err(CaptureError::corrupt(
-            "ZIP directory",
-            "it does not lie within the file",
-            source.location(),
-        ));
+    let wrong = |cause: String| Err(CaptureError::corrupt("ZIP directory", cause, source.location()));
+    match () {
+        () if !is_plausible => wrong("it does not lie within the file".to_owned()),
+        () if bytes > MAX_DIRECTORY_BYTES => wrong(format!("it has more than {MAX_DIRECTORY_BYTES} bytes")),
+        () => Ok(Found { range, entries }),
     }
-    Ok(Found { range, entries })
 }
 
 /// True if the directory's end record is here: its comment ends with the file.
@@ -183,9 +190,6 @@ fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
         return Err(cut());
     };
     let name = String::from_utf8_lossy(name).into_owned();
-    if !entry::is_safe(&name) {
-        return Err(format!("its name {name:?} is not one that a capture has"));
-    }
     if short(10) != STORED || short(8) & ENCRYPTED != 0 {
         return Err(format!("`{name}` is compressed or encrypted, but entries of a capture are stored"));
     }

@@ -19,6 +19,9 @@ use crate::hash;
 /// Bytes that a search for the next complete frame looks at in one piece.
 const SEARCH_BYTES: usize = 1 << 20;
 
+/// Bytes of false frames after which the rest of a segment is damage: each false header can claim many.
+const MOST_FALSE_BYTES: u64 = 4 << 30;
+
 /// A complete frame in a segment: its checksum has been verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRef {
@@ -84,21 +87,35 @@ pub struct SegmentReader {
     path: PathBuf,
     frames: Vec<FrameRef>,
     damages: Vec<Damage>,
+    /// Bytes of frames that turned out to be none.
+    false_bytes: u64,
 }
 
 impl SegmentReader {
     /// Opens a segment and finds its complete frames, verifying every checksum.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        // To open a pipe waits for its writer.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(CaptureError::corrupt("segment", "it is not a file", path));
+        }
         let file = File::open(path).map_err(CaptureError::io("open segment", path))?;
         let length = file.metadata().map_err(CaptureError::io("open segment", path))?.len();
-        let mut reader = Self { file, path: path.to_owned(), frames: Vec::new(), damages: Vec::new() };
+        let (frames, damages, false_bytes) = (Vec::new(), Vec::new(), 0);
+        let mut reader = Self { file, path: path.to_owned(), frames, damages, false_bytes };
         if length < FILE_HEADER_BYTES as u64 {
             // The writer died before its first bytes were out: nothing was complete.
             reader.note_damage(0, length, true);
             return Ok(reader);
         }
-        reader.check_file_header()?;
+        let is_segment = reader.check_file_header()?;
+        if !is_segment {
+            reader.note_damage(0, FILE_HEADER_BYTES as u64, false);
+        }
         reader.scan(length)?;
+        // Damaged first bytes do not cost the frames behind them.
+        if !is_segment && reader.frames.is_empty() {
+            return Err(CaptureError::corrupt("segment", "its first bytes are not a segment's", path));
+        }
         Ok(reader)
     }
 
@@ -140,18 +157,19 @@ impl SegmentReader {
         }
     }
 
-    fn check_file_header(&self) -> Result<(), CaptureError> {
+    /// True for the first bytes of a segment.
+    fn check_file_header(&self) -> Result<bool, CaptureError> {
         let mut header = [0; FILE_HEADER_BYTES];
         self.read_at(&mut header, 0)?;
         if header[..8] != FILE_MAGIC {
-            return Err(CaptureError::corrupt("segment", "its first bytes are not a segment's", &self.path));
+            return Ok(false);
         }
         let version = u32_at(&header, 8);
         if version != VERSION {
             let cause = format!("it has version {version}, and this release reads {VERSION}");
             return Err(CaptureError::corrupt("segment", cause, &self.path));
         }
-        Ok(())
+        Ok(true)
     }
 
     fn scan(&mut self, length: u64) -> Result<(), CaptureError> {
@@ -173,7 +191,7 @@ impl SegmentReader {
 
     /// The complete frame that begins at a position, if one does.
     fn frame_at(
-        &self,
+        &mut self,
         offset: u64,
         length: u64,
         buffer: &mut Vec<u8>,
@@ -195,6 +213,9 @@ impl SegmentReader {
         buffer.resize(CHECKED_HEADER_BYTES + payload_bytes as usize, 0);
         self.read_at(&mut buffer[CHECKED_HEADER_BYTES..], offset + FRAME_HEADER_BYTES as u64)?;
         let complete = hash::checksum(buffer) == u64_at(&header, CHECKED_HEADER_BYTES);
+        if !complete {
+            self.false_bytes += u64::from(payload_bytes);
+        }
         Ok(complete.then(|| FrameRef {
             offset,
             kind: Kind::from_code(u16::from_le_bytes([header[4], header[5]])),
@@ -206,7 +227,7 @@ impl SegmentReader {
 
     /// The first complete frame at or behind a position.
     fn next_frame(
-        &self,
+        &mut self,
         mut position: u64,
         length: u64,
         buffer: &mut Vec<u8>,
@@ -219,6 +240,9 @@ impl SegmentReader {
             for index in magics(window) {
                 if let Some(frame) = self.frame_at(position + index as u64, length, buffer)? {
                     return Ok(Some(frame));
+                }
+                if self.false_bytes > MOST_FALSE_BYTES {
+                    return Ok(None);
                 }
             }
             // A magic may lie across the windows' border.

@@ -35,5 +35,5 @@ pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
     let stacks = Stack::read(queries::FOLDED.name, &batches)?;
     let counted = stacks.into_iter().filter_map(|row| Some(format!("{} {}\n", row.stack?, row.samples?)));
     let text: String = counted.collect();
-    output::print(&text).map(|()| OK)
+    output::print_data(&text).map(|()| OK)
 }

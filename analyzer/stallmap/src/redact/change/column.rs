@@ -1,11 +1,12 @@
 //! One column of a batch, changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
 use arrow::datatypes::{Int64Type, UInt64Type};
+use regex::Regex;
 use stallmap_schema::cell::Cell as _;
 use stallmap_schema::hash;
 use stallmap_schema::secrecy::Secrecy;
@@ -16,6 +17,12 @@ use super::Redactor;
 use crate::redact::identities::python_function;
 use crate::redact::{Also, Keep};
 
+/// Options of the recorder whose values are patterns of names.
+const PATTERNS: [&str; 5] = ["kernels", "exclude", "region", "replay-kernels", "launches"];
+/// The same within the settings of a run.
+static PATTERN_IN_JSON: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"("(?:kernels|exclude|region|only)"\s*:\s*)(?:"(?:[^"\\]|\\.)*"|\[[^\]]*\])"#).ok()
+});
 /// Namespaces of operators that everybody has.
 const PUBLIC_OPS: [&str; 14] = [
     "aten::",
@@ -50,6 +57,17 @@ pub(super) fn times(array: &ArrayRef, shift_ns: i64) -> ArrayRef {
         ),
         _ => Arc::clone(array),
     }
+}
+
+/// True for the name of an operator that everybody has.
+pub(super) fn is_public_op(name: &str) -> bool {
+    PUBLIC_OPS.iter().any(|namespace| name.starts_with(namespace))
+}
+
+/// A text without what it quotes.
+fn without_quoted(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(index, part)| if index % 2 == 0 { part } else { "-" }).collect::<Vec<_>>().join("`")
 }
 
 impl Redactor {
@@ -133,7 +151,12 @@ impl Redactor {
         let new = match (kind, place) {
             (Secrecy::Host, _) => self.words.host(text),
             (Secrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
-            (Secrecy::Path, ("run_option", _)) => self.option(text),
+            (Secrecy::Path, ("run_option", _)) => self.option(text, row),
+            // Reasons repeat names of kernels and of regions.
+            (_, (_, "match_reason" | "refusal")) if self.has(Also::Symbols) || self.has(Also::Names) => {
+                let scrubbed = self.words.scrub(text);
+                without_quoted(&scrubbed)
+            }
             (Secrecy::Path, _) => {
                 let path = self.words.path(text);
                 self.words.named(&path)
@@ -170,8 +193,17 @@ impl Redactor {
         }
     }
 
-    /// The value of an option of the recording: a path, or a text with paths.
-    fn option(&mut self, text: &str) -> String {
+    /// The value of an option of the recording: a path, or a text with paths. Patterns repeat names, or parts of them.
+    fn option(&mut self, text: &str, (batch, row): (&RecordBatch, usize)) -> String {
+        if self.has(Also::Symbols) || self.has(Also::Names) {
+            let name = batch.column_by_name("name").and_then(|names| String::read(names, row));
+            if name.is_some_and(|name| PATTERNS.contains(&name.as_str())) {
+                return self.words.symbol(text);
+            }
+            if let Some(regex) = PATTERN_IN_JSON.as_ref().filter(|_| text.starts_with('{')) {
+                return regex.replace_all(text, "$1\"-\"").into_owned();
+            }
+        }
         let is_path =
             text.contains('/') && !text.contains(|c: char| c.is_whitespace() || "{}[]\"".contains(c));
         let path = if is_path { self.words.path(text) } else { self.words.scrub(text) };
@@ -190,18 +222,14 @@ impl Redactor {
     fn symbol(&mut self, (table, _): (&str, &str), text: &str) -> String {
         match table {
             _ if table == "python_frame" => python_function(text, &self.words),
-            _ if PUBLIC_OPS.iter().any(|namespace| text.starts_with(namespace)) => text.to_owned(),
+            _ if is_public_op(text) => text.to_owned(),
             "bundle_symbol" => crate::redact::cubin::alias(text, &self.words),
-            _ => format!("s-{}", self.words.alias(text)),
+            _ => self.words.symbol(text),
         }
     }
 
     /// A dotted name: its numbers stay.
     fn name(&mut self, text: &str) -> String {
-        let part = |part: &str| {
-            let is_number = part.chars().all(|c| c.is_ascii_digit());
-            if is_number { part.to_owned() } else { format!("n-{}", self.words.alias(part)) }
-        };
-        text.split('.').map(part).collect::<Vec<_>>().join(".")
+        self.words.part_names(text)
     }
 }

@@ -4,12 +4,17 @@ use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Cell as _;
+use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::TensorMap;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Device, Run};
+use stallmap_schema::tables::tensor::{Op, Tensor};
 
 use crate::redact::addresses::{Rebase, Regions};
 use crate::redact::words::Words;
+use crate::redact::{Also, Options};
+
+use super::column::is_public_op;
 
 const MOST_ROWS: usize = 4 << 20;
 /// Columns of addresses, with the columns of their sizes.
@@ -26,8 +31,12 @@ const USED: [(&str, &str, Option<&str>); 9] = [
 ];
 const PAGE_BYTES: u64 = 4096;
 
-/// Collects the users, machines and folders that a capture names.
-pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+/// Collects the users, machines and folders that a capture names, and the names that are replaced on request.
+pub(in super::super) fn meet(
+    reader: &CaptureReader,
+    words: &mut Words,
+    options: &Options,
+) -> Result<(), CaptureError> {
     for run in reader.read_rows::<Run>()? {
         words.host(&run.host);
         words.path(&run.program);
@@ -40,7 +49,39 @@ pub(in super::super) fn meet(reader: &CaptureReader, words: &mut Words) -> Resul
     reader.for_each_row(MOST_ROWS, |frame: PythonFrame| {
         words.path(&frame.original_file);
         words.path(&frame.file);
-    })
+    })?;
+    if options.also.contains(&Also::Names) {
+        meet_names(reader, words)?;
+    }
+    if options.also.contains(&Also::Symbols) { meet_symbols(reader, words) } else { Ok(()) }
+}
+
+/// Names of the model. Regions and options can repeat them.
+fn meet_names(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+    let mut meet = |name: Option<String>| {
+        // A region can be named like a part that holds others.
+        for (end, _) in name.iter().flat_map(|name| name.match_indices('.').chain([(name.len(), "")])) {
+            let part = name.as_deref().and_then(|name| name.get(..end)).unwrap_or_default();
+            let alias = words.part_names(part);
+            words.name(part, &alias);
+        }
+    };
+    reader.for_each_row(MOST_ROWS, |op: Op| meet(op.module_path))?;
+    reader.for_each_row(MOST_ROWS, |tensor: Tensor| meet(tensor.name))
+}
+
+/// Names of code. Errors, options and names of the model can repeat them.
+fn meet_symbols(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+    let mut meet = |name: &str| {
+        if !is_public_op(name) {
+            words.name(name, &words.symbol(name));
+        }
+    };
+    reader.for_each_row(MOST_ROWS, |function: Function| {
+        meet(&function.name);
+        meet(&function.demangled_name);
+    })?;
+    reader.for_each_row(MOST_ROWS, |op: Op| meet(&op.name))
 }
 
 /// Mapping of the memory that a capture uses.

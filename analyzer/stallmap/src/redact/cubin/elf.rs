@@ -49,6 +49,19 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     Ok(sections.into_iter().map(|(section, name)| Section { name: text(strings, name), ..section }).collect())
 }
 
+/// The parts of a file that say where its sections are: the header, and the tables of sections and segments.
+pub(super) fn headers(file: &[u8]) -> Result<Vec<Range<usize>>, String> {
+    let table = |at: usize, size: usize, count: usize| {
+        let start = usize::try_from(number::<8>(file, at)?).ok()?;
+        let bytes = usize::try_from(number::<2>(file, size)?.checked_mul(number::<2>(file, count)?)?).ok()?;
+        let end = start.checked_add(bytes).filter(|end| *end <= file.len())?;
+        Some(if bytes == 0 { 0..0 } else { start..end })
+    };
+    let tables = table(0x28, 0x3a, 0x3c).zip(table(0x20, 0x36, 0x38));
+    let (sections, segments) = tables.ok_or("a table of its headers lies outside the file")?;
+    Ok(vec![0..HEADER_BYTES.min(file.len()), sections, segments])
+}
+
 /// A section without its name, and the offset of its name.
 fn section(header: &[u8], file_bytes: usize) -> Option<(Section, usize)> {
     let field = |at| usize::try_from(number::<8>(header, at)?).ok();

@@ -1,0 +1,183 @@
+//! Untrusted captures and interrupted outputs: the text that a user sees, and the files that stay.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::tensor::{Op, Tensor};
+use stallmap_schema::text::steers;
+
+use crate::command::{Place, Ran, command};
+
+/// Characters that a terminal obeys: a title, hidden text, the other direction, C1, a return.
+const STEERING: &str = "\x1b]0;title\x07\x1b[8m\u{202e}gnp\u{2066}\u{9b}2J\rX\x7f";
+
+#[track_caller]
+fn steers_nothing(ran: &Ran, what: &str) {
+    for text in [&ran.stdout, &ran.stderr] {
+        let found = text.chars().find(|char| steers(*char) && !matches!(char, '\n' | '\t'));
+        assert_eq!(found, None, "{what}: {text:?}");
+    }
+}
+
+/// The small capture with the rows of one table changed.
+fn changed<R: Row>(place: &Place, name: &str, change: impl FnOnce(&mut Vec<R>)) {
+    let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), Form::File).unwrap();
+    for table in reader.tables().iter().filter(|table| table.name != R::TABLE.name) {
+        writer.take_table(&reader, table).unwrap();
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    let mut rows = reader.read_rows::<R>().unwrap();
+    change(&mut rows);
+    writer.append_rows(rows).unwrap();
+    writer.finish().unwrap();
+}
+
+/// The small capture as a folder with another manifest.
+fn with_manifest(place: &Place, change: impl FnOnce(&mut serde_json::Value)) {
+    place.run(&["unpack", "tiny.stallmap", "folder"]).expect_ok();
+    let path = place.path("folder/manifest.json");
+    let mut manifest = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut manifest);
+    fs::write(path, manifest.to_string()).unwrap();
+}
+
+#[test]
+fn names_of_a_capture_do_not_steer() {
+    let place = Place::new();
+    changed::<Op>(&place, "bad.stallmap", |rows| {
+        for row in rows {
+            row.name = format!("{}{STEERING}", row.name);
+            row.module_path = Some(STEERING.to_owned());
+        }
+    });
+    let commands: [&[&str]; 8] = [
+        &["report"],
+        &["top", "tensors"],
+        &["tree", "--by", "op,module"],
+        &["forest"],
+        &["info"],
+        &["check"],
+        &["diff", "tiny.stallmap"],
+        &["sql", "-c", "SELECT name, CAST(name AS INT) FROM op"],
+    ];
+    for words in commands {
+        let arguments: Vec<&str> =
+            words[..1].iter().chain(&["bad.stallmap"]).chain(&words[1..]).copied().collect();
+        let ran = place.run(&arguments);
+        assert!(!ran.stdout.is_empty() || !ran.stderr.is_empty());
+        steers_nothing(&ran, words[0]);
+    }
+    let shown = place.run(&["sql", "bad.stallmap", "-c", &format!("SELECT 1 AS \"{STEERING}\"")]);
+    steers_nothing(shown.expect_ok(), "the name of a column");
+}
+
+#[test]
+fn data_for_programs_is_exact() {
+    let place = Place::new();
+    changed::<Op>(&place, "bad.stallmap", |rows| rows[0].name = STEERING.replace('\r', ""));
+    let sql = ["sql", "bad.stallmap", "-c", "SELECT name FROM op ORDER BY op_id LIMIT 1", "--format", "csv"];
+    let ran = place.run(&sql);
+    assert_eq!(ran.expect_ok().stdout, format!("name\n{}\n", STEERING.replace('\r', "")));
+}
+
+#[test]
+fn a_manifest_does_not_steer() {
+    let place = Place::new();
+    with_manifest(&place, |manifest| {
+        for field in ["writer", "hash_algorithm", "capture_id"] {
+            manifest[field] = STEERING.into();
+        }
+    });
+    for arguments in [&["info", "folder"][..], &["id", "folder"], &["check", "folder"]] {
+        steers_nothing(&place.run(arguments), arguments[0]);
+    }
+    let newer = Place::new();
+    with_manifest(&newer, |manifest| {
+        manifest["format"]["major"] = 9.into();
+        manifest["writer"] = STEERING.into();
+    });
+    for command in ["info", "id", "check", "report", "redact"] {
+        let output: &[&str] = if command == "redact" { &["out"] } else { &[] };
+        let ran = newer.run(&[&[command, "folder"], output].concat());
+        steers_nothing(ran.expect_error(3), command);
+    }
+}
+
+#[test]
+fn a_damaged_table_is_named_with_its_row_and_bound() {
+    let place = Place::new();
+    changed::<Tensor>(&place, "bad.stallmap", |rows| rows[2].strides = vec![1; 1_000]);
+    let expected = "row 2 of `tensor`: `strides` has 1000 values, and the bound is 64";
+    for arguments in
+        [&["report", "bad.stallmap"][..], &["sql", "bad.stallmap", "-c", "SELECT strides FROM tensor"]]
+    {
+        let ran = place.run(arguments);
+        assert!(ran.expect_error(3).stderr.contains(expected), "{}", ran.stderr);
+    }
+    let ran = place.run(&["check", "bad.stallmap"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+}
+
+#[test]
+fn repeated_keys_are_refused_before_a_query() {
+    let place = Place::new();
+    changed::<Tensor>(&place, "bad.stallmap", |rows| {
+        let row = rows[0].clone();
+        rows.splice(0..0, vec![row; 300]);
+    });
+    let ran = place.run(&["report", "bad.stallmap"]);
+    let expected =
+        "error: table `tensor` cannot be read: two rows of table `tensor` have one key (tensor_id)";
+    assert!(ran.expect_error(3).stderr.starts_with(expected), "{}", ran.stderr);
+}
+
+#[test]
+fn no_output_takes_the_place_of_a_capture() {
+    let place = Place::new();
+    let before = fs::read(place.path("tiny.stallmap")).unwrap();
+    let commands: [&[&str]; 4] = [
+        &["report", "tiny.stallmap", "--html", "tiny.stallmap"],
+        &["forest", "tiny.stallmap", "--svg", "tiny.stallmap"],
+        &["source", "tiny.stallmap", "--html", "tiny.stallmap"],
+        &["sql", "tiny.stallmap", "-c", "SELECT 1", "--format", "csv", "-o", "tiny.stallmap"],
+    ];
+    for command in commands {
+        let ran = place.run(command);
+        assert!(ran.expect_error(5).stderr.contains("is a capture"), "{}", ran.stderr);
+        assert_eq!(fs::read(place.path("tiny.stallmap")).unwrap(), before, "{command:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_command_leaves_nothing() {
+    let place = Place::new();
+    for signal in ["INT", "TERM"] {
+        let sql = "SELECT a.value FROM generate_series(1, 1000000000) a";
+        let mut child = command(&place.path("."))
+            .args(["sql", "tiny.stallmap", "-c", sql, "-o", "rows.csv"])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let unfinished = place.path(&format!("rows.csv.{}.unfinished", child.id()));
+        let started = Instant::now();
+        while !unfinished.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+            assert!(started.elapsed() < Duration::from_mins(1), "it never began to write");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let killed = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), None, "a signal ended it");
+        assert!(!unfinished.exists() && !place.path("rows.csv").exists(), "after {signal}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Bounds on the values of a capture: no program reaches them, and whatever reads a capture can rely on them.
+//!
+//! A capture of a few KiB can hold texts of gigabytes and shapes of a million dimensions, because it is compressed.
+//! Everything that reads rows applies these bounds, and names table, row, column and bound in an error.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, UInt32Type};
+
+use crate::table::Row as _;
+use crate::tables;
+use crate::tables::launch::TensorMap;
+use crate::tables::python::PythonState;
+use crate::tables::run::{Run, RunOption};
+use crate::tables::tensor::Tensor;
+
+/// Most bytes of a text: names of C++ templates are the longest.
+pub const TEXT_BYTES: usize = 64 << 10;
+/// Most bytes of a text that is not a name: the arguments of a program, an error.
+pub const LONG_TEXT_BYTES: usize = 4 << 20;
+/// Most values of a list.
+pub const LIST_VALUES: usize = 64 << 10;
+/// Most dimensions of a tensor. PyTorch has up to 64.
+pub const DIMENSIONS: usize = 64;
+/// Most frames of a Python stack.
+pub const STACK_FRAMES: u32 = 8 << 10;
+/// Most parts of the path of a module: a Python stack has several frames for each.
+pub const PATH_PARTS: usize = 1 << 10;
+
+/// An error for the first value of a batch beyond its bound. `first_row` is the row of the table with which the batch
+/// begins.
+pub fn check(table: &str, batch: &RecordBatch, first_row: u64) -> Result<(), String> {
+    for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+        if let Some((row, problem)) = beyond(table, field.name(), array.as_ref()) {
+            let row = first_row.saturating_add(row as u64);
+            return Err(format!("row {row} of `{table}`: `{}` has {problem}", field.name()));
+        }
+    }
+    Ok(())
+}
+
+/// The first row beyond a bound, and how.
+fn beyond(table: &str, column: &str, array: &dyn Array) -> Option<(usize, String)> {
+    let text = text_bytes(table, column);
+    let bytes = |found: (usize, usize)| (found.0, format!("{} bytes, and the bound is {text}", found.1));
+    match array.data_type() {
+        DataType::Utf8 => {
+            let texts = array.as_string::<i32>();
+            let long = longer(texts.iter().map(|text| text.map(str::len)), text).map(bytes);
+            long.or_else(|| deep_path(table, column, texts.iter()))
+        }
+        DataType::Utf8View => {
+            let texts = array.as_string_view();
+            let long = longer(texts.iter().map(|text| text.map(str::len)), text).map(bytes);
+            long.or_else(|| deep_path(table, column, texts.iter()))
+        }
+        DataType::Binary => {
+            longer(array.as_binary::<i32>().iter().map(|b| b.map(<[u8]>::len)), text).map(bytes)
+        }
+        DataType::BinaryView => {
+            longer(array.as_binary_view().iter().map(|b| b.map(<[u8]>::len)), text).map(bytes)
+        }
+        DataType::Dictionary(..) => {
+            let values = array.as_any_dictionary().values();
+            let (_, problem) = beyond(table, column, values.as_ref())?;
+            Some((0, problem))
+        }
+        DataType::List(_) => {
+            let (lists, most) = (array.as_list::<i32>(), list_values(table));
+            let lengths = (0..lists.len()).map(|row| usize::try_from(lists.value_length(row)).ok());
+            let (row, length) = longer(lengths, most)?;
+            Some((row, format!("{length} values, and the bound is {most}")))
+        }
+        DataType::UInt32 if (table, column) == (PythonState::TABLE.name, "depth") => {
+            let depths = array.as_primitive::<UInt32Type>().iter();
+            let (row, depth) = depths.enumerate().find(|(_, depth)| *depth >= Some(STACK_FRAMES))?;
+            Some((row, format!("the value {}, and the bound is {STACK_FRAMES}", depth.unwrap_or(0))))
+        }
+        _ => None,
+    }
+}
+
+fn longer(lengths: impl Iterator<Item = Option<usize>>, most: usize) -> Option<(usize, usize)> {
+    lengths.enumerate().find_map(|(row, length)| Some((row, length.filter(|length| *length > most)?)))
+}
+
+fn deep_path<'a>(
+    table: &str,
+    column: &str,
+    mut texts: impl Iterator<Item = Option<&'a str>>,
+) -> Option<(usize, String)> {
+    if (table, column) != ("op", "module_path") {
+        return None;
+    }
+    let parts = |text: Option<&str>| text.map_or(0, |text| text.bytes().filter(|byte| *byte == b'.').count());
+    let row = texts.position(|text| parts(text) >= PATH_PARTS)?;
+    Some((row, format!("more than {PATH_PARTS} parts, which is the bound")))
+}
+
+fn text_bytes(table: &str, column: &str) -> usize {
+    let is_name = match column {
+        "arguments" => table != Run::TABLE.name,
+        "value" => table != RunOption::TABLE.name,
+        "detail" | "match_reason" | "refusal" | "attributes" | "bytes" => false,
+        _ => tables::by_name(table).is_some(),
+    };
+    if is_name { TEXT_BYTES } else { LONG_TEXT_BYTES }
+}
+
+fn list_values(table: &str) -> usize {
+    if [Tensor::TABLE.name, TensorMap::TABLE.name].contains(&table) { DIMENSIONS } else { LIST_VALUES }
+}

@@ -1,0 +1,284 @@
+//! Bounds on the pages of a Parquet file, before any of them is decompressed.
+//!
+//! The decoder allocates what a page's header states, and a dictionary repeats a long text for every row of a batch:
+//! a file of a few KiB can ask for gigabytes. Headers are read here by themselves, in Thrift's compact protocol.
+
+use std::sync::Arc;
+
+use parquet::basic::Type;
+use parquet::column::page::{Page, PageReader as _};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::source::EntryBytes;
+
+/// Most bytes of a page, uncompressed. stallmap ends a page soon after 1 MiB.
+const PAGE_BYTES: u64 = 128 << 20;
+/// Most bytes of the texts of a batch of one column.
+const BATCH_BYTES: u64 = 1 << 30;
+/// Rows of a batch.
+const BATCH_ROWS: u64 = 8 << 10;
+/// A column's chunk in a file that is read by ranges is checked up to this size: larger ones are read in part.
+const REMOTE_BYTES: u64 = 1 << 20;
+/// Bytes that hold a header without statistics.
+const HEADER_BYTES: u64 = 256;
+/// Bytes that hold a header with statistics of long values.
+const LONG_HEADER_BYTES: u64 = 1 << 20;
+/// Thrift's nesting.
+const MOST_LEVELS: usize = 8;
+/// An encoding by which a short page holds long texts. stallmap does not use it.
+const DELTA_BYTE_ARRAY: i64 = 7;
+
+/// Checks the pages of some columns. An error names the column and the bound.
+pub fn check(
+    bytes: &EntryBytes,
+    metadata: &ParquetMetaData,
+    is_read: impl Fn(usize) -> bool,
+) -> Result<(), String> {
+    let is_here = bytes.in_memory().is_some();
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        for (leaf, chunk) in group.columns().iter().enumerate().filter(|(leaf, _)| is_read(*leaf)) {
+            let size = u64::try_from(chunk.compressed_size()).unwrap_or(u64::MAX);
+            if is_here || size <= REMOTE_BYTES {
+                check_chunk(bytes, chunk, rows)
+                    .and_then(|pages| check_index(metadata, (index, leaf), &pages))
+                    .map_err(|cause| format!("column `{}`: {cause}", chunk.column_path().string()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The index of a file says where its pages are: nowhere but here.
+fn check_index(
+    metadata: &ParquetMetaData,
+    (group, leaf): (usize, usize),
+    pages: &[u64],
+) -> Result<(), String> {
+    let index = metadata.offset_index().and_then(|groups| groups.get(group)?.get(leaf));
+    let Some(index) = index else { return Ok(()) };
+    let stated = index.page_locations().iter().map(|page| u64::try_from(page.offset).ok());
+    if stated.eq(pages.iter().copied().map(Some)) {
+        return Ok(());
+    }
+    Err("the index of its pages is not that of its pages".to_owned())
+}
+
+/// The offsets of a chunk's data pages.
+fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Result<Vec<u64>, String> {
+    let outside = || "its pages do not lie within the file".to_owned();
+    let number = |number: i64| u64::try_from(number).map_err(|_| outside());
+    let start = number(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset()))?;
+    let end = start.checked_add(number(chunk.compressed_size())?).filter(|end| *end <= bytes.size_bytes());
+    let (mut at, end) = (start, end.ok_or_else(outside)?);
+    let (mut has_dictionary, mut pages) = (false, Vec::new());
+    while at < end {
+        let header = Header::read(bytes, at, end).ok_or("a page's header is damaged")?;
+        if header.uncompressed_bytes > PAGE_BYTES {
+            let size = header.uncompressed_bytes;
+            return Err(format!("a page has {size} bytes, and the bound is {PAGE_BYTES}"));
+        }
+        let is_text = chunk.column_type() == Type::BYTE_ARRAY;
+        if is_text && header.encoding == Some(DELTA_BYTE_ARRAY) {
+            return Err("its texts are encoded by their differences".to_owned());
+        }
+        has_dictionary |= is_text && header.is_dictionary;
+        pages.extend((!header.is_dictionary).then_some(at));
+        at = at.saturating_add(header.own_bytes).saturating_add(header.compressed_bytes);
+    }
+    if has_dictionary {
+        check_dictionary(bytes, chunk, rows)?;
+    }
+    Ok(pages)
+}
+
+/// The longest text of a dictionary may be that of every row of a batch.
+fn check_dictionary(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Result<(), String> {
+    let rows_of_reader = usize::try_from(rows).unwrap_or(usize::MAX);
+    let opened = SerializedPageReader::new(Arc::new(bytes.clone()), chunk, rows_of_reader, None);
+    let page = opened.and_then(|mut pages| pages.get_next_page()).map_err(|cause| cause.to_string())?;
+    let Some(Page::DictionaryPage { buf, .. }) = page else { return Ok(()) };
+    let longest = longest(&buf);
+    if longest.saturating_mul(rows.min(BATCH_ROWS)) > BATCH_BYTES {
+        return Err(format!("a text has {longest} bytes, and may be that of each of {rows} rows"));
+    }
+    Ok(())
+}
+
+/// Bytes of the longest text of a plain page: each begins with its length.
+fn longest(mut page: &[u8]) -> u64 {
+    let mut longest = 0;
+    while let Some((length, rest)) = page.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length);
+        longest = longest.max(u64::from(length));
+        page = usize::try_from(length).ok().and_then(|length| rest.get(length..)).unwrap_or_default();
+    }
+    longest
+}
+
+/// The part of a page's header that is needed.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Header {
+    own_bytes: u64,
+    uncompressed_bytes: u64,
+    compressed_bytes: u64,
+    is_dictionary: bool,
+    encoding: Option<i64>,
+}
+
+impl Header {
+    fn read(bytes: &EntryBytes, at: u64, end: u64) -> Option<Self> {
+        let of = |most: u64| {
+            let head = bytes.read(at..end.min(at.saturating_add(most))).ok()?;
+            Self::parse(&head)
+        };
+        of(HEADER_BYTES).or_else(|| of(LONG_HEADER_BYTES))
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut thrift = Thrift(bytes);
+        let mut header = Self::default();
+        let (mut is_sized, mut is_measured) = (false, false);
+        thrift.structure(0, &mut |thrift, field, kind, level| {
+            match (field, kind) {
+                (1, Thrift::I32) => header.is_dictionary = thrift.number()? == 2,
+                (2, Thrift::I32) => {
+                    header.uncompressed_bytes = u64::try_from(thrift.number()?).ok()?;
+                    is_sized = true;
+                }
+                (3, Thrift::I32) => {
+                    header.compressed_bytes = u64::try_from(thrift.number()?).ok()?;
+                    is_measured = true;
+                }
+                // The encoding of a data page of version 1 and of version 2.
+                (5, Thrift::STRUCT) => thrift.member(level, 2, &mut header.encoding)?,
+                (8, Thrift::STRUCT) => thrift.member(level, 4, &mut header.encoding)?,
+                _ => thrift.skip(kind, level)?,
+            }
+            Some(())
+        })?;
+        header.own_bytes = (bytes.len() - thrift.0.len()) as u64;
+        (is_sized && is_measured).then_some(header)
+    }
+}
+
+/// A reader of Thrift's compact protocol.
+struct Thrift<'a>(&'a [u8]);
+
+impl Thrift<'_> {
+    const I32: u8 = 5;
+    const STRUCT: u8 = 12;
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn bytes(&mut self, count: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(count).ok()?..)?;
+        Some(())
+    }
+
+    fn unsigned(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        let zigzag = self.unsigned()?;
+        Some(i64::try_from(zigzag >> 1).ok()? ^ -i64::try_from(zigzag & 1).ok()?)
+    }
+
+    /// Reads the fields of a structure: each is (field, kind), and must be consumed.
+    fn structure(
+        &mut self,
+        level: usize,
+        each: &mut dyn FnMut(&mut Self, i64, u8, usize) -> Option<()>,
+    ) -> Option<()> {
+        if level > MOST_LEVELS {
+            return None;
+        }
+        let mut field = 0_i64;
+        loop {
+            let head = self.byte()?;
+            let (step, kind) = (head >> 4, head & 15);
+            if head == 0 {
+                return Some(());
+            }
+            field = if step == 0 { self.number()? } else { field + i64::from(step) };
+            each(self, field, kind, level + 1)?;
+        }
+    }
+
+    /// Reads one number of a structure.
+    fn member(&mut self, level: usize, wanted: i64, found: &mut Option<i64>) -> Option<()> {
+        self.structure(level, &mut |thrift, field, kind, level| {
+            if (field, kind) != (wanted, Self::I32) {
+                return thrift.skip(kind, level);
+            }
+            *found = Some(thrift.number()?);
+            Some(())
+        })
+    }
+
+    fn skip(&mut self, kind: u8, level: usize) -> Option<()> {
+        match kind {
+            // True and false are their own kinds.
+            1 | 2 => Some(()),
+            3 => self.bytes(1),
+            4..=6 => self.unsigned().map(drop),
+            7 => self.bytes(8),
+            8 => {
+                let length = self.unsigned()?;
+                self.bytes(length)
+            }
+            Self::STRUCT => self.structure(level, &mut |thrift, _, kind, level| thrift.skip(kind, level)),
+            // Headers have no lists, maps or sets.
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read() {
+        // Dictionary page, 300 bytes of which 20 are stored, 7 values, plain.
+        let bytes = [0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x4c, 0x15, 14, 0x15, 0, 0, 0, 99];
+        let header = Header::parse(&bytes).unwrap();
+        let expected = Header {
+            own_bytes: 14,
+            uncompressed_bytes: 300,
+            compressed_bytes: 20,
+            is_dictionary: true,
+            encoding: None,
+        };
+        assert_eq!(header, expected);
+        for end in 0..expected.own_bytes as usize {
+            assert_eq!(Header::parse(&bytes[..end]), None);
+        }
+    }
+
+    #[test]
+    fn negative_sizes_and_deep_structures_are_refused() {
+        assert_eq!(Header::parse(&[0x15, 4, 0x15, 1, 0x15, 40, 0]), None);
+        assert_eq!(Header::parse(&[0x1c; 1 << 10]), None);
+    }
+
+    #[test]
+    fn the_longest_text_is_found() {
+        let page = [&2_u32.to_le_bytes()[..], b"ab", &3_u32.to_le_bytes(), b"abc", &[9]].concat();
+        assert_eq!(longest(&page), 3);
+    }
+}

@@ -1,0 +1,310 @@
+//! Untrusted captures: a value beyond its bound and a foreign entry are errors that name it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::file::writer::SerializedFileWriter;
+use serde_json::{Value, json};
+use stallmap_schema::capture::check::{Rule, check};
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::Manifest;
+use stallmap_schema::capture::pack::unpack;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::capture::{bounds, entry, unfinished};
+use stallmap_schema::hash;
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::python::PythonState;
+use stallmap_schema::tables::run::Run;
+use stallmap_schema::tables::sample::PcSample;
+use stallmap_schema::tables::tensor::{Op, Tensor};
+
+use crate::tiny;
+
+/// The example with the Parquet file of one table replaced.
+fn with_file(folder: &Path, table: &str, change: impl FnOnce(RecordBatch) -> Vec<u8>) -> CaptureReader {
+    let (sound, changed) = (folder.join("sound"), folder.join("changed"));
+    tiny::write(&sound, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&sound).unwrap();
+    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    let batch = reader.read_table(table).unwrap().next().unwrap().unwrap();
+    let bytes = change(batch);
+    for mut file in reader.table_files().unwrap() {
+        if file.name == table {
+            let new = SerializedFileReader::new(bytes::Bytes::from(bytes.clone())).unwrap();
+            file.rows = u64::try_from(new.metadata().file_metadata().num_rows()).unwrap();
+            file.bytes = bytes.clone().into();
+        }
+        writer.copy_table(&file).unwrap();
+    }
+    for file in &reader.manifest().files {
+        writer.add_file(&file.path, &reader.entry(&file.path).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    CaptureReader::open(&changed).unwrap()
+}
+
+fn with_rows<R: Row>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
+    with_file(folder, R::TABLE.name, |batch| {
+        let mut rows = R::read_all(&batch).unwrap();
+        change(&mut rows);
+        parquet(&R::batch(rows).unwrap())
+    })
+}
+
+fn parquet(batch: &RecordBatch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+/// A batch with one column replaced, which may have nulls.
+fn with_column(batch: &RecordBatch, column: &str, array: ArrayRef) -> RecordBatch {
+    let fields = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect::<Vec<_>>();
+    let fields = fields.into_iter().map(|field| field.with_nullable(true)).collect::<Vec<_>>();
+    let index = batch.schema().index_of(column).unwrap();
+    let mut columns = batch.columns().to_vec();
+    columns[index] = array;
+    RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
+}
+
+/// The reader's error, and the same from `check`.
+#[track_caller]
+fn refused(reader: &CaptureReader, table: &str, what: &[&str]) {
+    let read = reader.read_table(table).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let error = read.unwrap_err().to_string();
+    let listed: Vec<String> = check(reader).iter().map(ToString::to_string).collect();
+    for part in what {
+        assert!(error.contains(part), "`{part}` is not in {error}");
+        assert!(listed.iter().any(|line| line.contains(part)), "`{part}` is not in {listed:#?}");
+    }
+}
+
+#[test]
+fn a_value_beyond_its_bound_is_named_with_its_row() {
+    let folder = || tempfile::tempdir().unwrap();
+    let of_tensor = folder();
+    let reader = with_rows::<Tensor>(of_tensor.path(), |rows| rows[1].sizes = vec![1; 10_000]);
+    refused(&reader, "tensor", &["row 1 of `tensor`", "`sizes` has 10000 values", "the bound is 64"]);
+    let of_function = folder();
+    let long = "f".repeat(bounds::TEXT_BYTES + 1);
+    let reader = with_rows::<Function>(of_function.path(), |rows| rows[0].demangled_name = long);
+    refused(&reader, "function", &["row 0 of `function`", "`demangled_name` has 65537 bytes", "65536"]);
+    let of_state = folder();
+    let reader = with_rows::<PythonState>(of_state.path(), |rows| {
+        let state = rows[0].clone();
+        rows.extend((1_000..20_000).map(|depth| PythonState { depth, ..state.clone() }));
+    });
+    refused(&reader, "python_state", &["`depth` has the value 8192", "the bound is 8192"]);
+    let of_op = folder();
+    let reader = with_rows::<Op>(of_op.path(), |rows| rows[0].module_path = Some("a.".repeat(20_000)));
+    refused(&reader, "op", &["row 0 of `op`: `module_path` has more than 1024 parts"]);
+}
+
+#[test]
+fn values_at_their_bounds_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "f".repeat(bounds::TEXT_BYTES);
+    let reader = with_rows::<Function>(folder.path(), |rows| rows[0].demangled_name = name);
+    assert_eq!(reader.read_rows::<Function>().unwrap()[0].demangled_name.len(), bounds::TEXT_BYTES);
+    assert_eq!(check(&reader), []);
+}
+
+#[test]
+fn a_page_that_would_unpack_to_much_memory_is_not_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), Run::TABLE.name, |batch| {
+        let text: ArrayRef =
+            Arc::new(StringArray::from(vec!["x".repeat(130 << 20); batch.num_rows().min(1)]));
+        let one = batch.slice(0, 1);
+        let properties = WriterProperties::builder()
+            .set_compression(parquet::basic::Compression::ZSTD(parquet::basic::ZstdLevel::default()))
+            .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None);
+        let batch = with_column(&one, "arguments", text);
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        bytes
+    });
+    assert!(fs::metadata(reader.path()).unwrap().len() < 1 << 20, "the file is small");
+    refused(&reader, "run", &["column `arguments`: a page has", "the bound is 134217728"]);
+}
+
+#[test]
+fn check_lists_nulls_where_there_must_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), Module::TABLE.name, |batch| {
+        let nulls = new_null_array(&arrow::datatypes::DataType::Utf8, batch.num_rows());
+        parquet(&with_column(&batch, "content_hash", nulls))
+    });
+    let listed: Vec<String> = check(&reader).iter().map(ToString::to_string).collect();
+    let expected = "schema: row 0 of table `module`: `content_hash` is null";
+    assert!(listed.iter().any(|line| line == expected), "{listed:#?}");
+}
+
+#[test]
+fn check_stops_reading_a_table_of_repeated_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_rows::<LaunchRun>(folder.path(), |rows| *rows = vec![rows[0].clone(); 50_000]);
+    let listed: Vec<String> = check(&reader).iter().map(ToString::to_string).collect();
+    assert!(
+        listed.iter().any(|line| line.starts_with("not checked: rows of table `launch_run`")),
+        "{listed:#?}"
+    );
+    assert!(listed.len() < 30, "{listed:#?}");
+}
+
+/// A file whose first row group states another greatest value of a column of 64 bits.
+fn lying(file: &[u8], column: &str) -> Vec<u8> {
+    let reader = SerializedFileReader::new(bytes::Bytes::copy_from_slice(file)).unwrap();
+    let metadata = reader.metadata();
+    let schema = metadata.file_metadata().schema_descr().root_schema_ptr();
+    let mut properties = WriterProperties::builder();
+    let pairs = metadata.file_metadata().key_value_metadata().cloned();
+    properties = properties.set_key_value_metadata(pairs);
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties.build())).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let group_metadata = metadata.row_group(0);
+    for chunk in group_metadata.columns() {
+        let mut new = chunk.clone().into_builder();
+        if chunk.column_path().string() == column {
+            let lie = ValueStatistics::new(Some(1_i64), Some(9_i64), None, Some(0), false);
+            new = new.set_statistics(Statistics::Int64(lie));
+        }
+        let result = parquet::column::writer::ColumnCloseResult {
+            bytes_written: u64::try_from(chunk.compressed_size()).unwrap(),
+            rows_written: u64::try_from(group_metadata.num_rows()).unwrap(),
+            metadata: new.build().unwrap(),
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        group.append_column(&bytes::Bytes::copy_from_slice(file), result).unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn check_compares_statistics_with_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), PcSample::TABLE.name, |batch| lying(&parquet(&batch), "samples"));
+    let violations = check(&reader);
+    let found: Vec<String> = violations
+        .iter()
+        .filter(|violation| violation.rule == Rule::Statistics)
+        .map(|violation| violation.what.clone())
+        .collect();
+    assert_eq!(found, ["column `samples` of table `pc_sample` has other values than its file states"]);
+}
+
+/// The example as a folder whose manifest was edited.
+fn with_manifest(folder: &Path, change: impl FnOnce(&mut Value)) -> Result<CaptureReader, CaptureError> {
+    let path = folder.join("capture");
+    tiny::write(&path, Form::Folder).unwrap();
+    let manifest = path.join(entry::MANIFEST);
+    let mut json: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(&manifest, json.to_string()).unwrap();
+    CaptureReader::open(&path)
+}
+
+#[track_caller]
+fn refused_file(name: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let hash = blake3::hash(b"").to_hex().to_string();
+    let opened = with_manifest(folder.path(), |manifest| {
+        let file = json!({"path": name, "bytes": 0, "blake3": hash});
+        manifest["files"].as_array_mut().unwrap().push(file);
+    });
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn a_manifest_lists_tables_and_cubins_only() {
+    for name in [".git/config", "notes.txt", "tables/.x.parquet", "tables", "cubins/a/b.cubin.zst", ".envrc"]
+    {
+        refused_file(name, "a capture holds tables and cubins only");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny");
+    let cubin = tiny::write(&path, Form::Folder).unwrap().files[0].path.clone();
+    let other = cubin.replace(".cubin.zst", "").to_uppercase().replace("CUBINS/", "cubins/") + ".cubin.zst";
+    refused_file(&other, "differ only by case");
+    refused_file(&cubin, "twice");
+}
+
+#[test]
+fn a_zip_file_with_other_entries_is_not_unpacked() {
+    use std::io::Write as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, output) = (folder.path().join("capture"), folder.path().join("out"));
+    tiny::write(&capture, Form::File).unwrap();
+    let file = fs::OpenOptions::new().read(true).write(true).open(&capture).unwrap();
+    let mut zip = zip::ZipWriter::new_append(file).unwrap();
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file(".git/config", stored).unwrap();
+    zip.write_all(b"[core]\n\tfsmonitor = touch pwned\n").unwrap();
+    zip.finish().unwrap();
+    let error = unpack(&capture, &output).unwrap_err().to_string();
+    assert!(error.contains(".git/config") && !output.exists(), "{error}");
+}
+
+#[test]
+fn a_capture_that_fails_its_inspection_is_never_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("capture");
+    let writer = CaptureWriter::create(&output, Form::File).unwrap();
+    let inspected = writer.finish_inspected(|written| {
+        assert!(!output.exists() && written.tables().len() > 20, "it is complete, and not in place");
+        Err(CaptureError::Refused { thing: "x".to_owned(), cause: "y".to_owned(), path: output.clone() })
+    });
+    assert!(inspected.is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_unfinished_is_known_while_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("capture");
+    let writer = CaptureWriter::create(&output, Form::File).unwrap();
+    let staging = CaptureWriter::staging(&output);
+    assert!(unfinished::is_listed(&staging));
+    writer.finish().unwrap();
+    assert!(!unfinished::is_listed(&staging));
+}
+
+#[test]
+fn many_files_are_listed_in_linear_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = (0..20_000).map(|number: u64| {
+        let path = entry::cubin(&format!("{:016x}", hash::content_hash(&number.to_le_bytes())));
+        json!({"path": path, "bytes": 0, "blake3": ""})
+    });
+    let opened = with_manifest(folder.path(), |manifest| manifest["files"] = files.collect());
+    // None of them is there.
+    assert!(matches!(opened, Err(CaptureError::MissingEntry { .. })));
+}
+
+#[test]
+fn a_manifest_of_this_release_passes_its_own_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capture");
+    let manifest: Manifest = tiny::write(&path, Form::Folder).unwrap();
+    assert!(manifest.entries().all(|(name, ..)| entry::is_allowed(&name)));
+}
