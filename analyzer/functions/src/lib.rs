@@ -2,6 +2,7 @@
 
 mod beta;
 mod hex;
+mod kernel_label;
 mod lane_count;
 mod path_match;
 mod poisson;
@@ -16,6 +17,7 @@ use datafusion::logical_expr::ScalarUDF;
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         ScalarUDF::from(hex::Hex::default()),
+        ScalarUDF::from(kernel_label::KernelLabel::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),
         ScalarUDF::from(path_match::PathMatch::default()),
         ScalarUDF::from(poisson::Poisson::low()),

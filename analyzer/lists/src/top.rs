@@ -20,6 +20,8 @@ use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
+/// Columns for programs only.
+const DETAILS: &[&str] = &["full_name", "label_source"];
 /// Columns of findings for programs only.
 const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
@@ -89,7 +91,7 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
     for line in section.doc() {
         heading += &(canvas.paint.text(Role::Dim, line) + "\n");
     }
-    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(DETAILS);
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }

@@ -13,7 +13,7 @@ use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
 /// Columns that programs and the page identify rows by. The text report has names.
-const IDENTITIES: &[&str] = &["function_id"];
+const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source"];
 
 /// Writes the text report.
 pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {

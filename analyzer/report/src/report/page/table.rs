@@ -43,6 +43,9 @@ const FUNCTION: &str = "function_id";
 /// The column of tensors, whose rows are anchors. It is not shown.
 const TENSOR: &str = "tensor_id";
 
+/// Columns for programs only.
+const DETAILS: [&str; 2] = ["full_name", "label_source"];
+
 /// Minimum bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
 
@@ -92,6 +95,7 @@ impl Picture<'_> {
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
         let others = self.columns.iter().filter(move |column| {
             ![FUNCTION, TENSOR].contains(&column.name.as_str())
+                && !DETAILS.contains(&column.name.as_str())
                 && !self.layout.hidden.contains(&column.name.as_str())
                 && !first.contains(&column.name.as_str())
                 && !is_below(&column.name)
