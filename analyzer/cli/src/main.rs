@@ -16,7 +16,7 @@ use stallmap_console::{args, output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match commands::run(args::Cli::parse()) {
+    match commands::run(args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output::message(&failure);

@@ -28,6 +28,14 @@ pub fn stdout() -> BufWriter<Stdout> {
     BufWriter::new(io::stdout())
 }
 
+/// Standard output for a long text: on a terminal, a pager takes what does not fit.
+pub fn paged() -> Box<dyn Write> {
+    match pager::Pager::of_environment(|name| std::env::var(name).ok()).sink() {
+        Some(sink) => Box::new(sink),
+        None => Box::new(stdout()),
+    }
+}
+
 /// True if standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()

@@ -42,10 +42,10 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
         let _progress = Progress::start(format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(rows(&session, &sql))?)
     };
-    known.say(&args.capture, args.format)?;
+    known.say(&args.capture, args.format())?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
-    match args.format.for_programs() {
+    match args.format().for_programs() {
         Some(format) => write_rows(&rows, format)?,
         None => show(args, section, &rows, absence.as_deref())?,
     }
