@@ -1,6 +1,6 @@
 -- Shares by tensor
 -- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls that no tensor explains, and the rest.
--- kind: tensor, tensors (the others), memory, other. waited_at: the line or kernel that waited most.
+-- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most.
 WITH cost AS (
   SELECT
     remainder, target, object, type, op, born_at, max(label) AS label,

@@ -117,6 +117,19 @@ fn a_finding_is_explained() {
 }
 
 #[test]
+fn the_page_is_shown_and_its_path_is_printed() {
+    let place = Place::new();
+    let mut program = command(&place.path("."));
+    // No program to show the page is here.
+    let output = program.args(["open", "tiny.stallmap"]).env("PATH", place.path("nothing")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("id=\"verdict\""), "{path}");
+    std::fs::remove_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+}
+
+#[test]
 fn words_that_are_nothing_have_a_hint() {
     let place = Place::new();
     let ran = place.run(&["repotr"]);

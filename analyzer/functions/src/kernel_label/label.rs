@@ -161,9 +161,9 @@ fn words(name: &str) -> String {
         before = char;
     }
     let spaced = spaced.replace("cudafunctor", "").replace("cudakernel", "");
-    let kept: Vec<&str> =
+    let words: Vec<&str> =
         spaced.split('_').filter(|word| !word.is_empty() && !FUNCTOR_WORDS.contains(word)).collect();
-    kept.join("_")
+    words.join("_")
 }
 
 /// The element type: of the function object, else of the template arguments. Floating point before integers.

@@ -161,7 +161,12 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
     }
     if let Some((part, noun)) = attributed {
         let article = if noun.starts_with('a') { "an" } else { "a" };
-        pieces.push((false, format!("{:.0} % of memory stalls have {article} {noun}", part * 100.0)));
+        let text = if part > 0.0 {
+            format!("{:.0} % of memory stalls have {article} {noun}", part * 100.0)
+        } else {
+            format!("no memory stall has {article} {noun}")
+        };
+        pieces.push((part <= 0.0, text));
     }
     pieces
 }
@@ -177,7 +182,11 @@ impl Loss {
             // Its reason is a noun.
             return format!("{count} {reason}");
         }
-        let noun = if self.count > 1.0 { "s" } else { "" };
-        format!("{count} {}{noun}: {reason}", self.kind)
+        let plural = match (self.count > 1.0, self.kind.ends_with('h')) {
+            (false, _) => "",
+            (true, false) => "s",
+            (true, true) => "es",
+        };
+        format!("{count} {}{plural}: {reason}", self.kind)
     }
 }

@@ -72,9 +72,16 @@ impl Screen<'_> {
         if width(&text) <= self.columns || pieces.len() <= 1 {
             return shorten(&text, self.columns, Shorten::End);
         }
-        // The time without its explanation is the first to go.
+        // The time's explanation goes first, then the GPU's maker and memory.
         let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
-        shorten(&short.join(" · "), self.columns, Shorten::End)
+        let brief = |piece: &String| match piece.strip_prefix("NVIDIA ") {
+            Some(gpu) => gpu.split(' ').next().unwrap_or(gpu).to_owned(),
+            None => piece.clone(),
+        };
+        let brief: Vec<String> = short.iter().map(brief).collect();
+        let texts = [short.join(" · "), brief.join(" · ")];
+        let fitting = texts.iter().find(|text| width(text) <= self.columns).unwrap_or(&texts[1]);
+        shorten(fitting, self.columns, Shorten::End)
     }
 
     /// Losses and coverage in one line.

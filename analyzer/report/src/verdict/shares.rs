@@ -104,7 +104,10 @@ fn not_memory(reasons: &[Reason]) -> String {
 
 /// Whole percents by the largest remainder: they add up to 100.
 fn with_percents(mut shares: Vec<Share>) -> Vec<Share> {
-    let mut missing: u32 = if shares.is_empty() { 0 } else { 100 };
+    if shares.iter().all(|share| share.part <= 0.0) {
+        return Vec::new();
+    }
+    let mut missing: u32 = 100;
     for share in &mut shares {
         share.percent =
             (0..=100).rev().find(|percent| f64::from(*percent) <= share.part * 100.0).unwrap_or(0);
