@@ -3,7 +3,14 @@
   const wrong = [];
   const expect = (is, what) => is || wrong.push(what);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  expect(document.querySelector("main > section")?.id === "coverage", "coverage is not the first section");
+  expect(document.querySelector("main > section")?.id === "verdict", "the verdict is not the first section");
+  expect([...document.querySelectorAll("main > section")].pop()?.id === "coverage", "coverage is not the last section");
+  // Sentence, bar and cards are the first screen of a desk. A capture can have fewer than three findings.
+  const isDesk = innerWidth > 1000 && scrollY === 0;
+  for (const part of isDesk ? [".sentence", ".shares", ".card"].flatMap((name) => [...document.querySelectorAll(name)]) : []) {
+    expect(part.getBoundingClientRect().bottom <= innerHeight, "the verdict is below the fold");
+  }
+  expect(document.querySelector(".sentence")?.textContent, "the page has no verdict");
   expect(all("section").every((part) => part.querySelector("h2")), "a section without a heading");
   expect(all("section").every((part) => part.querySelector("details.sql code")), "a section without its SQL");
   const headings = all("h1, h2, h3, h4, h5").map((heading) => Number(heading.tagName[1]));

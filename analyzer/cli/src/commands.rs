@@ -14,29 +14,39 @@ mod sql;
 
 use std::thread;
 
+use clap::CommandFactory as _;
 use stallmap::remote::{self, Traffic};
 use stallmap::tables::captured::panic_text;
+use stallmap_console::args::verdict::Verdict;
 use stallmap_console::args::{Cli, Command};
 use stallmap_console::context::{Context, STACK_BYTES, no_threads};
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
 use stallmap_lists::{diff, forest, top, tree};
-use stallmap_report::{report, source};
+use stallmap_report::{open, report, source, verdict, why};
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
     let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
-    let command = thread.spawn(move || dispatch(&context, cli.command)).map_err(no_threads)?;
+    let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
         let failure = Failure::message(QUERY, format!("internal error: {}", panic_text(panic.as_ref())));
         Err(failure.hint("this is a defect: report it with `RUST_BACKTRACE=1` and the command".to_owned()))
     })
 }
 
-fn dispatch(context: &Context, command: Command) -> Outcome {
-    let outcome = run_command(context, command);
+fn dispatch(context: &Context, cli: Cli) -> Outcome {
+    let outcome = match cli.command {
+        None => without_command(context, &cli.verdict),
+        Some(_) if !cli.verdict.is_empty() => {
+            Err(Failure::message(USAGE, "a capture and its options stand behind the command")
+                .hint("for example `stallmap report train.stallmap`".to_owned()))
+        }
+        Some(command) => run_command(context, command),
+    };
     if outcome.is_ok() {
         remote::traffic().iter().for_each(say_traffic);
     }
@@ -51,9 +61,28 @@ fn say_traffic(traffic: &Traffic) {
     output::note(format_args!("fetched {fetched} of {size} in {requests}: {}", traffic.path.display()));
 }
 
+/// The verdict, or advice for a word that is neither a command nor a file.
+fn without_command(context: &Context, args: &Verdict) -> Outcome {
+    let Some(first) = args.captures.first() else {
+        return verdict::run(context, args);
+    };
+    let word = first.to_string_lossy();
+    let is_word = !word.contains(['.', '/', ':', '\\']) && !first.exists();
+    if !is_word {
+        return verdict::run(context, args);
+    }
+    let cli = Cli::command();
+    let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+    let hint = nearest(&word, names.iter().copied())
+        .map_or_else(|| format!("commands: {}", names.join(", ")), |name| format!("did you mean `{name}`?"));
+    Err(Failure::message(USAGE, format!("`{word}` is neither a command nor a capture")).hint(hint))
+}
+
 fn run_command(context: &Context, command: Command) -> Outcome {
     match command {
         Command::Report(report) => report::run(context, &report),
+        Command::Why(why) => why::run(context, &why),
+        Command::Open(open) => open::run(context, &open),
         Command::Top(top) => top::run(context, &top),
         Command::Tree(tree) => tree::run(context, &tree),
         Command::Forest(forest) => forest::run(context, &forest),

@@ -6,11 +6,13 @@ pub mod forest;
 pub mod gate;
 pub mod list;
 pub mod memory;
+pub mod order;
 #[cfg(test)]
 mod page;
 pub mod share;
 pub mod top;
 pub mod tree;
+pub mod verdict;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,8 +27,10 @@ use crate::exit;
 ///
 /// Analyze captures written by `stallmap-record -o NAME.stallmap -- PROGRAM`, on any machine, without a GPU.
 #[derive(Debug, Parser)]
-#[command(name = "stallmap", version, after_help = examples(&[
-    ("stallmap report train.stallmap", "stalls by tensor, kernel and line, coverage first"),
+#[command(name = "stallmap", version, arg_required_else_help = true, after_help = examples(&[
+    ("stallmap train.stallmap", "one screen: what the GPU waited for, and what to change first"),
+    ("stallmap open train.stallmap", "the same and everything else as a page in the browser"),
+    ("stallmap report train.stallmap", "stalls by tensor, kernel and line, the verdict first"),
     ("stallmap top tensors train.stallmap", "the tensors that the GPU waited for most"),
     ("stallmap tree train.stallmap -t 1%", "call paths from Python to kernels, and what they cost"),
     ("stallmap forest train.stallmap --svg forest.svg", "tensors with their views and copies, drawn"),
@@ -38,7 +42,10 @@ use crate::exit;
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    /// The capture to explain without a command.
+    #[command(flatten)]
+    pub verdict: verdict::Verdict,
     /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub library: Option<PathBuf>,
@@ -60,8 +67,12 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what the GPU waited for: coverage first, then tensors, kernels, lines and ops by stall cost
+    /// Show what the GPU waited for: the verdict, then tensors, kernels, lines and ops by stall cost, and coverage
     Report(Report),
+    /// Explain one finding of the verdict: its evidence, its instructions, its tensor
+    Why(verdict::Why),
+    /// Write the report as an HTML page and show it in the browser
+    Open(verdict::Open),
     /// List the costliest tensors, ops, lines, kernels or findings
     Top(top::Top),
     /// Show the cost of call paths: Python frames, ops, kernels. As a tree from either end, flat, or compared with
@@ -113,7 +124,8 @@ pub enum Command {
 /// `stallmap report`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "every section as text"),
+    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops, losses and coverage"),
+    ("stallmap report train.stallmap --all", "every section, with findings and the costliest waits"),
     ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
     ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
     ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
@@ -126,23 +138,42 @@ pub struct Report {
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
-    /// Rows per section, the rest as one row [default: 10, with --html 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Rows per section, the rest as one row [default: 5, with --all, --section or another format 10, with --html 100]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
-    /// Only this section (repeatable)
+    /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
+    /// coverage
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,
+    /// Every section, also those that the verdict replaces
+    #[arg(long)]
+    pub all: bool,
     /// Print the sections' queries instead of running them
     #[arg(long)]
     pub sql: bool,
     /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
     /// network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "section"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all"])]
     pub html: Option<PathBuf>,
     /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
     /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]
     pub root: Option<PathBuf>,
+}
+
+impl Report {
+    /// The output format.
+    pub fn format(&self) -> ReportFormat {
+        if self.json { ReportFormat::Json } else { self.format }
+    }
+
+    /// True for the text without a choice of sections.
+    pub fn is_brief(&self) -> bool {
+        self.section.is_empty() && !self.all && self.html.is_none() && self.format() == ReportFormat::Text
+    }
 }
 
 /// `stallmap source`
@@ -162,7 +193,7 @@ pub struct Source {
     #[arg(short, long, value_name = "KERNEL")]
     pub kernel: Option<String>,
     /// Locations to show, the rest as one row
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
     /// Ranking of locations
     #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
@@ -277,6 +308,7 @@ pub struct Completions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// Tables for reading, as wide as the terminal
+    #[value(alias = "table")]
     Text,
     /// One object: sections with their queries and full rows
     Json,

@@ -1,5 +1,8 @@
 //! Errors of the library as failures of a command: exit code, one line, a hint.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError, TableReference};
 use datafusion::error::DataFusionError;
@@ -12,6 +15,17 @@ use super::excerpt;
 use super::names::{Names, nearest};
 use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
 
+/// Maximum captures that a hint lists.
+const MOST_CAPTURES: usize = 5;
+/// Maximum entries of a folder that are searched for captures.
+const MOST_ENTRIES: usize = 10_000;
+/// Words for which there is no table, and the views that are meant.
+const SYNONYMS: [(&str, &str); 4] = [
+    ("kernels", "`kernel_cost` has the cost of each kernel, `launch` each launch"),
+    ("kernel", "`kernel_cost` has the cost of each kernel, `launch` each launch"),
+    ("tensors", "`object_cost` has the cost of each tensor, `tensor` its properties"),
+    ("lines", "`line_cost` has the cost of each line"),
+];
 /// Maximum columns that a hint lists.
 const MOST_COLUMNS: usize = 12;
 
@@ -54,7 +68,37 @@ pub fn capture_failure(error: &CaptureError) -> Failure {
         CaptureError::Io { .. } | CaptureError::Refused { .. } => IO,
         _ => CAPTURE,
     };
-    Failure::message(code, error).hint(error.hint())
+    Failure::message(code, error).hint(here(error).or_else(|| error.hint()))
+}
+
+/// Captures in the folder of a wrong path: the one with a similar name, or those in the folder itself.
+fn here(error: &CaptureError) -> Option<String> {
+    match error {
+        CaptureError::Io { action: "open capture", path, source } if source.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let names = captures(folder.unwrap_or_else(|| Path::new(".")));
+            let name = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+            Some(format!("did you mean `{}`?", path.with_file_name(name).display()))
+        }
+        CaptureError::NotACapture { path, .. } if path.is_dir() => {
+            let mut names = captures(path);
+            let count = names.len();
+            names.truncate(MOST_CAPTURES);
+            let more = if count > MOST_CAPTURES { ", …" } else { "" };
+            let noun = if count == 1 { "capture is" } else { "captures are" };
+            (count > 0).then(|| format!("{count} {noun} in it: {}{more}", names.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+/// The names of captures in a folder.
+fn captures(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".stallmap")).collect();
+    names.sort();
+    names
 }
 
 fn code(error: &AnalyzeError) -> u8 {
@@ -146,9 +190,11 @@ fn no_table(qualified: &str, names: &Names, sql: &str) -> Failure {
             .excerpt(excerpt::of_name(sql, capture, false))
             .hint(format!("captures here: {captures}"));
     }
-    let hint = match nearest(table, names.relations()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => {
+    let synonym = SYNONYMS.iter().find(|(name, _)| table.eq_ignore_ascii_case(name));
+    let hint = match (synonym, nearest(table, names.relations())) {
+        (Some((_, hint)), _) => (*hint).to_owned(),
+        (None, Some(name)) => format!("did you mean `{name}`?"),
+        (None, None) => {
             "`stallmap info NAME.stallmap` (in the shell: .tables, .views) lists tables and views".to_owned()
         }
     };

@@ -116,10 +116,14 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     let name = name.to_lowercase();
     let far = (name.chars().count() / 3).clamp(1, 4);
     candidates
-        .map(|candidate| (distance(&name, candidate), candidate))
-        .filter(|&(distance, _)| distance <= far)
+        .map(|candidate| {
+            // Of equally near candidates, the one with the fewest edits.
+            let edits = strsim::damerau_levenshtein(&name, &candidate.to_lowercase());
+            (distance(&name, candidate), edits, candidate)
+        })
+        .filter(|&(distance, ..)| distance <= far)
         .min()
-        .map(|(_, candidate)| candidate)
+        .map(|(.., candidate)| candidate)
 }
 
 /// Edit distance of two names. A plural and a missing prefix or suffix count little.
@@ -151,5 +155,6 @@ mod tests {
         check("TENSOR", Some("tensor"));
         check("ops", Some("op"));
         check("elephant", None);
+        assert_eq!(nearest("tensor_costs", ["tensor", "tensor_cost"].into_iter()), Some("tensor_cost"));
     }
 }

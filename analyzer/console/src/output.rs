@@ -42,6 +42,14 @@ pub fn stdout_as(is_text: bool) -> rows::Sink {
     if is_text { Box::new(stdout()) } else { data() }
 }
 
+/// Standard output for a long text: on a terminal, a pager takes what does not fit.
+pub fn paged() -> Box<dyn Write> {
+    match pager::Pager::of_environment(|name| std::env::var(name).ok()).sink() {
+        Some(sink) => Box::new(sink),
+        None => Box::new(stdout()),
+    }
+}
+
 /// True if standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()

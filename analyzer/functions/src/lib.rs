@@ -3,6 +3,7 @@
 mod beta;
 mod exact;
 mod hex;
+mod kernel_label;
 mod lane_count;
 mod path_match;
 mod poisson;
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         ScalarUDF::from(hex::Hex::default()),
+        ScalarUDF::from(kernel_label::KernelLabel::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),
         ScalarUDF::from(path_match::PathMatch::default()),
         ScalarUDF::from(poisson::Poisson::low()),

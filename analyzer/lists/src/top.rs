@@ -20,6 +20,8 @@ use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
+/// Columns for programs only.
+const DETAILS: &[&str] = &["full_name", "label_source"];
 /// Columns of findings for programs only.
 const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
@@ -40,10 +42,10 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
         let _progress = Progress::start(format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
-    known.say(&args.capture, args.format)?;
+    known.say(&args.capture, args.format())?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
-    match args.format.for_programs() {
+    match args.format().for_programs() {
         Some(format) => write_rows(&rows, format)?,
         None => show(args, section, &rows, absence.as_deref())?,
     }
@@ -89,7 +91,7 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
     for line in section.doc() {
         heading += &(canvas.paint.text(Role::Dim, line) + "\n");
     }
-    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(DETAILS);
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }

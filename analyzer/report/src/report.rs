@@ -1,4 +1,4 @@
-//! `stallmap report`: stalls by cost, coverage first.
+//! `stallmap report`: the verdict, stalls by cost, coverage last.
 
 mod page;
 mod subject;
@@ -14,34 +14,43 @@ use stallmap_console::answer::{answers, csv, json, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::explain::explain;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 
+use crate::verdict::Verdict;
+
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
+/// Default rows of a section of the text without a choice of sections.
+const BRIEF_TOP: u32 = 5;
 
-/// The sections in printing order: always coverage first, then losses.
+/// The sections in printing order.
 const SECTIONS: [Query; 11] = [
-    queries::COVERAGE,
-    queries::LOSSES,
-    queries::RANKS,
     queries::FINDINGS,
     queries::TENSORS,
     queries::WHY,
     queries::KERNELS,
     queries::LINES,
     queries::OPS,
+    queries::RANKS,
     queries::COUNTERS,
     queries::REPLAYS,
+    queries::LOSSES,
+    queries::COVERAGE,
 ];
+/// Sections that the verdict replaces in the text without a choice of sections.
+const REPLACED: &[&str] = &["findings", "why"];
 /// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
 /// Prints the report, some sections of it, or their queries.
 pub fn run(context: &Context, args: &Report) -> Outcome {
-    let wanted = wanted(&args.section)?;
-    let top = top(args.top.unwrap_or(DEFAULT_TOP));
+    let is_brief = args.is_brief();
+    let mut wanted = wanted(&args.section)?;
+    wanted.retain(|section| !is_brief || !REPLACED.contains(&section.name));
+    let top = top(args.top.unwrap_or(if is_brief { BRIEF_TOP } else { DEFAULT_TOP }));
     if args.sql {
         // The capture is opened anyway, to report a wrong path.
         context.open(&[(None, args.capture.clone())])?;
@@ -55,26 +64,41 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let runtime = runtime()?;
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
-        let text = runtime.block_on(page::page(args, &session, subject))?;
+        let verdict = runtime.block_on(verdict(&session))?;
+        let text = runtime.block_on(page::page(args, &session, subject, &verdict))?;
         page::save(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
         return Ok(OK);
     }
+    let verdict = if args.section.is_empty() && args.format() == ReportFormat::Text {
+        Some(runtime.block_on(verdict(&session))?)
+    } else {
+        None
+    };
     let mut answers = runtime.block_on(answers(&session, &wanted, &top))?;
     let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
     });
-    let mut out = output::stdout_as(args.format == ReportFormat::Text);
-    match args.format {
-        ReportFormat::Text => write::text(&mut out, &args.capture, &subject, &answers),
-        ReportFormat::Json => json(&mut out, &args.capture, &answers),
-        ReportFormat::Csv => csv(&mut out, &answers),
+    match args.format() {
+        ReportFormat::Text => {
+            let mut out = output::paged();
+            let screen = verdict.map(|verdict| verdict.screen(&args.capture, output::page()));
+            write::text(&mut *out, &args.capture, &subject, screen.as_deref(), is_brief, &answers)
+        }
+        ReportFormat::Json => json(&mut output::data(), &args.capture, &answers),
+        ReportFormat::Csv => csv(&mut output::data(), &answers),
     }?;
     if !wanted.iter().any(|section| section.name == "losses") {
         runtime.block_on(warn_of_losses(&session, &args.capture))?;
     }
     Ok(OK)
+}
+
+/// The verdict. Views that sections read after it are computed once.
+async fn verdict(session: &Session) -> Outcome<Verdict> {
+    session.keep(["object_cost", "finding"]).await.map_err(|error| explain(error, Some(session)))?;
+    Verdict::of(session).await
 }
 
 /// The parameter of every section.

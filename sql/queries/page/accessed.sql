@@ -30,7 +30,7 @@ WITH drawn AS (
   JOIN tensor t ON t.tensor_id = d.tensor_id
 )
 SELECT
-  n.object_id AS drawn_tensor_id, n.name AS tensor, n.type, n.born_at, s.kind AS access,
+  n.object_id AS drawn_tensor_id, n.label AS tensor, n.type, n.born_at, s.kind AS access,
   CAST(s.cells AS DOUBLE) / nullif(s.cell_count, 0) AS accessed_cells_share,
   s.touches, s.requests, s.sectors, s.blamed_samples, s.touches_of_holes
 FROM target_context n

@@ -17,13 +17,13 @@ WITH taken AS (
     p.place,
     max(p.function_id) AS function_id,
     count(DISTINCT p.function_id) AS kernels,
-    max(f.demangled_name) AS kernel,
+    max(f.short_kernel) AS kernel,
     p.stall_reason,
     bool_or(r.is_memory) AS is_memory,
     sum(p.samples) AS samples,
     sum(p.samples_not_issued) AS samples_not_issued
   FROM placed p
-  LEFT JOIN function f ON f.function_id = p.function_id
+  LEFT JOIN kernel_name f ON f.function_id = p.function_id
   LEFT JOIN stall_reason r ON r.reason = p.stall_reason
   GROUP BY p.place, p.stall_reason
 )

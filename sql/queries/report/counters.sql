@@ -5,13 +5,14 @@
 -- memory or compute, whichever takes longer at its peak, latency if neither would take a tenth of the time.
 WITH work AS (
   SELECT
-    l.function_id, l.kernel, w.*,
+    l.function_id, l.kernel, n.short_kernel, w.*,
     w.dram_read_bytes + w.dram_write_bytes AS dram_bytes,
     w.l2_hit_sectors + w.l2_miss_sectors AS l2_sectors,
     r.efficiency * r.duration_ns AS roof_ns,
     CASE r.bound WHEN 'compute' THEN r.efficiency * r.duration_ns ELSE 0.0 END AS compute_ns
   FROM launch_work w
   JOIN launch_context l ON l.kernel_id = w.kernel_id
+  LEFT JOIN kernel_name n ON n.function_id = l.function_id
   LEFT JOIN roofline r ON r.grain = 'launch' AND r.kernel_id = w.kernel_id
 ), ranked AS (
   SELECT function_id, row_number() OVER (ORDER BY sum(duration_ns) DESC NULLS LAST, min(kernel), function_id) AS position
@@ -38,7 +39,7 @@ SELECT
     WHEN sum(compute_ns) > 0.5 * sum(roof_ns) THEN 'compute'
     WHEN sum(roof_ns) > 0.0 THEN 'memory'
   END AS bound,
-  CASE WHEN place <= $top THEN max(kernel)
+  CASE WHEN place <= $top THEN max(short_kernel)
     ELSE 'other (' || CAST(count(DISTINCT function_id) AS VARCHAR) || ')' END AS kernel
 FROM placed
 GROUP BY place

@@ -11,10 +11,11 @@ WITH reason AS (
   FROM reason
   GROUP BY function_id
 ), placed AS (
-  SELECT k.*, m.main_stall, least($top + 1, row_number() OVER (
+  SELECT k.*, n.short_kernel, m.main_stall, least($top + 1, row_number() OVER (
     ORDER BY k.samples DESC, k.launch_count DESC, k.kernel, k.function_id
   )) AS place
   FROM kernel_cost k
+  LEFT JOIN kernel_name n ON n.function_id = k.function_id
   LEFT JOIN main m ON m.function_id = k.function_id
 )
 SELECT
@@ -24,8 +25,9 @@ SELECT
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN max(main_stall) END AS main_stall,
-  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,
-  -- For programs, and for the page's links. The text report omits it.
+  CASE WHEN place <= $top THEN max(short_kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,
+  -- For programs, and for the page's links. The text report omits them.
+  CASE WHEN place <= $top THEN max(kernel) END AS full_name,
   CASE WHEN place <= $top THEN max(function_id) END AS function_id
 FROM placed
 GROUP BY place

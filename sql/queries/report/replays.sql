@@ -14,9 +14,10 @@ WITH sorted AS (
       ELSE outcome
     END AS outcome,
     CASE outcome WHEN 'not bundled' THEN refusal WHEN 'verified' THEN NULL ELSE detail END AS reason,
-    CASE WHEN outcome NOT IN ('verified', 'not replayed') THEN kernel END AS kernel,
+    CASE WHEN outcome NOT IN ('verified', 'not replayed') THEN n.short_kernel END AS kernel,
     repeat_count, bytes
-  FROM replay_quality
+  FROM replay_quality q
+  LEFT JOIN kernel_name n ON n.function_id = q.function_id
 ), summed AS (
   SELECT
     place, outcome, reason, kernel, count(*) AS launches, sum(repeat_count) AS repeats, sum(bytes) AS bytes

@@ -17,7 +17,7 @@ WITH charged AS (
   -- Objects with equal names are one: each step allocates its buffers again.
   SELECT
     c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
-    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type, sum(c.samples) AS samples
+    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, max(t.label) AS label, t.type, sum(c.samples) AS samples
   FROM charged c
   LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
   GROUP BY c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
@@ -37,9 +37,7 @@ WITH charged AS (
     t.*,
     regexp_replace(w.file, '^.*/', '') AS file, w.line,
     regexp_replace(p.file, '^.*/', '') AS producer_file, p.line AS producer_line,
-    -- The kernel without its template arguments and parameters.
-    regexp_replace(regexp_replace(replace(t.kernel, '(anonymous namespace)::', ''), '[<(].*', ''), '^void ', '')
-      AS short_kernel,
+    k.short_kernel,
     coalesce(w.mnemonic, 'an instruction') AS instruction,
     coalesce(p.mnemonic || CASE WHEN p.memory_bytes > 4 THEN '.' || CAST(p.memory_bytes * 8 AS VARCHAR) ELSE '' END,
       'an instruction') AS producer,
@@ -48,13 +46,14 @@ WITH charged AS (
     a.sectors / a.requests AS sectors_per_request,
     a.ideal_sectors / a.requests AS ideal_sectors_per_request
   FROM top t
+  LEFT JOIN kernel_name k ON k.function_id = t.kernel_function_id
   LEFT JOIN instruction w ON w.function_id = t.function_id AND w.pc = t.pc
   LEFT JOIN instruction p ON p.function_id = t.producer_function_id AND p.pc = t.producer_pc
   LEFT JOIN accessed a ON a.function_id = t.producer_function_id AND a.pc = t.producer_pc
 ), worded AS (
   SELECT
     *,
-    CASE WHEN line IS NULL THEN short_kernel || '+0x' || to_hex(CAST(pc AS BIGINT))
+    CASE WHEN line IS NULL THEN coalesce(short_kernel, kernel, 'unknown') || '+0x' || to_hex(CAST(pc AS BIGINT))
       ELSE file || ':' || CAST(line AS VARCHAR) END AS place,
     CASE
       WHEN producer_line IS NULL THEN '+0x' || to_hex(CAST(producer_pc AS BIGINT))
@@ -87,7 +86,7 @@ SELECT
     END
     || CASE
       WHEN charge = 'no producer' OR mbarrier THEN ''
-      WHEN name IS NOT NULL THEN ', which ' || verb || ' `' || name || '`'
+      WHEN name IS NOT NULL THEN ', which ' || verb || ' `' || label || '`'
         || CASE WHEN facts <> '' THEN ' (' || facts || ')' ELSE '' END
       WHEN target = 'not global' THEN ', which ' || verb || ' shared, local or constant memory'
       WHEN target = 'not observed' THEN ', whose accesses were not recorded'

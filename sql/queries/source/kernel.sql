@@ -1,7 +1,8 @@
 -- Kernel
 -- The kernel over all its launches. share: part of all samples.
 SELECT
-  k.kernel,
+  coalesce(n.short_kernel, k.kernel) AS kernel,
+  k.kernel AS full_name,
   k.function_id,
   m.sm,
   k.launch_count AS launches,
@@ -13,6 +14,7 @@ SELECT
   c.unknown_count AS unknown_instructions,
   c.reason AS not_read_because
 FROM kernel_cost k
+LEFT JOIN kernel_name n ON n.function_id = k.function_id
 LEFT JOIN function f ON f.function_id = k.function_id
 LEFT JOIN module m ON m.module_id = f.module_id
 LEFT JOIN function_code c ON c.function_id = k.function_id

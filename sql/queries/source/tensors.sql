@@ -16,12 +16,12 @@ WITH counted AS (
   WHERE l.function_id = $function AND c.target NOT IN ('not observed', 'no memory', 'not global', 'mbarrier')
 ), named AS (
   SELECT
-    c.function_id, c.pc, coalesce(t.name, '(' || c.target || ')') AS tensor, t.type, t.born_at,
+    c.function_id, c.pc, coalesce(t.label, '(' || c.target || ')') AS tensor, t.type, t.born_at,
     sum(c.request_count) AS requests, sum(c.sectors) AS sectors, sum(c.ideal_sectors) AS ideal_sectors,
     sum(c.charged) AS charged_samples
   FROM counted c
   LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.id
-  GROUP BY c.function_id, c.pc, coalesce(t.name, '(' || c.target || ')'), t.type, t.born_at
+  GROUP BY c.function_id, c.pc, coalesce(t.label, '(' || c.target || ')'), t.type, t.born_at
 )
 SELECT
   function_id, pc, tensor, type, born_at,

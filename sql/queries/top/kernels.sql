@@ -1,10 +1,11 @@
 -- Kernels by cost
 -- The cost of each kernel over its launches. memory: share of memory stalls. All rows add up to all launches.
 WITH placed AS (
-  SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, kernel, function_id
+  SELECT k.*, n.short_kernel, least($top + 1, row_number() OVER (
+    ORDER BY k.$sort DESC NULLS LAST, k.samples DESC, k.launch_count DESC, k.kernel, k.function_id
   )) AS place
-  FROM kernel_cost
+  FROM kernel_cost k
+  LEFT JOIN kernel_name n ON n.function_id = k.function_id
 )
 SELECT
   sum(share) AS share,
@@ -13,7 +14,9 @@ SELECT
   sum(memory_samples) AS memory_samples,
   sum(estimated_ns) AS time_ns,
   sum(launch_count) AS launches,
-  CASE WHEN place <= $top THEN max(kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel
+  CASE WHEN place <= $top THEN max(short_kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,
+  -- For programs. Text omits it.
+  CASE WHEN place <= $top THEN max(kernel) END AS full_name
 FROM placed
 GROUP BY place
 ORDER BY place

@@ -3,7 +3,7 @@
 -- grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT
-    remainder, object, type, op, born_at,
+    remainder, object, type, op, born_at, max(label) AS label, max(label_source) AS label_source,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(CASE WHEN target = 'tensor' THEN 1 ELSE 0 END) AS tensors,
     sum(samples) AS samples,
@@ -26,7 +26,7 @@ WITH cost AS (
     place, sum(share) AS share, sum(memory_share) AS memory_share, sum(samples) AS samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(estimated_ns) AS estimated_ns, sum(tensors) AS tensors, count(*) AS objects, max(remainder) AS remainder,
-    max(object) AS object, max(type) AS type, max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at
+    max(object) AS object, max(label) AS label, max(label_source) AS label_source, max(type) AS type, max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at
   FROM placed
   GROUP BY place
 )
@@ -36,8 +36,9 @@ SELECT
   poisson_high(samples / weight) * weight AS high,
   estimated_ns AS time_ns,
   nullif(tensors, 0) AS tensors,
-  CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, object) END
+  CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, label) END
     AS tensor,
+  CASE WHEN place <= $top THEN label_source END AS label_source,
   CASE WHEN place <= $top THEN type END AS type,
   CASE WHEN place <= $top THEN op END AS op,
   CASE WHEN place <= $top THEN born_at END AS born_at,

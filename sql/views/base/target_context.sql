@@ -11,8 +11,27 @@ CREATE VIEW target_context (
   -- The op that made it.
   op,
   -- The line of that op. In backward, the line whose gradient it computes.
-  born_at
+  born_at,
+  -- Its label for users. Never join by it: names and lines change.
+  label,
+  -- Origin of the label: name (of a parameter or buffer), call (op and line), op, workspace (memory that a library took
+  -- inside an op), storage, allocation. Null if nothing is known.
+  label_source
 ) AS
+WITH tensor_call AS (
+  SELECT
+    *,
+    coalesce(birth_forward_line || ' (grad)', birth_line) AS place,
+    regexp_replace(regexp_replace(op, '^.*::', ''), '[.].*$', '') || '()' AS call
+  FROM tensor_context
+), storage_call AS (
+  SELECT
+    s.storage_id, s.size_bytes, o.op, o.source_line, t.storage_id IS NOT NULL AS has_tensor,
+    regexp_replace(regexp_replace(o.op, '^.*::', ''), '[.].*$', '') || '()' AS call
+  FROM storage s
+  LEFT JOIN op_context o ON o.op_id = s.op_id
+  LEFT JOIN (SELECT DISTINCT storage_id FROM tensor) t ON t.storage_id = s.storage_id
+)
 SELECT
   'tensor', tensor_id,
   CASE
@@ -22,17 +41,32 @@ SELECT
   END,
   dtype || ' ' || shape,
   op,
-  coalesce(birth_forward_line || ' (grad)', birth_line)
-FROM tensor_context
+  place,
+  CASE
+    WHEN name IS NULL THEN coalesce(call || ' at ' || regexp_replace(place, '^.*(:[0-9]+) [^:]*?( [(]grad[)])?$', '\1\2'),
+      call, 'unnamed')
+    WHEN role IN ('gradient', 'optimizer_state') THEN replace(role, '_', ' ') || ' of ' || name
+    ELSE name
+  END,
+  CASE WHEN name IS NOT NULL THEN 'name' WHEN call IS NOT NULL AND place IS NOT NULL THEN 'call' WHEN call IS NOT NULL THEN 'op' END
+FROM tensor_call
 UNION ALL
 SELECT
-  'storage', s.storage_id,
-  coalesce('memory of ' || o.op, 'memory outside tensors'),
-  CAST(s.size_bytes AS VARCHAR) || ' bytes',
-  o.op,
-  o.source_line
-FROM storage s
-LEFT JOIN op_context o ON o.op_id = s.op_id
+  'storage', storage_id,
+  coalesce('memory of ' || op, 'memory outside tensors'),
+  CAST(size_bytes AS VARCHAR) || ' bytes',
+  op,
+  source_line,
+  CASE
+    WHEN call IS NULL THEN 'memory outside tensors'
+    WHEN has_tensor THEN 'memory of ' || call
+    -- The caches of cuBLAS and cuDNN, which PyTorch allocates inside of the first op that needs them.
+    WHEN regexp_like(call, '^_?(mm|addmm|bmm|baddbmm|linear|matmul|scaled_mm|addmv|mv|dot)[(]') THEN 'cuBLAS workspace of ' || call
+    WHEN regexp_like(call, '^(cudnn_)?convolution|^_?cudnn') THEN 'cuDNN workspace of ' || call
+    ELSE 'memory inside ' || call
+  END,
+  CASE WHEN call IS NULL OR has_tensor THEN 'storage' ELSE 'workspace' END
+FROM storage_call
 UNION ALL
 SELECT
   'outside any tensor', allocation_id,
@@ -40,5 +74,7 @@ SELECT
   'allocation ' || CAST(allocation_id AS VARCHAR),
   CAST(size_bytes AS VARCHAR) || ' bytes',
   NULL,
-  NULL
+  NULL,
+  'allocation ' || CAST(allocation_id AS VARCHAR),
+  'allocation'
 FROM device_allocation

@@ -8,15 +8,19 @@ CREATE VIEW object_cost (
   object_id,
   -- Label of unattributed stalls. Null for an object.
   remainder,
-  -- Its name, else a label made from its op or size.
+  -- Its name, else one made from its op or size.
   object,
+  -- Its label for users, as in `target_context`. Never join by it.
+  label,
+  -- Origin of the label.
+  label_source,
   -- Element type and shape of a tensor, bytes of everything else.
   type,
   -- The op that made it.
   op,
   -- The line that allocated it. In backward, the line whose gradient it is.
   born_at,
-  -- The line whose kernels waited most for it. In backward, the line whose gradient that is.
+  -- The line whose kernels waited most for it. In backward, the line whose gradient that is. Without lines, the kernel.
   stalled_at,
   -- Attributed samples.
   samples,
@@ -38,13 +42,13 @@ CREATE VIEW object_cost (
 WITH used AS (
   SELECT
     target, object_id, remainder,
-    coalesce(forward_line || ' (grad)', line, kernel) AS stalled_at,
+    coalesce(forward_line || ' (grad)', line, kernel_label(kernel)) AS stalled_at,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     sum(samples * sample_weight) AS variance,
     sum(estimated_ns) AS estimated_ns
   FROM tensor_cost
-  GROUP BY target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel)
+  GROUP BY target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel_label(kernel))
 ), summed AS (
   SELECT
     target, object_id, remainder,
@@ -59,6 +63,7 @@ WITH used AS (
 SELECT
   s.target, s.object_id, s.remainder,
   CASE WHEN s.remainder IS NULL THEN coalesce(t.name, 'unnamed') END,
+  CASE WHEN s.remainder IS NULL THEN coalesce(t.label, 'unnamed') END, t.label_source,
   t.type, t.op, t.born_at, s.stalled_at,
   s.samples,
   poisson_low(s.samples / s.weight) * s.weight,

@@ -10,6 +10,8 @@ CREATE VIEW finding (
   subject,
   -- Sentence with the inefficiency, its location and its cost.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel. Null for several.
@@ -75,5 +77,5 @@ SELECT
     || ' % of all samples. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END,
-  advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query
+  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query
 FROM shared

@@ -17,6 +17,8 @@ CREATE VIEW finding_access (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel.
@@ -77,7 +79,7 @@ WITH issued AS (
   WHERE k.finding IS NOT NULL
 ), summed AS (
   SELECT
-    s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at,
+    s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at, max(c.label) AS label,
     first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
     first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
     sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.estimated_ns) AS estimated_ns,
@@ -89,7 +91,7 @@ WITH issued AS (
 ), worded AS (
   SELECT
     s.*, n.kernel, n.short_kernel,
-    coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
+    coalesce('`' || s.label || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
     coalesce(', launched at ' || s.line, '') AS place,
     CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, where '
       || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
@@ -99,7 +101,7 @@ WITH issued AS (
 )
 SELECT
   finding,
-  coalesce(name, 'local memory') || ' in ' || short_kernel,
+  coalesce(label, 'local memory') || ' in ' || short_kernel,
   short_kernel || place || CASE finding
     WHEN 'local_memory' THEN ', waits for local memory: spilled registers, or arrays of its threads.'
     WHEN 'atomic_wait' THEN ', waits for its atomic updates of ' || object || '.'
@@ -110,6 +112,14 @@ SELECT
     WHEN 'misaligned_access' THEN ', accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
       || sectors_words || '.'
     ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few other instructions to hide the latency.'
+  END,
+  short_kernel || CASE finding
+    WHEN 'local_memory' THEN ': spilled registers, or arrays of its threads'
+    WHEN 'atomic_wait' THEN ': atomic updates of ' || coalesce(label, 'memory')
+    WHEN 'gather_latency' THEN ': too few loads in flight of ' || coalesce(label, 'memory')
+    ELSE ', ' || coalesce(label, 'memory') || ': ' || regexp_replace(CAST(CAST(sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR), '[.]0$', '')
+      || ' sectors per request, ' || regexp_replace(CAST(CAST(ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR), '[.]0$', '')
+      || ' needed'
   END,
   CASE finding
     WHEN 'local_memory' THEN

@@ -10,6 +10,8 @@ CREATE VIEW finding_backward (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel: null.
@@ -35,6 +37,10 @@ SELECT
   'The gradient of ' || op || coalesce(' at ' || line, '') || CASE
     WHEN forward_samples = 0 THEN ' costs time, although the op itself takes none: it reassembles the tensor.'
     ELSE ' costs ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as much as the op itself.' END,
+  CASE
+    WHEN forward_samples = 0 THEN 'gradient of ' || op || ' reassembles the tensor: the op itself takes no time'
+    ELSE 'gradient of ' || op || ': ' || CAST(CAST(ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times the cost of the op'
+  END,
   CASE
     WHEN forward_samples = 0 THEN 'Do not split it (unbind, split, expand): let later ops use the complete tensor, or fuse them.'
     ELSE 'Look for atomic updates, sums over large dimensions and copies in its kernels. Another formulation of the op, '

@@ -12,6 +12,8 @@ CREATE VIEW finding_code (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel.
@@ -97,6 +99,10 @@ SELECT
     WHEN 'float64' THEN ' computes in double precision, although its op has no tensor of that type: '
       || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
     ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
+  n.short_kernel || CASE s.finding
+    WHEN 'float64' THEN ': ' || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR)
+      || ' % of its samples in double precision'
+    ELSE ': multiplies ' || s.dtype || ' without tensor cores' END,
   CASE s.finding
     WHEN 'float64' THEN 'Look for constants and indices of double precision (1.0 instead of 1.0f), and compute in float32.'
     ELSE CASE s.dtype

@@ -10,6 +10,8 @@ CREATE VIEW finding_copy (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel. Of several, the costliest.
@@ -92,7 +94,10 @@ SELECT
     ELSE ' casts the same tensor from ' || s.from_type || ' to ' || s.to_type || ' again, ' END
     || CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' time' ELSE ' times' END
     || coalesce(', ' || CAST(s.size_bytes AS VARCHAR) || ' bytes by the driver', '') || '. The costliest copy is of `'
-    || coalesce(c.name, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
+    || coalesce(c.label, 'a tensor') || '`' || coalesce(' (' || c.type || ')', '') || '.',
+  CAST(s.copies AS VARCHAR) || CASE s.copies WHEN 1 THEN ' copy' ELSE ' copies' END || CASE s.finding
+    WHEN 'redundant_copy' THEN ' without a change of type or layout' WHEN 'layout_copy' THEN ' to another layout'
+    ELSE ' from ' || s.from_type || ' to ' || s.to_type END || coalesce(', the costliest of ' || c.label, ''),
   CASE s.finding
     WHEN 'redundant_copy' THEN 'Remove the copy if nothing writes to source or copy.'
     WHEN 'layout_copy' THEN 'Let later ops read the view, or create the data in this layout. Fused '

@@ -10,6 +10,8 @@ CREATE VIEW finding_cpu (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel: null, as there are several.
@@ -44,6 +46,8 @@ SELECT
     || 'that launch ' || CAST(launches AS VARCHAR) || ' kernels, which take '
     || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: the GPU waits for work. Most CPU time goes '
     || 'to ' || op || '.',
+  CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms of CPU for '
+    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of GPU, most of it in ' || op,
   'Launch less: larger batches, torch.compile, CUDA graphs. Measure the rest without the recorder.',
   CAST(NULL AS VARCHAR) AS kernel, CAST(NULL AS VARCHAR) AS line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, estimated_ns,

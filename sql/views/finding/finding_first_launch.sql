@@ -9,6 +9,8 @@ CREATE VIEW finding_first_launch (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel.
@@ -35,6 +37,7 @@ SELECT
     l.line), '') || ' takes ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as '
     || CASE f.launch_count WHEN 2 THEN 'the later one' ELSE 'the later ' || CAST(f.launch_count - 1 AS VARCHAR) END
     || ': its data and its code are not in the caches.',
+  n.short_kernel || ': ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as later launches',
   'Warm up before you measure. If each run begins like this, prefetch its data.',
   n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   f.first_samples, f.first_samples - f.later_samples, c.estimated_ns,

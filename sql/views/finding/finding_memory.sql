@@ -11,6 +11,8 @@ CREATE VIEW finding_memory (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel: null, as there is none.
@@ -66,6 +68,8 @@ SELECT
     || coalesce(', allocated at ' || born_at, '')
     || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
     END || '.',
+  CAST(CAST(size_bytes / 1048576 AS DECIMAL(12, 1)) AS VARCHAR) || ' MiB in ' || CAST(objects AS VARCHAR) || ' ' || noun
+    || CASE objects WHEN 1 THEN ': ' ELSE 's, the largest ' END || coalesce(object, 'not named'),
   CASE finding
     WHEN 'unused_memory' THEN 'Do not allocate it, or allocate it where it is needed.'
     WHEN 'late_free' THEN 'Drop the last reference to it after its last use (del, or a smaller scope).'

@@ -14,6 +14,8 @@ CREATE VIEW finding_occupancy (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel. Of several, the costliest.
@@ -100,6 +102,14 @@ SELECT
       || CAST(CAST(round(tail_share * 100) AS BIGINT) AS VARCHAR)
       || ' % of its block slots are empty at the end'
   END || coalesce(', launched at ' || line, '') || '.',
+  CASE finding
+    WHEN 'too_few_blocks' THEN CAST(launches AS VARCHAR) || CASE launches WHEN 1 THEN ' launch leaves' ELSE ' launches leave' END
+      || ' a quarter or more of ' || CAST(multiprocessor_count AS VARCHAR) || ' multiprocessors idle'
+    WHEN 'low_occupancy' THEN short_kernel || ': ' || CAST(CAST(round(occupancy * 100) AS BIGINT) AS VARCHAR)
+      || ' % occupancy, limited by ' || limiter
+    ELSE short_kernel || ': ' || CAST(CAST(round(tail_share * 100) AS BIGINT) AS VARCHAR)
+      || ' % of block slots empty at the end'
+  END,
   CASE finding
     WHEN 'too_few_blocks' THEN 'Give a launch more work (larger batches), split it over more blocks, or let several run at '
       || 'once: fused, in streams, or by a CUDA graph.'

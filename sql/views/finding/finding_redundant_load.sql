@@ -12,6 +12,8 @@ CREATE VIEW finding_redundant_load (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel.
@@ -44,6 +46,7 @@ WITH again AS (
 ), summed AS (
   SELECT
     a.kernel_function_id, g.scope, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, c.name, c.type,
+    max(c.label) AS label,
     first_value(a.object_id ORDER BY a.samples DESC, a.object_id) AS object_id,
     first_value(a.tensor_id ORDER BY a.samples DESC, a.object_id) AS tensor_id,
     sum(a.samples) AS samples, sum(a.samples * g.redundant_share) AS saving_samples,
@@ -56,11 +59,14 @@ WITH again AS (
   GROUP BY a.kernel_function_id, g.scope, l.op, coalesce(l.forward_line || ' (grad)', l.line), c.name, c.type
 )
 SELECT
-  'redundant_load', coalesce(s.name, 'global memory') || ' in ' || n.short_kernel,
+  'redundant_load', coalesce(s.label, 'global memory') || ' in ' || n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for '
-    || coalesce('`' || s.name || '`' || coalesce(' (' || s.type || ')', ''), 'global memory') || ', of which the same '
+    || coalesce('`' || s.label || '`' || coalesce(' (' || s.type || ')', ''), 'global memory') || ', of which the same '
     || s.scope || ' has loaded ' || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR)
     || ' % before.',
+  n.short_kernel || ': each ' || s.scope || ' loads '
+    || CAST(CAST(round(100 * s.saving_samples / s.samples) AS BIGINT) AS VARCHAR) || ' % of '
+    || coalesce(s.label, 'global memory') || ' again',
   CASE s.scope
     WHEN 'thread' THEN 'Hold it in a register: load it before the loop, and declare it read-only '
       || '(const, __restrict__).'

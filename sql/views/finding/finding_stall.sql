@@ -9,6 +9,8 @@ CREATE VIEW finding_stall (
   subject,
   -- Sentence with the inefficiency and its location.
   sentence,
+  -- The measured fact in few words.
+  fact,
   -- Recommended change.
   advice,
   -- The kernel.
@@ -58,6 +60,8 @@ SELECT
     WHEN 'barrier_wait' THEN ' has warps that wait for other warps of their block at a barrier: '
     ELSE ' waits for its own code and constants, which are not in the caches when it starts: ' END
     || CAST(CAST(round(k.share * 100) AS BIGINT) AS VARCHAR) || ' % of its samples.',
+  n.short_kernel || ': ' || CAST(CAST(round(k.share * 100) AS BIGINT) AS VARCHAR) || ' % of its samples '
+    || CASE k.finding WHEN 'barrier_wait' THEN 'wait at a barrier' ELSE 'wait for code and constants' END,
   CASE k.finding
     WHEN 'barrier_wait' THEN 'Give the warps of a block equal work, use smaller blocks, or synchronize warps and not blocks.'
     ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work. Less unrolling '

@@ -92,7 +92,7 @@ WITH timed AS (
   SELECT run_id, max(ordinal) + 1 AS ordinal FROM launch GROUP BY run_id
 )
 SELECT
-  s.object_id, s.storage_id, s.allocation_id, coalesce(x.name, m.name), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
+  s.object_id, s.storage_id, s.allocation_id, coalesce(x.label, m.label), coalesce(x.type, m.type), s.device_id, s.size_bytes, m.op,
   m.born_at, s.origin, s.alloc_ordinal, u.first_use_ordinal, u.last_use_ordinal,
   s.free_ordinal, coalesce(e.ordinal, 0), coalesce(u.use_count, 0), coalesce(u.copy_count, 0), coalesce(u.idle_launches, 0),
   u.idle_ordinal, CASE WHEN u.evidence <> u.other_evidence THEN 'both' ELSE u.evidence END,

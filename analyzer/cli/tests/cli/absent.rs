@@ -6,7 +6,7 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use crate::command::Place;
 
 /// The small capture with these tables empty.
-fn without(place: &Place, name: &str, tables: &[&str]) {
+pub(crate) fn without(place: &Place, name: &str, tables: &[&str]) {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
     let mut writer = CaptureWriter::create(&place.path(name), Form::Folder).unwrap();
     for file in reader.table_files().unwrap() {
@@ -17,7 +17,9 @@ fn without(place: &Place, name: &str, tables: &[&str]) {
     writer.finish().unwrap();
 }
 
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 14] = [
+    &[],
+    &["--json"],
     &["report"],
     &["report", "--format", "json"],
     &["report", "--format", "csv"],

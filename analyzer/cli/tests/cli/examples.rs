@@ -14,8 +14,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Commands that begin with these are shown, not run: they record, or build.
 const FOREIGN: [&str; 4] = ["cargo", "git", "scripts/", "stallmap-record"];
 
-/// External requirements of an example: servers, Graphviz.
-const NEEDS: [&str; 4] = ["https://", "s3://", "| dot", "stallmap-record "];
+/// External requirements of an example: servers, Graphviz, a browser.
+const NEEDS: [&str; 5] = ["https://", "s3://", "| dot", "stallmap-record ", "stallmap open "];
 
 /// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 2] =

@@ -22,6 +22,7 @@ mod share;
 mod snapshots;
 mod terminal;
 mod tree;
+mod verdict;
 
 use stallmap_testkit::tiny;
 use stallmap_testkit::tree as many;

@@ -38,7 +38,7 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
     let place = Place::new();
     let page = page(&place, "tiny.stallmap");
     let sections = sections(&page);
-    assert_eq!(sections.first().map(|section| section.0), Some("coverage"));
+    assert_eq!(sections.first().map(|section| section.0), Some("verdict"));
     assert_eq!(sections.get(1).map(|section| section.0), Some("losses"));
     let mut tables = 0;
     for (id, section) in sections {

@@ -1,4 +1,4 @@
-//! Every capture in `testdata` is complete, and its report begins with its coverage.
+//! Every capture in `testdata` is complete, and its report begins with the verdict and ends with its coverage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,10 @@ fn every_bundled_capture_passes() {
         assert_eq!(check.code, Some(0), "{path}: {}{}", check.stdout, check.stderr);
         let report = place.run(&["report", path]);
         assert_eq!(report.code, Some(0), "{path}: {}", report.stderr);
-        assert!(report.stdout.starts_with("Coverage"), "{path}: {}", report.stdout);
+        let verdict = place.run(&[path]).stdout;
+        assert!(report.stdout.starts_with(&verdict), "{path}: {}", report.stdout);
+        assert!(report.stdout.contains("\nCoverage of"), "{path}: {}", report.stdout);
+        assert!(report.stdout.lines().count() < 120, "{path}: {} lines", report.stdout.lines().count());
     }
 }
 
@@ -48,7 +51,7 @@ fn a_page_needs_nothing_and_its_links_lead_somewhere() {
     assert!(page.contains("UTMALDG") && page.contains("by its tensor map"));
 }
 
-fn captures(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn captures(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();

@@ -8,6 +8,7 @@ use super::RowFormat;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// Tables for reading, as wide as the terminal, coverage first
+    #[value(alias = "text")]
     Table,
     /// Comma-separated values with a header
     Csv,

@@ -31,9 +31,19 @@ pub struct Top {
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Print the query instead of running it
     #[arg(long)]
     pub sql: bool,
+}
+
+impl Top {
+    /// The output format.
+    pub fn format(&self) -> ListFormat {
+        if self.json { ListFormat::Json } else { self.format }
+    }
 }
 
 /// Rankings.

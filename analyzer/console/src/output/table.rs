@@ -16,6 +16,15 @@ use super::value::{self, Look};
 const GAP: &str = "  ";
 /// Before advice.
 const ARROW: &str = "→ ";
+/// Columns that a ranked table drops to fit, in this order: intervals, samples, counts, time.
+const DROPPED: [&[&str]; 4] = [
+    &["low", "high"],
+    &["samples", "memory samples"],
+    &["tensors", "launches", "lost launches", "objects", "replays", "bytes"],
+    &["time"],
+];
+/// Columns that make a table ranked.
+const RANKED: [&str; 2] = ["share", "saving"];
 /// No column that can be shortened becomes narrower than this,
 const NARROWEST: usize = 12;
 /// or than this if there is another way.
@@ -172,8 +181,8 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// Draws the table: as columns, with text folded below the first if that does not fit, or as records if nothing
-    /// else fits.
+    /// Draws the table: as columns, with text folded below the first if that does not fit. If nothing else fits, ranked
+    /// tables drop columns, and others become records.
     pub fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -188,11 +197,28 @@ impl Table {
         if let Some(fold) = Fold::of(self, limit) {
             return fold.draw(self, out, canvas.paint);
         }
+        if let Some(narrower) = self.narrower() {
+            return narrower.draw(out, canvas);
+        }
         let narrow = self.fit(limit, NARROWEST);
-        if total(&narrow) > limit && self.columns.len() > 2 {
+        if total(&narrow) > limit && self.columns.len() > 2 && !self.is_ranked() {
             return self.draw_records(out, canvas, limit);
         }
         self.draw_columns(out, canvas.paint, &narrow)
+    }
+
+    fn is_ranked(&self) -> bool {
+        self.can_fold && self.columns.iter().any(|column| RANKED.contains(&column.header.as_str()))
+    }
+
+    /// A ranked table without the next columns that it can drop.
+    fn narrower(&self) -> Option<Self> {
+        let is_here =
+            |names: &&&[&str]| self.columns.iter().any(|column| names.contains(&column.header.as_str()));
+        let dropped = DROPPED.iter().find(is_here).filter(|_| self.is_ranked())?;
+        let mut table = self.clone();
+        table.columns.retain(|column| !dropped.contains(&column.header.as_str()));
+        Some(table)
     }
 
     /// The width of each column: its natural width, or less if the widest can be shortened, down to a minimum.
@@ -374,6 +400,20 @@ samples  5
 line     -
 ";
         check(&table(), Some(20), expected);
+    }
+
+    #[test]
+    fn ranked_tables_drop_columns() {
+        let row = ["29.1 %", "1,693", "1,613", "1,776", "1.66 µs", "weight"].map(str::to_owned);
+        let headers = ["share", "samples", "low", "high", "time", "tensor"];
+        let mut table = Table::of_text(headers, vec![row]).numbers(&[0, 1, 2, 3, 4]);
+        table.can_fold = true;
+        let expected = "\
+ share     time  tensor
+──────  ───────  ──────
+29.1 %  1.66 µs  weight
+";
+        check(&table, Some(30), expected);
     }
 
     #[test]

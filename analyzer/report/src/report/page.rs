@@ -8,6 +8,7 @@ mod ask;
 mod block;
 mod code;
 mod document;
+mod first;
 mod forest;
 mod heat;
 mod json;
@@ -24,6 +25,7 @@ use self::ask::Asker;
 use self::block::Block;
 use self::document::Subject;
 use self::table::{Anchors, Layout, table};
+use crate::verdict::Verdict;
 use stallmap::library::queries::{self, Query};
 use stallmap_console::answer::Answer;
 use stallmap_console::args::Report;
@@ -42,15 +44,21 @@ const BINS: u64 = 400;
 const OBJECTS: u64 = 40;
 
 /// The page of a capture.
-pub(super) async fn page(args: &Report, session: &Session, program: String) -> Outcome<String> {
+pub(super) async fn page(
+    args: &Report,
+    session: &Session,
+    program: String,
+    verdict: &Verdict,
+) -> Outcome<String> {
     let asker = Asker::of(session);
-    let blocks = blocks(&asker, args).await?;
+    let mut blocks = blocks(&asker, args).await?;
+    blocks.insert(0, first::block(verdict));
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let subject = Subject { capture: printable(&file.to_string_lossy()), program: printable(&program) };
     Ok(document::document(&subject, &blocks))
 }
 
-/// The sections in reading order: coverage, losses, costs, then drawings.
+/// The sections in reading order: findings, call paths, costs, drawings, then losses and coverage.
 async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
@@ -59,10 +67,9 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     let mut anchors = stalls::anchors(&stalls)?;
     anchors.extend(parts.iter().map(|(function, _)| stalls::code_anchor(*function)));
 
-    let mut blocks = vec![coverage(&asker.ask(queries::report::COVERAGE, &top).await?)?];
-    blocks.push(losses(&asker.ask(queries::report::LOSSES, &top).await?)?);
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
-    blocks.push(list("findings", &findings, &FINDINGS, &anchors)?);
+    let mut blocks = vec![list("findings", &findings, &FINDINGS, &anchors)?];
+    blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
     for (query, layout) in COSTS {
         let answer = match query.name {
             "kernels" => &kernels,
@@ -72,7 +79,6 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
     }
     blocks.extend(forest::block(asker).await?);
     blocks.extend(heat::block(asker, HEAT_MAPS).await?);
-    blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
     blocks.extend(code::block(&parts, &anchors));
     blocks.push(stalls::block(&stalls, &anchors)?);
     let memory = asker.ask(queries::page::MEMORY, &[("$top", BINS)]).await?;
@@ -84,6 +90,8 @@ async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
             blocks.push(list(query.name, &answer, layout, &anchors)?);
         }
     }
+    blocks.push(losses(&asker.ask(queries::report::LOSSES, &top).await?)?);
+    blocks.push(coverage(&asker.ask(queries::report::COVERAGE, &top).await?)?);
     Ok(blocks)
 }
 
@@ -180,7 +188,7 @@ const REPLAYED: &[(Query, Layout)] = &[
     ),
 ];
 
-/// Coverage: the first section of every report.
+/// Coverage in full.
 fn coverage(answer: &Answer) -> Outcome<Block> {
     let layout = Layout {
         caption: "Coverage",

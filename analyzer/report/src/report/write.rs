@@ -13,17 +13,31 @@ use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
 /// Columns that programs and the page identify rows by. The text report has names.
-const IDENTITIES: &[&str] = &["function_id"];
+const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source"];
 
-/// Writes the text report.
-pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: &[Answer]) -> Outcome<()> {
+/// Columns of tensors that the report without a choice of sections leaves to `--all`.
+const BRIEFLY: &[&str] = &["low", "high", "op"];
+
+/// Writes the text report, the verdict first.
+pub(super) fn text(
+    out: &mut dyn Write,
+    capture: &Path,
+    subject: &str,
+    verdict: Option<&str>,
+    is_brief: bool,
+    answers: &[Answer],
+) -> Outcome<()> {
     let canvas = output::page();
+    written(write!(out, "{}", verdict.unwrap_or_default()))?;
+
     for (index, answer) in answers.iter().enumerate() {
-        if index > 0 {
+        if index > 0 || verdict.is_some() {
             written(writeln!(out))?;
         }
-        written(heading(out, canvas, subject, answer))?;
-        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?.without(IDENTITIES);
+        written(heading(out, canvas, subject, is_brief, answer))?;
+        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+        let hidden = if is_brief && answer.section.name == "tensors" { BRIEFLY } else { &[] };
+        let table = table.without(IDENTITIES).without(hidden);
         let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;
@@ -32,7 +46,13 @@ pub(super) fn text(out: &mut dyn Write, capture: &Path, subject: &str, answers: 
     written(footer(out, canvas, capture).and_then(|()| out.flush()))
 }
 
-fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) -> io::Result<()> {
+fn heading(
+    out: &mut dyn Write,
+    canvas: Canvas,
+    subject: &str,
+    is_brief: bool,
+    answer: &Answer,
+) -> io::Result<()> {
     let paint = canvas.paint;
     let is_empty = answer.count() == 0;
     if answer.section.name == "losses" {
@@ -49,7 +69,7 @@ fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) 
         String::new()
     };
     writeln!(out, "{}", paint.text(Role::Heading, &format!("{}{of}", answer.section.title())))?;
-    for line in answer.section.doc() {
+    for line in answer.section.doc().filter(|_| !is_brief) {
         writeln!(out, "{}", paint.text(Role::Dim, line))?;
     }
     if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
@@ -58,6 +78,7 @@ fn heading(out: &mut dyn Write, canvas: Canvas, subject: &str, answer: &Answer) 
 fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {
     let capture = printable(&capture.display().to_string());
     let hints = [
+        format!("stallmap report {capture} --all   has all sections with more rows"),
         format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
         format!("stallmap sql {capture}   runs your own queries"),
     ];

@@ -23,6 +23,7 @@ rows! {
     struct Kernel {
         function_id: u64,
         name: Option<String> as "kernel",
+        full_name: Option<String>,
         samples: f64,
     }
 }
@@ -44,10 +45,13 @@ pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<O
     }
 }
 
-/// The matching kernels: by identity, else by full name, else by a part of it, else by a pattern.
+/// The matching kernels: by identity, else by label or full name, else by a part of one, else by a pattern.
 fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
-        kernels.iter().filter(|kernel| kernel.name.as_deref().is_some_and(is_meant)).cloned().collect()
+        let is_named = |kernel: &&Kernel| {
+            [&kernel.name, &kernel.full_name].into_iter().flatten().any(|name| is_meant(name))
+        };
+        kernels.iter().filter(is_named).cloned().collect()
     };
     let id = wanted
         .strip_prefix("0x")
@@ -88,9 +92,17 @@ mod tests {
 
     #[track_caller]
     fn check(wanted: &str, expected: &[u64]) {
-        let kernel =
-            |function_id, name: &str| Kernel { function_id, name: Some(name.to_owned()), samples: 1.0 };
-        let kernels = [kernel(10, "add"), kernel(11, "add_strided"), kernel(12, "void gemm<float>(int)")];
+        let kernel = |function_id, name: &str, label: &str| Kernel {
+            function_id,
+            name: Some(label.to_owned()),
+            full_name: Some(name.to_owned()),
+            samples: 1.0,
+        };
+        let kernels = [
+            kernel(10, "add", "add"),
+            kernel(11, "add_strided", "add_strided"),
+            kernel(12, "void gemm<float>(int)", "gemm[f32]"),
+        ];
         let found = find(&kernels, wanted).unwrap();
         let found: Vec<u64> = found.iter().map(|kernel| kernel.function_id).collect();
         assert_eq!(found, expected, "{wanted}");
@@ -103,6 +115,7 @@ mod tests {
         check("dd", &[10, 11]);
         check("gemm<float>(", &[12]);
         check("gemm.*int", &[12]);
+        check("gemm[f32]", &[12]);
         check("^a.*d$", &[10, 11]);
         check("0xc", &[12]);
         check("10", &[10]);

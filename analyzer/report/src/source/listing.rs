@@ -14,8 +14,10 @@ rows! {
     /// The kernel.
     #[derive(Clone, Debug)]
     pub(super) struct Kernel {
-        /// Its name as the programmer wrote it.
+        /// Its label.
         pub(super) name: String as "kernel",
+        /// Its name as the programmer wrote it.
+        pub(super) full_name: String,
         /// Its identity.
         pub(super) function_id: u64,
         /// The architecture of its code.

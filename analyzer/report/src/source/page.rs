@@ -46,9 +46,11 @@ pub(super) fn page(
         .text(&nonce)
         .markup("\">\n");
     html.markup(include_str!("page/style.css")).markup(STYLE).markup("</style>\n</head>\n<body>\n");
-    html.markup("<header>\n<h1 class=\"code\">")
-        .text(&listing.kernel.name)
-        .markup("</h1>\n<div class=\"dim\">");
+    html.markup("<header>\n<h1 class=\"code\">").text(&listing.kernel.name).markup("</h1>\n");
+    if listing.kernel.full_name != listing.kernel.name {
+        html.markup("<div class=\"dim code\">").text(&listing.kernel.full_name).markup("</div>\n");
+    }
+    html.markup("<div class=\"dim\">");
     html.text(facts).markup("</div>\n</header>\n");
     page.body(&mut html, groups, top);
     html.markup("<footer class=\"dim\">").markup(LEGEND).markup("</footer>\n</body>\n</html>\n");

@@ -40,6 +40,9 @@ impl<'a> Page<'a> {
     pub(super) fn heading(&mut self) -> io::Result<()> {
         let kernel = &self.listing.kernel;
         self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
+        if kernel.full_name != kernel.name {
+            self.line(Role::Dim, &kernel.full_name)?;
+        }
         self.line(Role::Dim, &words::facts(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
             self.line(Role::Warning, &format!("! its code could not be decoded: {reason}"))?;

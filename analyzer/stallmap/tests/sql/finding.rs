@@ -21,7 +21,7 @@ struct Finding {
     numbers: [f64; 4],
 }
 
-fn captures() -> Vec<PathBuf> {
+pub(crate) fn captures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut captures: Vec<_> =

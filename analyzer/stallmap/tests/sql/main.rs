@@ -16,6 +16,7 @@ mod finding;
 mod format;
 mod graphs;
 mod hex_text;
+mod label;
 mod life;
 mod page;
 mod redact;

@@ -75,7 +75,7 @@ fn head(html: &mut Html, subject: &Subject, nonce: &str) {
         .markup(FOREST_STYLE)
         .markup(include_str!("page.css"))
         .markup("</style>\n</head>\n<body>\n");
-    html.markup("<a class=\"skip\" href=\"#coverage\">to the report</a>\n");
+    html.markup("<a class=\"skip\" href=\"#verdict\">to the report</a>\n");
 }
 
 fn contents(html: &mut Html, blocks: &[Block]) {

@@ -43,6 +43,9 @@ const FUNCTION: &str = "function_id";
 /// The column of tensors, whose rows are anchors. It is not shown.
 const TENSOR: &str = "tensor_id";
 
+/// Columns for programs only.
+const DETAILS: [&str; 2] = ["full_name", "label_source"];
+
 /// Minimum bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
 
@@ -92,6 +95,7 @@ impl Picture<'_> {
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
         let others = self.columns.iter().filter(move |column| {
             ![FUNCTION, TENSOR].contains(&column.name.as_str())
+                && !DETAILS.contains(&column.name.as_str())
                 && !self.layout.hidden.contains(&column.name.as_str())
                 && !first.contains(&column.name.as_str())
                 && !is_below(&column.name)
@@ -148,14 +152,12 @@ impl Picture<'_> {
         html.markup("</tr>\n");
     }
 
-    /// A bar proportional to the row's share of the longest. Aggregated rows have none, because they are of another
+    /// A bar of the row's share: the full width is all samples. Aggregated rows have none, because they are of another
     /// kind.
     fn bar(&self, html: &mut Html, column: &Column, row: usize) {
-        let of = |row: usize| column.numbers.get(row).copied().flatten().unwrap_or(0.0);
-        let rows = (0..column.numbers.len()).filter(|&row| !self.is_rest(row));
-        let longest = rows.map(of).fold(0.0, f64::max);
-        if longest > 0.0 && !self.is_rest(row) {
-            html.markup("<svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(of(row) / longest);
+        let share = column.numbers.get(row).copied().flatten().unwrap_or(0.0);
+        if share > 0.0 && !self.is_rest(row) {
+            html.markup("<svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share.min(1.0));
             html.markup("\" height=\"12\"/></svg>");
         }
     }
@@ -171,8 +173,10 @@ impl Picture<'_> {
             None => html.markup("<span class=\"text\""),
         };
         // The style cuts long names. The complete name is there for search, copy and tooltip.
-        if text.len() > LONG_NAME {
-            html.markup(" title=\"").text(text).markup("\"");
+        let full = self.column("full_name").and_then(|column| column.texts.get(row));
+        let full = full.map(String::as_str).filter(|full| *full != "-");
+        if let Some(title) = full.or_else(|| (text.len() > LONG_NAME).then_some(text)) {
+            html.markup(" title=\"").text(title).markup("\"");
         }
         html.markup(">").text(text).markup(if anchor.is_some() { "</a>" } else { "</span>" });
         for (name, words) in self.layout.below {

@@ -1,0 +1,145 @@
+//! `stallmap NAME.stallmap` and `stallmap why`.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::absent::without;
+use crate::command::{Place, command};
+use crate::real::captures;
+
+const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
+
+/// The screen in so many columns.
+fn screen(capture: &str, columns: u32) -> String {
+    let mut program = command(Path::new(TESTDATA));
+    let output =
+        program.arg(capture).env("COLUMNS", columns.to_string()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{capture}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_screen_is_24_lines_of_80_columns() {
+    for capture in captures(Path::new(TESTDATA)) {
+        let path = capture.to_str().unwrap();
+        let text = screen(path, 80);
+        assert!(text.lines().count() <= 24, "{path}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{path}: {text}");
+        assert!(text.contains("(estimated)"), "{path}: {text}");
+        // The percents of the bars add up to 100, less one for each that rounds to nothing.
+        let bars = text
+            .lines()
+            .filter_map(|line| line.split_once(" %  "))
+            .map(|(percent, _)| percent.trim().to_owned());
+        let percents: Vec<u32> = bars.filter_map(|percent| percent.parse().ok()).collect();
+        assert_eq!(percents.iter().sum::<u32>(), 100, "{path}: {text}");
+    }
+}
+
+#[test]
+fn screens_of_three_programs() {
+    let mut all = String::new();
+    for (capture, columns) in [
+        ("inference_views.stallmap", 80),
+        ("inference_views.stallmap", 120),
+        ("transformer_step.stallmap", 80),
+        ("transformer_step.stallmap", 120),
+        ("known_truth.stallmap", 80),
+    ] {
+        all.extend([
+            format!("$ stallmap {capture}   # {columns} columns\n"),
+            screen(capture, columns),
+            "\n".to_owned(),
+        ]);
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_snapshot_path("../snapshots");
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("verdict", all));
+}
+
+#[test]
+fn parts_that_are_missing_are_no_failure() {
+    let place = Place::new();
+    let parts: [(&str, &[&str]); 6] = [
+        ("only_samples", &["memory_access"]),
+        ("only_accesses", &["pc_sample"]),
+        ("no_ops", &["op", "op_tensor", "tensor", "storage"]),
+        ("no_stacks", &["python_state", "python_frame"]),
+        ("no_code", &["module", "function"]),
+        ("empty", &["*"]),
+    ];
+    let mut all = String::new();
+    for (name, tables) in parts {
+        without(&place, name, tables);
+        let ran = place.run(&[name]);
+        all.extend([format!("$ stallmap {name}\n"), ran.expect_ok().stdout.clone(), "\n".to_owned()]);
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_snapshot_path("../snapshots");
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("verdict_of_parts", all));
+}
+
+#[test]
+fn programs_read_the_verdict_as_json() {
+    let place = Place::new();
+    let capture = format!("{TESTDATA}/inference_views.stallmap");
+    let ran = place.run(&[&capture, "--json"]);
+    let verdict: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
+    let shares = verdict["shares"].as_array().unwrap();
+    let total: f64 = shares.iter().map(|share| share["share"].as_f64().unwrap()).sum();
+    assert!((total - 1.0).abs() < 1e-9, "{total}");
+    assert!(verdict["verdict"].as_str().unwrap().contains("read across its layout"));
+    // Its queries give its numbers.
+    let sql = verdict["queries"]["tensors"].as_str().unwrap();
+    let rows = place.run(&["sql", &capture, "--format", "json", "-c", sql]);
+    let rows: Value = serde_json::from_str(&rows.expect_ok().stdout).unwrap();
+    assert_eq!(rows[0]["share"], shares[0]["share"]);
+    assert!(place.run(&["tiny.stallmap", "--sql"]).expect_ok().stdout.contains("FROM object_cost"));
+}
+
+#[test]
+fn a_finding_is_explained() {
+    let place = Place::new();
+    let capture = format!("{TESTDATA}/inference_views.stallmap");
+    place.run(&["why", &capture, "1"]).expect_ok();
+    let text = place.run(&["why", &capture, "1"]).stdout;
+    for part in ["Finding 1: uncoalesced view", "LDG", "t() at :31", "→ "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    place.run(&["why", &capture, "99"]).expect_error(2);
+    assert!(place.run(&["why", &capture, "1", "--sql"]).expect_ok().stdout.contains("FROM access_cost"));
+}
+
+#[test]
+fn the_page_is_shown_and_its_path_is_printed() {
+    let place = Place::new();
+    let mut program = command(&place.path("."));
+    // No program to show the page is here.
+    let output = program.args(["open", "tiny.stallmap"]).env("PATH", place.path("nothing")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("id=\"verdict\""), "{path}");
+    std::fs::remove_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+}
+
+#[test]
+fn words_that_are_nothing_have_a_hint() {
+    let place = Place::new();
+    let ran = place.run(&["repotr"]);
+    assert!(ran.expect_error(2).stderr.contains("did you mean `report`?"), "{}", ran.stderr);
+    place.run(&["tiny.stallmap", "report"]).expect_error(2);
+    place.run(&["missing.stallmap"]).expect_error(3);
+    let ran = place.run(&["report", "tiyn.stallmap"]);
+    assert!(ran.expect_error(3).stderr.contains("did you mean `tiny.stallmap`?"), "{}", ran.stderr);
+    let ran = place.run(&["report", "."]);
+    assert!(ran.expect_error(3).stderr.contains("1 capture is in it: tiny.stallmap"), "{}", ran.stderr);
+    let top = |first, second| place.run(&["top", first, second, "--json"]).expect_ok().stdout.clone();
+    assert_eq!(top("tensors", "tiny.stallmap"), top("tiny.stallmap", "tensors"));
+}

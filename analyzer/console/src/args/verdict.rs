@@ -1,0 +1,75 @@
+//! `stallmap NAME.stallmap`, `stallmap why` and `stallmap open`
+
+use clap::{Args, ValueEnum};
+use stallmap::location::Location;
+
+use super::examples;
+
+/// `stallmap NAME.stallmap`
+#[derive(Args, Debug)]
+pub struct Verdict {
+    /// Capture to explain on one screen: what ran, what the GPU waited for, and what to change first
+    #[arg(value_name = "NAME.stallmap")]
+    pub captures: Vec<Location>,
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<VerdictFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Print the queries instead of running them
+    #[arg(long)]
+    pub sql: bool,
+}
+
+/// Output format of the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum VerdictFormat {
+    /// One screen of text, as wide as the terminal [default]
+    #[value(alias = "table")]
+    Text,
+    /// One object: sentence, shares, findings, losses, queries
+    Json,
+}
+
+/// `stallmap why`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap why train.stallmap 1", "the first finding: its sentence, advice, evidence and instructions"),
+    ("stallmap why train.stallmap 2 --sql", "the query of its evidence, to run or to change"),
+]))]
+pub struct Why {
+    /// Capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// Number of the finding, as `stallmap NAME.stallmap` and `stallmap top findings` rank them
+    #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub number: u32,
+    /// Rows of evidence
+    #[arg(short = 'n', long = "top", value_name = "ROWS", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+    /// Print the query of its evidence instead of running it
+    #[arg(long)]
+    pub sql: bool,
+}
+
+/// `stallmap open`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap open train.stallmap", "write the report as an HTML page, print its path and show it in the browser"),
+]))]
+pub struct Open {
+    /// Capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// Folder of source files, if not where the compiler found them
+    #[arg(long = "source-root", value_name = "DIR")]
+    pub root: Option<std::path::PathBuf>,
+}
+
+impl Verdict {
+    /// True if nothing of it was typed.
+    pub fn is_empty(&self) -> bool {
+        self.captures.is_empty() && self.format.is_none() && !self.json && !self.sql
+    }
+}

@@ -1,0 +1,164 @@
+//! The verdict: what ran, what the GPU waited for, and what to change first, on one screen.
+//!
+//! ```text
+//! sql/queries/verdict ──> facts (rows) ──> shares, sentence ──> screen, json, and the head of report and page
+//! ```
+
+mod facts;
+mod json;
+mod screen;
+mod sentence;
+mod shares;
+
+use std::path::Path;
+
+use stallmap::library::queries::{Query, report, verdict as queries};
+use stallmap::session::Session;
+use stallmap_console::answer::rows;
+use stallmap_console::args::verdict::{Verdict as Args, VerdictFormat};
+use stallmap_console::context::{Context, runtime};
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::output::progress::Progress;
+use stallmap_console::output::{self, Canvas};
+use stallmap_console::row::Row;
+
+pub(crate) use self::facts::Finding;
+use self::facts::{LineShare, Loss, Reason, Run, TensorShare};
+pub(crate) use self::shares::{Kind, Share};
+
+/// Tensors with a bar of their own.
+const TENSORS: u64 = 3;
+/// Lines with a bar of their own.
+const LINES: u64 = 4;
+/// Findings on the screen.
+const FINDINGS: u64 = 3;
+/// Bars are tensors if the costliest together have this part of all samples.
+const TENSORS_LEAST: f64 = 0.3;
+
+/// Everything on the screen, from the rows of `sql/queries/verdict`.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    run: Run,
+    /// Shares of all samples that add up to 100 %. Empty without samples.
+    pub(crate) shares: Vec<Share>,
+    /// The verdict in one or two sentences.
+    pub(crate) sentence: String,
+    /// The first findings.
+    pub(crate) findings: Vec<Finding>,
+    losses: Vec<Loss>,
+    /// Memory stalls that have a tensor or an allocation, as a part of all memory stalls. None without any.
+    attributed: Option<f64>,
+    /// Tensors, or allocations in programs without a framework.
+    noun: &'static str,
+    /// The queries behind it.
+    sql: Vec<(Query, String)>,
+}
+
+/// Prints the verdict of the only capture.
+pub fn run(context: &Context, args: &Args) -> Outcome {
+    let [capture] = args.captures.as_slice() else {
+        return Err(Failure::message(USAGE, "name one capture, or a command before it"));
+    };
+    let session = {
+        let _progress = Progress::start(format!("opening {}", capture.display()));
+        context.open(&[(None, capture.clone())])?
+    };
+    if args.sql {
+        return output::print(&texts().join("\n")).map(|()| OK);
+    }
+    let verdict = {
+        let _progress = Progress::start("looking for the verdict");
+        runtime()?.block_on(Verdict::of(&session))?
+    };
+    if args.json || args.format == Some(VerdictFormat::Json) {
+        return output::print(&json::json(&verdict, capture)).map(|()| OK);
+    }
+    output::print(&verdict.screen(capture, output::page())).map(|()| OK)
+}
+
+/// Every query that can take part, as a user can run it.
+fn texts() -> Vec<String> {
+    let all = [
+        (queries::RUN, 0),
+        (queries::TENSORS, TENSORS),
+        (queries::LINES, LINES),
+        (queries::REASONS, 0),
+        (queries::FINDINGS, FINDINGS),
+        (report::LOSSES, 0),
+    ];
+    all.map(|(query, top)| query.sql(&[("$top", top)])).into()
+}
+
+impl Verdict {
+    /// Queries a capture.
+    pub(crate) async fn of(session: &Session) -> Outcome<Self> {
+        let mut ask = Ask { session, sql: Vec::new() };
+        let run = ask.rows::<Run>(queries::RUN, 0).await?.into_iter().next().unwrap_or_default();
+        let tensors = ask.rows::<TensorShare>(queries::TENSORS, TENSORS).await?;
+        let reasons = ask.rows::<Reason>(queries::REASONS, 0).await?;
+        let tensor_share: f64 =
+            tensors.iter().filter(|row| row.kind == "tensor").filter_map(|row| row.share).sum();
+        let lines = ask.rows::<LineShare>(queries::LINES, LINES).await?;
+        let findings = ask.rows::<Finding>(queries::FINDINGS, FINDINGS).await?;
+        let mut losses = ask.rows::<Loss>(report::LOSSES, 0).await?;
+        // Launches without a bundle touch no number here.
+        losses.sort_by_key(|loss| loss.kind == "bundle");
+        let shares = if tensor_share >= TENSORS_LEAST {
+            shares::by_tensor(&tensors, &reasons)
+        } else {
+            shares::by_line(&lines)
+        };
+        let sentence = sentence::sentence(&sentence::Facts {
+            run: &run,
+            tensors: &tensors,
+            lines: &lines,
+            reasons: &reasons,
+            findings: &findings,
+        });
+        let (attributed, noun) = (attributed(&tensors), shares::noun(&tensors, 1));
+        Ok(Self { run, shares, sentence, findings, losses, attributed, noun, sql: ask.sql })
+    }
+
+    /// The queries behind it, with their titles.
+    pub(crate) fn queries(&self) -> Vec<(String, String)> {
+        self.sql.iter().map(|(query, sql)| (query.title().to_owned(), sql.clone())).collect()
+    }
+
+    /// The screen as text.
+    pub(crate) fn screen(&self, capture: &Path, canvas: Canvas) -> String {
+        screen::screen(self, capture, canvas)
+    }
+
+    /// Program, GPU, launches and time, in pieces.
+    fn subject(&self) -> Vec<String> {
+        self.run.subject()
+    }
+
+    /// Losses first, then coverage, in pieces. True marks a loss.
+    pub(crate) fn trust(&self) -> Vec<(bool, String)> {
+        facts::trust(&self.run, &self.losses, self.attributed.map(|part| (part, self.noun)))
+    }
+}
+
+/// The part of memory stalls that has a tensor or an allocation.
+fn attributed(tensors: &[TensorShare]) -> Option<f64> {
+    let all: f64 = tensors.iter().map(|row| row.memory_samples).sum();
+    let known = tensors.iter().filter(|row| row.kind.starts_with("tensor"));
+    let known: f64 = known.map(|row| row.memory_samples).sum();
+    (all > 0.0).then(|| known / all)
+}
+
+/// A session that is asked, and the queries so far.
+struct Ask<'a> {
+    session: &'a Session,
+    sql: Vec<(Query, String)>,
+}
+
+impl Ask<'_> {
+    async fn rows<T: Row>(&mut self, query: Query, top: u64) -> Outcome<Vec<T>> {
+        let sql = query.sql(&[("$top", top)]);
+        let found = T::read(query.name, &rows(self.session, &sql).await?)?;
+        self.sql.push((query, sql));
+        Ok(found)
+    }
+}

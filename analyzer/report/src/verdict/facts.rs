@@ -1,0 +1,192 @@
+//! The rows behind the verdict, and the lines about the run and its completeness.
+
+use std::path::Path;
+
+use stallmap_console::output::number::{counted, grouped, measured, nanoseconds};
+use stallmap_console::rows;
+
+rows! {
+    /// The run.
+    #[derive(Clone, Debug, Default)]
+    pub(super) struct Run {
+        pub(super) program: Option<String>,
+        pub(super) arguments: Option<String>,
+        pub(super) started: Option<String>,
+        pub(super) gpus: Option<String>,
+        pub(super) ranks: u64,
+        pub(super) steps: u64,
+        pub(super) launches: u64,
+        pub(super) sampled_launches: u64,
+        pub(super) samples: Option<f64>,
+        pub(super) estimated_ns: Option<f64>,
+    }
+
+    /// A part of all samples: a tensor, or everything of a kind.
+    #[derive(Clone, Debug)]
+    pub(super) struct TensorShare {
+        pub(super) kind: String,
+        pub(super) label: Option<String>,
+        pub(super) shape: Option<String> as "type",
+        pub(super) target: Option<String>,
+        pub(super) object_id: Option<u64>,
+        pub(super) waited_at: Option<String>,
+        pub(super) objects: u64,
+        pub(super) memory_samples: f64,
+        pub(super) share: Option<f64>,
+    }
+
+    /// A part of all samples: a line or a kernel.
+    #[derive(Clone, Debug)]
+    pub(super) struct LineShare {
+        pub(super) kind: String,
+        pub(super) label: Option<String>,
+        pub(super) objects: u64,
+        pub(super) share: Option<f64>,
+    }
+
+    /// A stall reason.
+    #[derive(Clone, Debug)]
+    pub(super) struct Reason {
+        pub(super) name: String as "reason",
+        pub(super) is_memory: bool,
+        pub(super) share: Option<f64>,
+        pub(super) kernel: Option<String>,
+    }
+
+    /// A finding.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Finding {
+        /// Its rank, from 1.
+        pub(crate) number: u64,
+        /// Its kind, a word of SQL.
+        pub(crate) class: String as "finding",
+        /// The measured fact.
+        pub(crate) fact: Option<String>,
+        /// The recommended change.
+        pub(crate) advice: Option<String>,
+        /// The complete sentence.
+        pub(crate) sentence: Option<String>,
+        /// The line of the user's code.
+        pub(crate) line: Option<String>,
+        /// Its tensor.
+        pub(crate) tensor_id: Option<u64>,
+        /// Upper bound of the saving, as a part of all samples.
+        pub(crate) saving_share: Option<f64>,
+        /// Findings in total.
+        pub(crate) found: u64,
+        /// The query of its evidence.
+        pub(crate) query: String,
+    }
+
+    /// Missing data.
+    #[derive(Clone, Debug)]
+    pub(super) struct Loss {
+        pub(super) count: f64,
+        pub(super) kind: String,
+        pub(super) reason: String,
+    }
+}
+
+impl Run {
+    /// The program's name, GPU, launches and time.
+    pub(super) fn subject(&self) -> Vec<String> {
+        let mut pieces = vec![self.script()];
+        pieces.extend(self.gpus.clone());
+        if self.ranks > 1 {
+            pieces.push(counted(self.ranks, "rank", "ranks"));
+        }
+        if self.steps > 0 {
+            pieces.push(counted(self.steps, "step", "steps"));
+        }
+        pieces.push(counted(self.launches, "launch", "launches"));
+        if let Some(time) = self.estimated_ns {
+            pieces.push(format!("{} of GPU time (estimated)", nanoseconds(time)));
+        }
+        pieces
+    }
+
+    /// The script or module that an interpreter ran, else the program, without folders.
+    pub(super) fn script(&self) -> String {
+        let base = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned();
+        let Some(program) = self.program.as_deref().map(base) else { return "unknown program".to_owned() };
+        if !program.starts_with("python") {
+            return program;
+        }
+        let arguments: Vec<String> =
+            self.arguments.as_deref().and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+        let module = arguments.iter().position(|argument| argument == "-m");
+        let module = module.and_then(|at| arguments.get(at + 1));
+        // Launchers are modules, too: their script comes later.
+        let script = arguments.iter().find(|argument| is_script(argument));
+        let script =
+            script.or(module).or_else(|| arguments.iter().find(|argument| !argument.starts_with('-')));
+        script.map_or(program, |script| base(script))
+    }
+}
+
+/// True for a Python file.
+fn is_script(argument: &str) -> bool {
+    Path::new(argument).extension().is_some_and(|extension| extension == "py")
+}
+
+impl Finding {
+    /// Its kind as words.
+    pub(crate) fn kind(&self) -> String {
+        self.class.replace('_', " ")
+    }
+
+    /// The upper bound of its saving.
+    pub(crate) fn bound(&self) -> String {
+        match self.saving_share.map(|share| share * 100.0) {
+            Some(percent) if percent >= 9.95 => format!("≤ {percent:.0} %"),
+            Some(percent) if percent >= 0.05 => format!("≤ {percent:.1} %"),
+            Some(percent) if percent > 0.0 => "< 0.1 %".to_owned(),
+            _ => "?".to_owned(),
+        }
+    }
+}
+
+/// Losses first, then coverage. True marks a loss.
+pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>) -> Vec<(bool, String)> {
+    let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
+    if losses.len() > 1 {
+        pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
+    }
+    if losses.is_empty() {
+        pieces.push((false, "nothing lost".to_owned()));
+    }
+    if run.samples.is_some() && run.sampled_launches < run.launches {
+        let sampled = grouped(run.sampled_launches.into());
+        pieces.push((true, format!("{sampled} of {} launches sampled", grouped(run.launches.into()))));
+    }
+    if let Some((part, noun)) = attributed {
+        let article = if noun.starts_with('a') { "an" } else { "a" };
+        let text = if part > 0.0 {
+            format!("{:.0} % of memory stalls have {article} {noun}", part * 100.0)
+        } else {
+            format!("no memory stall has {article} {noun}")
+        };
+        pieces.push((part <= 0.0, text));
+    }
+    pieces
+}
+
+impl Loss {
+    fn text(&self) -> String {
+        let reason = self.reason.trim_end_matches('.');
+        if self.kind == "run" {
+            return reason.to_owned();
+        }
+        let count = measured(self.count);
+        if self.kind == "access" {
+            // Its reason is a noun.
+            return format!("{count} {reason}");
+        }
+        let plural = match (self.count > 1.0, self.kind.ends_with('h')) {
+            (false, _) => "",
+            (true, false) => "s",
+            (true, true) => "es",
+        };
+        format!("{count} {}{plural}: {reason}", self.kind)
+    }
+}

@@ -1,0 +1,48 @@
+//! The verdict for programs.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Verdict;
+
+/// Version of the object's form. It grows when a field changes or goes.
+const VERSION: u32 = 1;
+
+/// One JSON object. Shares are parts of all samples.
+pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
+    let run = &verdict.run;
+    let shares = verdict.shares.iter().map(|share| {
+        json!({
+            "kind": format!("{:?}", share.kind).to_lowercase(), "label": share.label, "type": share.detail,
+            "waited_at": share.place, "share": share.part, "percent": share.percent,
+        })
+    });
+    let findings = verdict.findings.iter().map(|finding| {
+        json!({
+            "number": finding.number, "finding": finding.class, "fact": finding.fact,
+            "sentence": finding.sentence, "advice": finding.advice, "line": finding.line,
+            "tensor_id": finding.tensor_id, "saving_share": finding.saving_share, "query": finding.query,
+        })
+    });
+    let losses = verdict.losses.iter();
+    let losses = losses.map(|loss| json!({"count": loss.count, "kind": loss.kind, "reason": loss.reason}));
+    let queries = verdict.sql.iter().map(|(query, sql)| (query.name.to_owned(), Value::from(sql.as_str())));
+    let object = json!({
+        "version": VERSION,
+        "capture": capture.display().to_string(),
+        "verdict": verdict.sentence,
+        "run": {
+            "program": run.script(), "started": run.started, "gpus": run.gpus, "ranks": run.ranks,
+            "steps": run.steps, "launches": run.launches, "sampled_launches": run.sampled_launches,
+            "samples": run.samples, "estimated_ns": run.estimated_ns,
+        },
+        "shares": shares.collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
+        "finding_count": verdict.findings.first().map_or(0, |finding| finding.found),
+        "losses": losses.collect::<Vec<_>>(),
+        "attributed_memory_share": verdict.attributed,
+        "queries": queries.collect::<serde_json::Map<_, _>>(),
+    });
+    format!("{object:#}\n")
+}

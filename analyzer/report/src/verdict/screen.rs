@@ -1,0 +1,257 @@
+//! The verdict as one screen of text.
+
+use std::path::Path;
+
+use stallmap_console::output::Canvas;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
+
+use super::Verdict;
+use super::facts::Finding;
+use super::shares::{Kind, Share, place};
+
+/// Most lines of the screen.
+const MOST_LINES: usize = 24;
+/// Columns of a page that is not for a terminal.
+const PAGE: usize = 120;
+/// Between columns.
+const GAP: usize = 2;
+/// Columns of a percentage.
+const PERCENT: usize = 5;
+/// Less room than this shows nothing of a type.
+const LEAST_DETAIL: usize = 8;
+/// A loss is not cut below this.
+const LEAST_LOSS: usize = 30;
+/// Before the text of a finding.
+const INDENT: &str = "   ";
+/// Parts of a cell, from one eighth to seven.
+const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// The screen.
+pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
+    let columns = canvas.width.unwrap_or(PAGE);
+    let screen = Screen { verdict, canvas, columns };
+    let mut lines = screen.head();
+    if !verdict.shares.is_empty() {
+        lines.push(String::new());
+        lines.extend(screen.bars());
+    }
+    let room = MOST_LINES.saturating_sub(lines.len() + 2);
+    let (found, shown) = screen.findings(room);
+    if !found.is_empty() {
+        lines.push(String::new());
+        lines.extend(found);
+    }
+    lines.push(screen.next(capture, shown));
+    lines.join("\n") + "\n"
+}
+
+struct Screen<'a> {
+    verdict: &'a Verdict,
+    canvas: Canvas,
+    columns: usize,
+}
+
+impl Screen<'_> {
+    fn paint(&self, role: Role, text: &str) -> String {
+        self.canvas.paint.text(role, &printable(text))
+    }
+
+    /// The run, its completeness, and the verdict.
+    fn head(&self) -> Vec<String> {
+        let subject = self.joined(&self.verdict.subject());
+        let mut lines = vec![self.paint(Role::Heading, &subject), self.trust(), String::new()];
+        let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
+        lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
+        lines
+    }
+
+    /// Pieces with dots between them, without the last ones if they do not fit.
+    fn joined(&self, pieces: &[String]) -> String {
+        let text = pieces.join(" · ");
+        if width(&text) <= self.columns || pieces.len() <= 1 {
+            return shorten(&text, self.columns, Shorten::End);
+        }
+        // The time's explanation goes first, then the GPU's maker and memory.
+        let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
+        let brief = |piece: &String| match piece.strip_prefix("NVIDIA ") {
+            Some(gpu) => gpu.split(' ').next().unwrap_or(gpu).to_owned(),
+            None => piece.clone(),
+        };
+        let brief: Vec<String> = short.iter().map(brief).collect();
+        let texts = [short.join(" · "), brief.join(" · ")];
+        let fitting = texts.iter().find(|text| width(text) <= self.columns).unwrap_or(&texts[1]);
+        shorten(fitting, self.columns, Shorten::End)
+    }
+
+    /// Losses and coverage in one line.
+    fn trust(&self) -> String {
+        let pieces = self.verdict.trust();
+        let is_lossy = pieces.iter().any(|(is_loss, _)| *is_loss);
+        let mut text: Vec<String> = pieces.into_iter().map(|(_, text)| text).collect();
+        // The first loss gives way to the pieces behind it.
+        let others: usize = text.iter().skip(1).map(|piece| width(piece) + 3).sum();
+        if let Some(first) = text.first_mut() {
+            *first = fit(first, self.columns.saturating_sub(others + GAP).max(LEAST_LOSS));
+        }
+        let line = format!("{}{}", if is_lossy { "! " } else { "" }, text.join(" · "));
+        let role = if is_lossy { Role::Warning } else { Role::Good };
+        self.paint(role, &fit(&line, self.columns))
+    }
+
+    /// One bar per share, all of one scale: the full width is all samples.
+    fn bars(&self) -> Vec<String> {
+        let full = self.columns / 2;
+        let longest = self.verdict.shares.iter().map(|share| width(&bar(share, full))).max().unwrap_or(0);
+        let room = self.columns.saturating_sub(PERCENT + longest + 2 * GAP + 1);
+        let label = |share: &Share| width(&share.label);
+        let labels = self.verdict.shares.iter().filter(|share| share.kind == Kind::Tensor).map(label).max();
+        let mut lines = Vec::new();
+        for share in &self.verdict.shares {
+            let texts = texts(share, &self.verdict.run.script(), labels.unwrap_or(0), room);
+            let role = if matches!(share.kind, Kind::Tensor | Kind::Line) { Role::Plain } else { Role::Dim };
+            let bar = bar(share, full);
+            let space = " ".repeat(longest.saturating_sub(width(&bar)));
+            let mut first = format!("{:>PERCENT$}  {bar}{space}  ", share.percent());
+            for text in texts {
+                lines.push(self.paint(role, format!("{first}{text}").trim_end()));
+                first = " ".repeat(width(&first));
+            }
+        }
+        lines
+    }
+
+    /// The findings that fit, and their number.
+    fn findings(&self, room: usize) -> (Vec<String>, u64) {
+        let (mut lines, mut shown) = (Vec::new(), 0);
+        for finding in &self.verdict.findings {
+            let text = self.finding(finding);
+            if lines.len() + text.len() > room {
+                break;
+            }
+            lines.extend(text);
+            shown += 1;
+        }
+        (lines, shown)
+    }
+
+    /// Kind, bound and place, then the fact, then the advice.
+    fn finding(&self, finding: &Finding) -> Vec<String> {
+        let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
+        let place = finding.line.as_deref().map(place).unwrap_or_default();
+        let head = format!("{head:<36}  {place}");
+        let mut lines =
+            vec![self.paint(Role::Header, shorten(head.trim_end(), self.columns, Shorten::End).as_str())];
+        let room = self.columns.saturating_sub(INDENT.len());
+        let fact = finding.fact.as_deref().unwrap_or_default();
+        let fact = wrap(&printable(fact), room);
+        lines.extend(fact.lines().map(|line| format!("{INDENT}{line}")));
+        let advice = format!("→ {}", first_sentence(finding.advice.as_deref().unwrap_or_default()));
+        lines.push(format!("{INDENT}{}", self.paint(Role::Plain, &fit(&advice, room))));
+        lines
+    }
+
+    /// Commands to type next.
+    fn next(&self, capture: &Path, shown: u64) -> String {
+        let found = self.verdict.findings.first().map_or(0, |finding| finding.found);
+        let more = match found.saturating_sub(shown) {
+            0 => String::new(),
+            more => format!("{more} more · "),
+        };
+        let why = |file: &str| if shown > 0 { format!("stallmap why {file} 1 · ") } else { String::new() };
+        let line = |file: &str| format!(" {more}{}stallmap report {file} · stallmap open {file}", why(file));
+        let full = line(&capture.display().to_string());
+        let text = if width(&full) <= self.columns { full } else { line("FILE") };
+        self.paint(Role::Dim, &shorten(&text, self.columns, Shorten::End))
+    }
+}
+
+/// A share's label, type and place in one line. A label that is too long has several lines.
+fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
+    if share.kind == Kind::Line {
+        // Functions of lines can be cut, kernels cannot.
+        let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
+        return if is_kernel { broken(&share.label, room) } else { vec![fit(&share.label, room)] };
+    }
+    if share.kind != Kind::Tensor {
+        return vec![fit(&share.label, room)];
+    }
+    let place = share.place.strip_prefix(script).filter(|line| line.starts_with(':')).unwrap_or(&share.place);
+    let left = room.saturating_sub(labels + GAP);
+    let place = shorten(place, left, Shorten::Start);
+    let detail = left.saturating_sub(width(&place) + GAP);
+    if left < LEAST_DETAIL {
+        return broken(&share.label, room);
+    }
+    let detail =
+        if detail < LEAST_DETAIL { String::new() } else { shorten(&share.detail, detail, Shorten::End) };
+    let space = room.saturating_sub(labels + GAP + width(&detail) + width(&place));
+    let label = format!("{}{}", share.label, " ".repeat(labels.saturating_sub(width(&share.label))));
+    vec![format!("{label}  {detail}{}{place}", " ".repeat(space))]
+}
+
+/// A name in lines of a width: names are not cut.
+fn broken(name: &str, room: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for char in name.chars() {
+        if width(&line) >= room.max(1) {
+            lines.push(std::mem::take(&mut line));
+        }
+        line.push(char);
+    }
+    lines.push(line);
+    lines
+}
+
+/// A bar. `full` cells are all samples.
+fn bar(share: &Share, full: usize) -> String {
+    // Eighths of a cell. Nothing is below 0 or above all samples.
+    let eighths =
+        (0..=full * 8).rev().find(|&eighths| eighths as f64 <= share.part * (full * 8) as f64).unwrap_or(0);
+    let cell = if share.kind == Kind::Other { '░' } else { '█' };
+    let mut bar = cell.to_string().repeat(eighths / 8);
+    bar.extend((eighths % 8).checked_sub(1).and_then(|rest| EIGHTHS.get(rest)));
+    if bar.is_empty() && share.part > 0.0 { "▏".to_owned() } else { bar }
+}
+
+/// A text in some columns: cut after a comma, else between words.
+fn fit(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let cut = shorten(text, room.saturating_sub(1), Shorten::End);
+    let cut = cut.trim_end_matches('…');
+    let clause = cut.rfind([',', ':', '(']).filter(|at| *at > cut.len() / 2);
+    let end = clause.or_else(|| cut.rfind(' ')).unwrap_or(cut.len());
+    format!("{} …", cut.get(..end).unwrap_or(cut).trim_end())
+}
+
+fn first_sentence(text: &str) -> &str {
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    text.get(..end).unwrap_or(text).trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_broken_and_not_cut() {
+        assert_eq!(broken("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(broken("", 3), [""]);
+        assert_eq!(broken("ab", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn texts_are_cut_between_words() {
+        assert_eq!(fit("not memory: waits, and more", 24), "not memory: waits …");
+        assert_eq!(fit("one two three", 10), "one two …");
+        assert_eq!(fit("short", 10), "short");
+    }
+
+    #[test]
+    fn advice_is_its_first_sentence() {
+        assert_eq!(first_sentence("Fuse it. Or not."), "Fuse it");
+        assert_eq!(first_sentence("Use `.contiguous()` once"), "Use `.contiguous()` once");
+    }
+}

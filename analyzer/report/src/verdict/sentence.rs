@@ -1,0 +1,122 @@
+//! The verdict in one or two sentences: the first rule that fits.
+
+use super::facts::{Finding, LineShare, Reason, Run, TensorShare};
+use super::shares::{by_tensor, is_line, noun, place, shape};
+
+/// A tensor with this part of all samples is the verdict.
+const ONE_TENSOR: f64 = 0.15;
+/// A finding that saves this part of all samples is the verdict.
+const ONE_FINDING: f64 = 0.1;
+/// Memory stalls with this part of all samples are the verdict.
+const MEMORY: f64 = 0.3;
+
+/// The rows that decide.
+pub(super) struct Facts<'a> {
+    pub(super) run: &'a Run,
+    pub(super) tensors: &'a [TensorShare],
+    pub(super) lines: &'a [LineShare],
+    pub(super) reasons: &'a [Reason],
+    pub(super) findings: &'a [Finding],
+}
+
+/// The verdict.
+pub(super) fn sentence(facts: &Facts<'_>) -> String {
+    if facts.run.launches == 0 {
+        return "The capture has no launches of kernels.".to_owned();
+    }
+    if facts.run.samples.unwrap_or_default() <= 0.0 {
+        return "The capture has no stall samples, so it does not show what the GPU waited for.".to_owned();
+    }
+    let rules = [one_tensor(facts), one_finding(facts), memory(facts)];
+    rules.into_iter().flatten().next().unwrap_or_else(|| reason(facts))
+}
+
+/// One tensor has most of the stalls.
+fn one_tensor(facts: &Facts<'_>) -> Option<String> {
+    let costliest =
+        facts.tensors.first().filter(|row| row.kind == "tensor" && row.share >= Some(ONE_TENSOR))?;
+    // The percents of the bars, which are these unless lines have the bars.
+    let shares = by_tensor(facts.tensors, facts.reasons);
+    let percent = shares.first()?.percent;
+    let noun = match costliest.target.as_deref() {
+        Some("tensor") => "tensor",
+        Some("storage") => "storage",
+        _ => "allocation",
+    };
+    let label = costliest.label.as_deref().unwrap_or("unnamed");
+    let kind = costliest.shape.as_deref().map(|text| format!(" ({})", shape(text))).unwrap_or_default();
+    Some(format!(
+        "{} wait for memory, {percent} % for one {noun}: {label}{kind}{}.",
+        memory_part(facts),
+        waited(facts, costliest)
+    ))
+}
+
+/// Location of the wait for a tensor, and the way it is read.
+fn waited(facts: &Facts<'_>, costliest: &TensorShare) -> String {
+    let is_strided =
+        |finding: &&Finding| finding.class == "uncoalesced_view" && finding.tensor_id == costliest.object_id;
+    let how =
+        if costliest.target.as_deref() == Some("tensor") && facts.findings.iter().any(|f| is_strided(&f)) {
+            ", read across its layout"
+        } else {
+            ""
+        };
+    match costliest.waited_at.as_deref().map(place) {
+        Some(line) if is_line(&line) => format!("{how} at {line}"),
+        Some(kernel) => format!("{how} in {kernel}"),
+        None => how.to_owned(),
+    }
+}
+
+/// One finding saves much.
+fn one_finding(facts: &Facts<'_>) -> Option<String> {
+    let first = facts.findings.first().filter(|finding| finding.saving_share >= Some(ONE_FINDING))?;
+    let fact = first.fact.as_deref()?;
+    Some(format!("{fact}. {}", memory_spread(facts)))
+}
+
+/// Memory stalls are spread over tensors.
+fn memory(facts: &Facts<'_>) -> Option<String> {
+    let line = facts.lines.first().filter(|_| memory_share(facts) >= MEMORY)?;
+    let label = line.label.as_deref().map(place)?;
+    let percent = line.share.unwrap_or_default() * 100.0;
+    Some(format!("{} The costliest {} is {label} with {percent:.0} %.", memory_spread(facts), line.kind))
+}
+
+/// The most frequent stall reason and its kernel.
+fn reason(facts: &Facts<'_>) -> String {
+    let Some(first) = facts.reasons.first() else { return memory_spread(facts) };
+    let percent = first.share.unwrap_or_default() * 100.0;
+    let kernel =
+        first.kernel.as_deref().map(|kernel| format!(", most of it in {kernel}")).unwrap_or_default();
+    format!(
+        "{percent:.0} % of warp samples are {}{kernel}. {}",
+        first.name.replace('_', " "),
+        memory_spread(facts)
+    )
+}
+
+fn memory_spread(facts: &Facts<'_>) -> String {
+    let tensors: u64 =
+        facts.tensors.iter().filter(|row| row.kind.starts_with("tensor")).map(|row| row.objects).sum();
+    let noun = noun(facts.tensors, tensors);
+    let over = match tensors {
+        0 => String::new(),
+        1 => format!(", for 1 {noun}"),
+        _ => format!(", spread over {tensors} {noun}"),
+    };
+    format!("{} wait for memory{over}.", memory_part(facts))
+}
+
+/// `76 % of warp samples`: 100 less the percent of the bar that is not memory.
+fn memory_part(facts: &Facts<'_>) -> String {
+    let shares = by_tensor(facts.tensors, facts.reasons);
+    let rest: u32 =
+        shares.iter().filter(|share| share.kind == super::Kind::Other).map(|share| share.percent).sum();
+    format!("{} % of warp samples", 100 - rest.min(100))
+}
+
+fn memory_share(facts: &Facts<'_>) -> f64 {
+    facts.reasons.iter().filter(|reason| reason.is_memory).filter_map(|reason| reason.share).sum()
+}

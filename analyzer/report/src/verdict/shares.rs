@@ -1,0 +1,179 @@
+//! All samples in a few shares that add up to 100 %.
+
+use stallmap_console::output::number::bytes;
+
+use super::facts::{LineShare, Reason, TensorShare};
+
+/// Type of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Memory stalls of one tensor or allocation.
+    Tensor,
+    /// Memory stalls of other tensors.
+    OtherTensors,
+    /// Memory stalls that no tensor explains.
+    Memory,
+    /// All samples of a line or kernel.
+    Line,
+    /// Everything else.
+    Other,
+}
+
+/// A part of all samples.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    /// Its type.
+    pub(crate) kind: Kind,
+    /// Whole percent. Those of all shares add up to 100.
+    pub(crate) percent: u32,
+    /// The exact part of 1.
+    pub(crate) part: f64,
+    /// Its name.
+    pub(crate) label: String,
+    /// Type and shape, or empty.
+    pub(crate) detail: String,
+    /// Location of the wait, or empty.
+    pub(crate) place: String,
+}
+
+impl Share {
+    fn new(kind: Kind, share: Option<f64>, label: String) -> Self {
+        let (detail, place) = (String::new(), String::new());
+        Self { kind, percent: 0, part: share.unwrap_or_default(), label, detail, place }
+    }
+
+    /// The percentage as text: never 0 for something.
+    pub(crate) fn percent(&self) -> String {
+        if self.percent == 0 && self.part > 0.0 { "<1 %".to_owned() } else { format!("{} %", self.percent) }
+    }
+}
+
+/// Shares by tensor, and the rest by reason.
+pub(super) fn by_tensor(tensors: &[TensorShare], reasons: &[Reason]) -> Vec<Share> {
+    let share = |row: &TensorShare| {
+        let label = row.label.clone().unwrap_or_default();
+        match row.kind.as_str() {
+            "tensor" => Share {
+                detail: row.shape.as_deref().map(shape).unwrap_or_default(),
+                place: row.waited_at.as_deref().map(place).unwrap_or_default(),
+                ..Share::new(Kind::Tensor, row.share, label)
+            },
+            "tensors" => {
+                let count = format!("{} other {}", row.objects, noun(tensors, row.objects));
+                Share::new(Kind::OtherTensors, row.share, count)
+            }
+            "memory" => Share::new(Kind::Memory, row.share, label.replace("; ", ", ")),
+            _ => Share::new(Kind::Other, row.share, not_memory(reasons)),
+        }
+    };
+    with_percents(tensors.iter().map(share).collect())
+}
+
+/// The noun of targets: a program without a framework has allocations.
+pub(super) fn noun(tensors: &[TensorShare], count: u64) -> &'static str {
+    let mut targets = tensors.iter().filter_map(|row| row.target.as_deref()).peekable();
+    let has_tensors = targets.peek().is_none() || targets.any(|target| target != "outside any tensor");
+    match (has_tensors, count) {
+        (true, 1) => "tensor",
+        (true, _) => "tensors",
+        (false, 1) => "allocation",
+        (false, _) => "allocations",
+    }
+}
+
+/// Shares by line or kernel.
+pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
+    let noun = if lines.iter().any(|row| row.kind == "line") { "line" } else { "kernel" };
+    let share = |row: &LineShare| match &row.label {
+        Some(label) => Share::new(Kind::Line, row.share, label.clone()),
+        None if row.objects == 1 => Share::new(Kind::Other, row.share, format!("1 other {noun}")),
+        None => Share::new(Kind::Other, row.share, format!("{} other {noun}s", row.objects)),
+    };
+    with_percents(lines.iter().map(share).collect())
+}
+
+/// The most frequent reasons that are not memory.
+fn not_memory(reasons: &[Reason]) -> String {
+    let frequent = reasons.iter().filter(|reason| !reason.is_memory).take(2);
+    let frequent = frequent.map(|reason| {
+        format!("{} {:.0} %", reason.name.replace('_', " "), reason.share.unwrap_or_default() * 100.0)
+    });
+    let frequent: Vec<String> = frequent.collect();
+    if frequent.is_empty() { "not memory".to_owned() } else { format!("not memory: {}", frequent.join(", ")) }
+}
+
+/// Whole percents by the largest remainder: they add up to 100.
+fn with_percents(mut shares: Vec<Share>) -> Vec<Share> {
+    if shares.iter().all(|share| share.part <= 0.0) {
+        return Vec::new();
+    }
+    let mut missing: u32 = 100;
+    for share in &mut shares {
+        share.percent =
+            (0..=100).rev().find(|percent| f64::from(*percent) <= share.part * 100.0).unwrap_or(0);
+        missing = missing.saturating_sub(share.percent);
+    }
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    let remainder = |share: &Share| share.part * 100.0 - f64::from(share.percent);
+    order.sort_by(|&a, &b| remainder(&shares[b]).total_cmp(&remainder(&shares[a])));
+    for (_, at) in (0..missing).zip(order.into_iter().cycle()) {
+        shares[at].percent += 1;
+    }
+    shares
+}
+
+/// A type and shape for reading: strides become a word, bytes have units.
+pub(super) fn shape(text: &str) -> String {
+    if let Some(count) = text.strip_suffix(" bytes").and_then(|count| count.parse().ok()) {
+        return bytes(count);
+    }
+    match text.split_once(" strides ") {
+        Some((shape, _)) => format!("{shape}, strided"),
+        None => text.to_owned(),
+    }
+}
+
+/// A location without its function: `train.py:31`, or with `(grad)`.
+pub(super) fn place(text: &str) -> String {
+    let (place, gradient) = match text.strip_suffix(" (grad)") {
+        Some(place) => (place, " (grad)"),
+        None => (text, ""),
+    };
+    let file = place.split_once(' ').map_or(place, |(file, _)| file);
+    if is_line(file) { format!("{file}{gradient}") } else { text.to_owned() }
+}
+
+/// True for `file:31`.
+pub(super) fn is_line(text: &str) -> bool {
+    let number = text.trim_end_matches(" (grad)").rsplit_once(':').map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn places_lose_functions() {
+        assert_eq!(place("train.py:31 add"), "train.py:31");
+        assert_eq!(shape("268435456 bytes"), "256 MiB");
+        assert_eq!(shape("float32 4x4 strides 1,4"), "float32 4x4, strided");
+        assert_eq!(place("train.py:31 add (grad)"), "train.py:31 (grad)");
+        assert_eq!(place("elementwise_kernel[add f32]"), "elementwise_kernel[add f32]");
+        assert!(is_line("train.py:31 (grad)") && !is_line("a::b"));
+    }
+
+    proptest! {
+        #[test]
+        fn percents_add_up(parts in prop::collection::vec(0.0..1e6_f64, 1..12)) {
+            let total: f64 = parts.iter().sum();
+            prop_assume!(total > 0.0);
+            let shares = parts.iter().map(|part| Share::new(Kind::Line, Some(part / total), String::new()));
+            let shares = with_percents(shares.collect());
+            prop_assert_eq!(shares.iter().map(|share| share.percent).sum::<u32>(), 100);
+            prop_assert!(shares.iter().all(|share| (f64::from(share.percent) - share.part * 100.0).abs() < 1.0 + 1e-6));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+-- Findings
+-- The first findings by the upper bound of their saving, in parts of all samples. A saving of 0 is not known. found:
+-- findings in total.
+WITH placed AS (
+  SELECT
+    *, count(*) OVER () AS found,
+    row_number() OVER (ORDER BY saving_samples DESC, samples DESC, estimated_ns DESC NULLS LAST, finding, subject) AS number
+  FROM finding
+)
+SELECT
+  number, finding, subject, fact, advice, sentence, line, op, kernel, tensor_id, saving_share, share, estimated_ns, found,
+  found_by, query
+FROM placed
+WHERE number <= $top
+ORDER BY number

@@ -1,0 +1,33 @@
+-- Shares by tensor
+-- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls that no tensor explains, and the rest.
+-- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most.
+WITH cost AS (
+  SELECT
+    remainder, target, object, type, op, born_at, max(label) AS label,
+    first_value(object_id ORDER BY samples DESC, object_id) AS object_id,
+    first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples
+  FROM object_cost
+  GROUP BY remainder, target, object, type, op, born_at
+), placed AS (
+  SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (
+    PARTITION BY remainder IS NULL ORDER BY samples DESC, object, type, op, born_at
+  )) WHEN memory_samples > 0.0 THEN $top + 2 ELSE $top + 3 END AS place
+  FROM cost
+)
+SELECT
+  CASE WHEN place <= $top THEN 'tensor' WHEN place = $top + 1 THEN 'tensors' WHEN place = $top + 2 THEN 'memory'
+    ELSE 'other' END AS kind,
+  CASE WHEN place <= $top THEN max(label) WHEN place = $top + 2
+    THEN string_agg(replace(replace(remainder, '(', ''), ')', ''), '; ' ORDER BY samples DESC, remainder) END AS label,
+  CASE WHEN place <= $top THEN max(type) END AS type,
+  CASE WHEN place <= $top THEN max(target) END AS target,
+  CASE WHEN place <= $top THEN max(object_id) END AS object_id,
+  CASE WHEN place <= $top THEN max(stalled_at) END AS waited_at,
+  count(*) AS objects,
+  sum(samples) AS samples,
+  sum(memory_samples) AS memory_samples,
+  sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share
+FROM placed
+GROUP BY place
+ORDER BY place
