@@ -31,6 +31,8 @@ mod grid;
 pub mod index;
 pub mod life;
 mod memory;
+#[cfg(test)]
+mod partition_tests;
 mod redundancy;
 #[cfg(test)]
 mod reference;
@@ -39,6 +41,7 @@ pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
+mod sector;
 pub mod shape;
 mod shapes;
 mod sharing;

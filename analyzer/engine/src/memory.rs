@@ -230,6 +230,12 @@ impl Memory {
         }
     }
 
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.times.capacity() * size_of::<((Object, u64), Times)>()
+            + (self.chunks.capacity() + self.sorted.capacity()) * size_of::<((Object, u64), Chunk)>()
+    }
+
     /// Ends the input. Only results are requested from now on.
     pub(super) fn end(&mut self) {
         self.sorted = self.chunks.drain().collect();

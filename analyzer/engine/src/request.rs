@@ -69,15 +69,46 @@ impl Request<'_> {
         }
     }
 
-    /// The distinct sectors that all lanes touch, by their numbers, ascending.
-    pub fn sectors_into(&self, sectors: &mut Vec<u64>) {
-        sectors.clear();
+    /// The distinct sectors that all lanes touch, as runs of adjacent ones, first and last, ascending.
+    pub fn sector_runs_into(&self, runs: &mut Vec<(u64, u64)>) {
+        runs.clear();
         let Some(rest) = self.access_bytes.checked_sub(1) else { return };
-        for (_, address) in self.addresses() {
-            sectors.extend(address / SECTOR_BYTES..=address.saturating_add(rest) / SECTOR_BYTES);
+        if let Some(bytes) = self.gapless_bytes()
+            && let Some(last) = self.address.checked_add(bytes - 1)
+        {
+            runs.push((self.address / SECTOR_BYTES, last / SECTOR_BYTES));
+            return;
         }
-        sectors.sort_unstable();
-        sectors.dedup();
+        let mut is_ascending = true;
+        for (_, address) in self.addresses() {
+            let (first, last) = (address / SECTOR_BYTES, address.saturating_add(rest) / SECTOR_BYTES);
+            match runs.last_mut() {
+                Some(run) if run.0 <= first && first <= run.1 + 1 => run.1 = run.1.max(last),
+                before => {
+                    is_ascending &= before.is_none_or(|run| run.1 < first);
+                    runs.push((first, last));
+                }
+            }
+        }
+        if !is_ascending {
+            runs.sort_unstable();
+            merge(runs);
+        }
+    }
+
+    /// Bytes of all lanes, if each begins where another ends.
+    pub fn adjacent_bytes(&self) -> Option<u64> {
+        let Lanes::Regular(stride) = self.lanes else { return None };
+        let is_adjacent = u64::from(stride.unsigned_abs()) == self.access_bytes && contiguous(self.lane_mask);
+        is_adjacent.then(|| self.access_bytes * u64::from(self.lane_mask.count_ones()))
+    }
+
+    /// Bytes from the first to past the last, if lanes touch every sector in between: no gap holds a sector.
+    fn gapless_bytes(&self) -> Option<u64> {
+        let Lanes::Regular(stride) = self.lanes else { return None };
+        let stride = u64::from(stride.unsigned_abs());
+        let is_gapless = contiguous(self.lane_mask) && stride < self.access_bytes + SECTOR_BYTES;
+        is_gapless.then(|| stride * u64::from(self.lane_mask.count_ones() - 1) + self.access_bytes)
     }
 
     /// Memory touched by the lanes of a mask, with a fast path for all lanes.
@@ -116,6 +147,17 @@ impl Request<'_> {
         };
         Touched { lanes, sectors, unique_bytes }
     }
+}
+
+/// Merges ascending runs that overlap or adjoin.
+fn merge(runs: &mut Vec<(u64, u64)>) {
+    runs.dedup_by(|next, run| {
+        let joins = next.0 <= run.1.saturating_add(1);
+        if joins {
+            run.1 = run.1.max(next.1);
+        }
+        joins
+    });
 }
 
 /// True if the set bits have no gap.
@@ -176,6 +218,8 @@ fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[track_caller]
@@ -195,6 +239,12 @@ mod tests {
         assert_eq!(lowest, address);
         let offsets: Vec<u32> =
             addresses.iter().map(|&lane| u32::try_from(lane - address).unwrap()).collect();
+        let mut runs = Vec::new();
+        request.sector_runs_into(&mut runs);
+        let sectors = |address: u64| address / SECTOR_BYTES..=(address + size - 1) / SECTOR_BYTES;
+        let one_by_one: BTreeSet<u64> = addresses.iter().flat_map(|&address| sectors(address)).collect();
+        assert!(runs.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "runs do not adjoin");
+        assert!(one_by_one.into_iter().eq(runs.into_iter().flat_map(|(first, last)| first..=last)));
         let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), ..request };
         assert_eq!(irregular.touched(), touched, "irregular lanes at the same places touch the same");
     }

@@ -12,7 +12,7 @@ use super::access::{Accesses, Instructions, Places};
 use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
 use super::derived::{TargetTouch, Word};
-use super::distinct::Distinct;
+use super::distinct::{Distinct, crowd_of};
 use super::index::TensorIndex;
 use super::memory::{Found, Memory, Object, Use};
 use super::request::{Request, SECTOR_BYTES};
@@ -261,11 +261,15 @@ impl Analysis for Touches {
         let (crowds, rate) = self.crowds.count();
         self.crowd_rate = self.crowd_rate.min(rate);
         for (place, (_, sum)) in self.sums.iter_mut().enumerate() {
-            if let Some(crowd) = crowds.get(&place) {
+            if let Some(crowd) = crowd_of(&crowds, place) {
                 sum.blocks += crowd.blocks;
                 sum.warps += crowd.warps;
             }
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.memory.bytes() + self.crowds.bytes() + self.sums.capacity() * size_of::<(Target, Sum)>()
     }
 
     fn end(&mut self) {
