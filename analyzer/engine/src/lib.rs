@@ -29,6 +29,11 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
+mod interval_join;
+pub mod interval_rule;
+#[cfg(test)]
+mod interval_tests;
+mod intervals;
 pub mod life;
 mod memory;
 #[cfg(test)]
