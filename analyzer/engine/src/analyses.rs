@@ -106,9 +106,11 @@ impl Kind {
     }
 }
 
-/// Filters of a query that reduce the work of an analysis.
+/// Columns and filters of a query that reduce the work of an analysis.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
+    /// The columns of the table that are read.
+    columns: Vec<&'static str>,
     /// The views of requested tensors, as positions in the index. `None` for all.
     views: Option<BTreeSet<u32>>,
     /// Range of their elements.
@@ -135,7 +137,12 @@ impl Asked {
             (low, high) = (low.min(view.view.low), high.max(view.view.high));
         }
         let kernels = kernels(index, &storages);
-        Self { views: Some(views), low, high, kernels, copies: Copies::default() }
+        Self { views: Some(views), low, high, kernels, ..Self::default() }
+    }
+
+    /// True if a query reads one of these columns.
+    pub(super) fn has_any(&self, columns: &[&str]) -> bool {
+        columns.iter().any(|column| self.columns.contains(column))
     }
 
     /// True if everything is requested.
@@ -256,6 +263,9 @@ impl TableProvider for AnalysisTable {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
         let mut asked = if self.kind.resolves() { Asked::new(filters, &index) } else { Asked::default() };
+        let known = self.kind.table().columns;
+        asked.columns =
+            columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();
         if self.kind == Kind::Touches {
             asked.copies = self.engine.copies(&index)?;
         }
@@ -264,7 +274,11 @@ impl TableProvider for AnalysisTable {
         let input: std::result::Result<Vec<usize>, _> =
             COLUMNS.iter().map(|name| schema.index_of(name)).collect();
         let predicate = asked.predicate(&schema)?;
-        let input = access.scan_in_order(state, &input?, predicate)?;
-        Ok(Arc::new(AnalyzeExec::new(input, index, self.kind, Arc::new(asked), columns)?))
+        let inputs = if self.kind.is_by_launch() {
+            access.scans_in_order(state, &input?, predicate.as_ref())?
+        } else {
+            vec![access.scan_in_order(state, &input?, predicate)?]
+        };
+        Ok(Arc::new(AnalyzeExec::new(inputs, index, self.kind, Arc::new(asked), columns)?))
     }
 }

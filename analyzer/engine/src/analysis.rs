@@ -39,6 +39,9 @@ pub(super) trait Analysis: Send {
         false
     }
 
+    /// Bytes of memory that it holds for the launch or the capture at hand.
+    fn bytes(&self) -> usize;
+
     /// Ends the input.
     fn end(&mut self) {}
 
@@ -91,7 +94,12 @@ impl Sampler {
     /// True if an item is in the sample.
     #[inline]
     pub(super) fn keeps(self, thing: u64) -> bool {
-        self.highest == u64::MAX || (self.highest > 0 && mix(thing) <= self.highest)
+        self.keeps_all() || (self.highest > 0 && mix(thing) <= self.highest)
+    }
+
+    /// True if every item is in the sample.
+    pub(super) fn keeps_all(self) -> bool {
+        self.highest == u64::MAX
     }
 
     /// Halves the rate.

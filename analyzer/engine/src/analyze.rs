@@ -1,6 +1,6 @@
-//! The operator in a plan that runs an analysis over one ordered scan of `memory_access`.
+//! The operator in a plan that runs an analysis over ordered scans of `memory_access`, one for each partition.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
@@ -36,10 +37,10 @@ use super::resolve::Resolver;
 /// Number of leading columns that accesses must be sorted by: launch, function, pc.
 const ORDERED: usize = 3;
 
-/// An analysis over a scan.
+/// An analysis over scans that hold different launches.
 #[derive(Debug)]
 pub(super) struct AnalyzeExec {
-    input: Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
     index: Arc<TensorIndex>,
     kind: Kind,
     asked: Arc<Asked>,
@@ -50,9 +51,9 @@ pub(super) struct AnalyzeExec {
 }
 
 impl AnalyzeExec {
-    /// The operator over an input of one partition with the columns of analyses.
+    /// The operator over inputs of one partition each, with the columns of analyses. No two hold the same launch.
     pub(super) fn new(
-        input: Arc<dyn ExecutionPlan>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
         index: Arc<TensorIndex>,
         kind: Kind,
         asked: Arc<Asked>,
@@ -61,12 +62,21 @@ impl AnalyzeExec {
         let schema = Arc::new(kind.schema().project(&columns)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(inputs.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
         let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
-        Ok(Self { input, index, kind, asked, columns, properties, metrics })
+        Ok(Self { inputs, index, kind, asked, columns, properties, metrics })
+    }
+
+    /// The order of accesses in every input.
+    fn order(input: &Arc<dyn ExecutionPlan>) -> Option<OrderingRequirements> {
+        let schema = input.schema();
+        let column = |name: &&str| Some(Column::new(name, schema.index_of(name).ok()?));
+        let columns = COLUMNS.iter().take(ORDERED).filter_map(column);
+        let order = columns.map(|column| PhysicalSortExpr::new_default(Arc::new(column)));
+        LexOrdering::new(order).map(OrderingRequirements::from)
     }
 }
 
@@ -86,29 +96,25 @@ impl ExecutionPlan for AnalyzeExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        self.inputs.iter().collect()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
+        vec![false; self.inputs.len()]
     }
 
-    // One launch's accesses have to stay together, and those of an instruction in it. If the planner divides the scan
+    // One launch's accesses have to stay together, and those of an instruction in it. If the planner divides a scan
     // anyway, it merges the parts again. If the file has no order, it sorts.
     fn required_input_distribution(&self) -> Vec<Distribution> {
-        vec![Distribution::SinglePartition]
+        vec![Distribution::SinglePartition; self.inputs.len()]
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        let schema = self.input.schema();
-        let column = |name: &&str| Some(Column::new(name, schema.index_of(name).ok()?));
-        let columns = COLUMNS.iter().take(ORDERED).filter_map(column);
-        let order = columns.map(|column| PhysicalSortExpr::new_default(Arc::new(column)));
-        vec![LexOrdering::new(order).map(OrderingRequirements::from)]
+        self.inputs.iter().map(Self::order).collect()
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
+        vec![false; self.inputs.len()]
     }
 
     fn apply_expressions(
@@ -128,19 +134,23 @@ impl ExecutionPlan for AnalyzeExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return Err(DataFusionError::Internal("AnalyzeExec has one child".to_owned()));
-        };
+        if children.len() != self.inputs.len() {
+            return Err(DataFusionError::Internal("AnalyzeExec keeps the number of its inputs".to_owned()));
+        }
         let (index, asked) = (Arc::clone(&self.index), Arc::clone(&self.asked));
-        Ok(Arc::new(Self::new(input, index, self.kind, asked, self.columns.clone())?))
+        Ok(Arc::new(Self::new(children, index, self.kind, asked, self.columns.clone())?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.inputs.get(partition);
+        let input = input.ok_or_else(|| DataFusionError::Internal("AnalyzeExec has no such input".into()))?;
+        let consumer = MemoryConsumer::new(format!("{} of partition {partition}", self.kind.table().name));
         let running = Running {
-            input: self.input.execute(partition, Arc::clone(&context))?,
+            input: input.execute(0, Arc::clone(&context))?,
+            memory: consumer.register(context.memory_pool()),
             analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked),
             pieces: VecDeque::new(),
             kernel_id: None,
@@ -175,9 +185,12 @@ impl ExecutionPlan for AnalyzeExec {
         // rest of the launch.
         let schema = self.schema();
         let allowed = if self.kind.is_by_launch() { schema.index_of("kernel_id").ok() } else { None };
-        let allowed = allowed.into_iter().collect();
-        let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed, &self.input)?;
-        Ok(FilterDescription::new().with_child(child))
+        let allowed: HashSet<usize> = allowed.into_iter().collect();
+        self.inputs.iter().try_fold(FilterDescription::new(), |description, input| {
+            let child =
+                ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed.clone(), input)?;
+            Ok(description.with_child(child))
+        })
     }
 }
 
@@ -185,6 +198,8 @@ impl ExecutionPlan for AnalyzeExec {
 struct Running {
     input: SendableRecordBatchStream,
     analysis: Box<dyn Analysis>,
+    /// The analysis's share of the session's memory.
+    memory: MemoryReservation,
     /// Pending input: accesses of one launch each, or the input's end.
     pieces: VecDeque<Option<(u64, RecordBatch)>>,
     /// The launch that is open.
@@ -198,6 +213,7 @@ impl Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             while self.analysis.work() {
+                self.memory.try_resize(self.analysis.bytes())?;
                 tokio::task::yield_now().await;
             }
             if let Some(batch) = self.analysis.take(self.size)? {
@@ -215,6 +231,7 @@ impl Running {
                     } else {
                         self.kernel_id = Some(kernel_id);
                         self.analysis.add(&piece)?;
+                        self.memory.try_resize(self.analysis.bytes())?;
                     }
                 }
                 // The end is seen twice: work may remain after the first time.

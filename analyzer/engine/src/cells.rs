@@ -11,10 +11,11 @@ use super::access::{Accesses, Instructions, Places};
 use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
 use super::derived::{LaunchCellPart, PcCellPart, Word};
-use super::distinct::{Crowd, Distinct};
+use super::distinct::{Crowd, Distinct, crowd_of};
 use super::grid::Grid;
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
+use super::view::View;
 
 /// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +28,24 @@ pub(super) enum Grain {
 
 /// One launch, and instruction if these are distinguished.
 type Key = (u64, u64, u32);
-/// Row and column. `None` for bytes outside the tensor's elements.
-type Place = Option<(u32, u32)>;
 
 /// Aggregates accesses by bin.
 pub(super) struct Cells {
     resolver: Resolver,
     asked: Arc<Asked>,
     grain: Grain,
+    /// True if blocks and warps are counted.
+    counts_blocks: bool,
     grids: HashMap<u32, Grid>,
     key: Option<Key>,
     /// By view and kind, in order of appearance.
     layers: Vec<Layer>,
-    layer_places: HashMap<(u32, Word), usize>,
+    /// Places of cells, all 0, for the next layers.
+    spare: Vec<Vec<u32>>,
     /// Distinct blocks and warps of each layer's bins.
-    crowds: Distinct<(usize, Place)>,
+    crowds: Distinct<(u32, u32)>,
     shares: Vec<Share>,
-    touched: Vec<(Place, u64)>,
+    touched: Vec<Touch>,
     by_launch: Ready<LaunchCellPart>,
     by_instruction: Ready<PcCellPart>,
 }
@@ -52,10 +54,13 @@ pub(super) struct Cells {
 struct Layer {
     view: u32,
     kind: Word,
-    cells: HashMap<Place, Cell>,
+    /// In order of appearance, with their numbers.
+    cells: Vec<(u32, Cell)>,
+    /// The place of each cell in `cells`, from 1.
+    places: Vec<u32>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Cell {
     touches: u64,
     requests: u64,
@@ -64,16 +69,48 @@ struct Cell {
     last: Option<(u64, u16)>,
 }
 
+/// Elements of one cell that a request touches, with the adjacent sectors that hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Touch {
+    cell: u32,
+    first: u64,
+    last: u64,
+    elements: u64,
+}
+
+impl Layer {
+    fn cell(&mut self, number: u32) -> Option<&mut Cell> {
+        let place = self.places.get_mut(number as usize)?;
+        if *place == 0 {
+            self.cells.push((number, Cell::default()));
+            *place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
+        }
+        self.cells.get_mut(*place as usize - 1).map(|(_, cell)| cell)
+    }
+
+    /// Its cells in order, and its places, emptied.
+    fn finish(mut self) -> (Vec<(u32, Cell)>, Vec<u32>) {
+        self.cells.sort_unstable_by_key(|&(number, _)| number);
+        for &(number, _) in &self.cells {
+            if let Some(place) = self.places.get_mut(number as usize) {
+                *place = 0;
+            }
+        }
+        (self.cells, self.places)
+    }
+}
+
 impl Cells {
     pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, grain: Grain) -> Self {
         Self {
+            counts_blocks: grain == Grain::Launch && asked.has_any(&["blocks", "warps", "block_rate"]),
             resolver,
             asked,
             grain,
             grids: HashMap::new(),
             key: None,
             layers: Vec::new(),
-            layer_places: HashMap::new(),
+            spare: Vec::new(),
             crowds: Distinct::default(),
             shares: Vec::new(),
             touched: Vec::new(),
@@ -92,37 +129,43 @@ impl Cells {
         let view = &indexed.view;
         let grid = self.grids.entry(place).or_insert_with(|| Grid::new(view));
         self.touched.clear();
-        for (lane, address) in request.addresses() {
-            if share.lane_mask >> lane & 1 == 1 {
-                for address in elements(address, request.access_bytes, view.low, view.element_bytes()) {
-                    self.touched.push((grid.cell(view, address), address / SECTOR_BYTES));
-                }
-            } else if view.low <= address && address < view.high {
-                // Its neighbours in the warp access the tensor. This lane falls between its elements.
-                self.touched.push((None, address / SECTOR_BYTES));
-            }
+        let is_whole = share.lane_mask == request.lane_mask;
+        if !(is_whole && touch_runs(request, view, grid, &mut self.touched)) {
+            self.touched.clear();
+            touch_lanes(request, share, view, grid, &mut self.touched);
         }
-        self.touched.sort_unstable();
-        let next = self.layers.len();
-        let layer = *self.layer_places.entry((place, kind.clone())).or_insert(next);
-        if layer == next {
-            self.layers.push(Layer { view: place, kind: kind.clone(), cells: HashMap::new() });
+        if self.touched.len() > 1 {
+            self.touched.sort_unstable();
         }
+        let size = grid.size();
+        let layer = self.layer(place, kind, size);
         self.count(layer, (block, warp));
+    }
+
+    /// The layer of a view and a kind. Few are open at a time.
+    fn layer(&mut self, view: u32, kind: &Word, size: usize) -> usize {
+        let known = self.layers.iter().position(|layer| layer.view == view && layer.kind == *kind);
+        known.unwrap_or_else(|| {
+            let mut places = self.spare.pop().unwrap_or_default();
+            places.resize(size, 0);
+            self.layers.push(Layer { view, kind: kind.clone(), cells: Vec::new(), places });
+            self.layers.len() - 1
+        })
     }
 
     /// Adds the accesses of one request to the bins of a layer.
     fn count(&mut self, layer: usize, (block, warp): (u64, u16)) {
-        let Some(Layer { cells, .. }) = self.layers.get_mut(layer) else { return };
-        for touches in self.touched.chunk_by(|(one, _), (other, _)| one == other) {
-            let Some(&(place, _)) = touches.first() else { continue };
-            let cell = cells.entry(place).or_default();
-            cell.touches += touches.len() as u64;
+        let number = u32::try_from(layer).unwrap_or(u32::MAX);
+        let Some(layer) = self.layers.get_mut(layer) else { return };
+        for touches in self.touched.chunk_by(|one, other| one.cell == other.cell) {
+            let Some(&Touch { cell: place, .. }) = touches.first() else { continue };
+            let Some(cell) = layer.cell(place) else { continue };
+            cell.touches += touches.iter().map(|touch| touch.elements).sum::<u64>();
             cell.requests += 1;
-            cell.sectors += touches.chunk_by(PartialEq::eq).count() as u64;
-            if self.grain == Grain::Launch && cell.last != Some((block, warp)) {
+            cell.sectors += sectors(touches);
+            if self.counts_blocks && cell.last != Some((block, warp)) {
                 cell.last = Some((block, warp));
-                self.crowds.add((layer, place), block, warp);
+                self.crowds.add((number, place), block, warp);
             }
         }
     }
@@ -130,15 +173,14 @@ impl Cells {
     /// Ends the open launch or instruction.
     fn close(&mut self) {
         let Some(key) = self.key.take() else { return };
-        let mut layers = std::mem::take(&mut self.layers);
-        self.layer_places.clear();
         let (crowds, block_rate) = self.crowds.count();
-        for (number, layer) in layers.iter_mut().enumerate() {
-            let mut cells: Vec<(Place, Cell)> = layer.cells.drain().collect();
-            cells.sort_unstable_by_key(|&(place, _)| place);
+        for (number, layer) in (0..).zip(std::mem::take(&mut self.layers)) {
+            let (view, kind) = (layer.view, layer.kind.clone());
+            let (cells, places) = layer.finish();
+            self.spare.push(places);
             for (place, cell) in cells {
-                let crowd = crowds.get(&(number, place)).copied().unwrap_or_default();
-                self.push(key, layer, (place, &cell), (crowd, block_rate));
+                let crowd = crowd_of(&crowds, (number, place)).unwrap_or_default();
+                self.push(key, (view, &kind), (place, &cell), (crowd, block_rate));
             }
         }
     }
@@ -146,18 +188,18 @@ impl Cells {
     fn push(
         &mut self,
         (kernel_id, function_id, pc): Key,
-        layer: &Layer,
-        (place, cell): (Place, &Cell),
+        (view, kind): (u32, &Word),
+        (place, cell): (u32, &Cell),
         (crowd, block_rate): (Crowd, f64),
     ) {
         let index = self.resolver.index();
-        let (Some(view), Some(grid)) = (index.views.get(layer.view as usize), self.grids.get(&layer.view))
-        else {
+        let (Some(grid), Some(view)) = (self.grids.get(&view), index.views.get(view as usize)) else {
             return;
         };
+        let place = grid.cell_of(place);
         let row = LaunchCellPart {
             kernel_id: KernelId(kernel_id),
-            kind: layer.kind.clone(),
+            kind: kind.clone(),
             tensor_id: TensorId(view.tensor_id),
             cell_row: place.map(|(row, _)| row),
             cell_column: place.map(|(_, column)| column),
@@ -227,12 +269,86 @@ impl Analysis for Cells {
         self.close();
     }
 
+    fn bytes(&self) -> usize {
+        let layer =
+            |layer: &Layer| layer.cells.capacity() * size_of::<(u32, Cell)>() + layer.places.capacity() * 4;
+        self.crowds.bytes() + self.layers.iter().map(layer).sum::<usize>()
+    }
+
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
         match self.grain {
             Grain::Launch => self.by_launch.take(least),
             Grain::Instruction => self.by_instruction.take(least),
         }
     }
+}
+
+/// The touches of all lanes, where these access whole elements that lie in one sector each, run by run of adjacent
+/// lanes. Returns true if so.
+fn touch_runs(request: &Request<'_>, view: &View, grid: &Grid, touched: &mut Vec<Touch>) -> bool {
+    let (element, size) = (view.element_bytes(), request.access_bytes);
+    let is_whole = |address: u64| address >= view.low && address.is_multiple_of(element);
+    if !SECTOR_BYTES.is_multiple_of(element)
+        || size == 0
+        || !size.is_multiple_of(element)
+        || !is_whole(view.low)
+    {
+        return false;
+    }
+    if let Some(bytes) = request.adjacent_bytes() {
+        let end = request.address.checked_add(bytes);
+        let end = end.filter(|_| is_whole(request.address));
+        end.inspect(|&end| touch_run((request.address, end), view, grid, touched)).is_some()
+    } else {
+        request.addresses().all(|(_, address)| {
+            let end = address.checked_add(size).filter(|_| is_whole(address));
+            end.inspect(|&end| touch_run((address, end), view, grid, touched)).is_some()
+        })
+    }
+}
+
+/// The touches of adjacent bytes.
+fn touch_run((mut address, end): (u64, u64), view: &View, grid: &Grid, touched: &mut Vec<Touch>) {
+    while address < end {
+        let (cell, past) = grid.stretch(view, address);
+        let past = past.clamp(address + 1, end);
+        touched.push(Touch {
+            cell: grid.number(cell),
+            first: address / SECTOR_BYTES,
+            last: (past - 1) / SECTOR_BYTES,
+            elements: (past - address) / view.element_bytes(),
+        });
+        address = past;
+    }
+}
+
+/// The touches of the lanes of a share, element by element, and of other lanes between its elements.
+fn touch_lanes(request: &Request<'_>, share: Share, view: &View, grid: &Grid, touched: &mut Vec<Touch>) {
+    let mut touch = |cell: u32, address: u64| {
+        let sector = address / SECTOR_BYTES;
+        touched.push(Touch { cell, first: sector, last: sector, elements: 1 });
+    };
+    for (lane, address) in request.addresses() {
+        if share.lane_mask >> lane & 1 == 1 {
+            for address in elements(address, request.access_bytes, view.low, view.element_bytes()) {
+                touch(grid.number(grid.cell(view, address)), address);
+            }
+        } else if view.low <= address && address < view.high {
+            // Its neighbours in the warp access the tensor. This lane falls between its elements.
+            touch(grid.number(None), address);
+        }
+    }
+}
+
+/// Distinct sectors of touches in the order of their sectors.
+fn sectors(touches: &[Touch]) -> u64 {
+    let (mut count, mut next) = (0, 0);
+    for touch in touches {
+        let past = touch.last + 1;
+        count += past.saturating_sub(touch.first.max(next));
+        next = next.max(past);
+    }
+    count
 }
 
 /// One address in each element, counted from `low`, that an access of some bytes touches.

@@ -1,19 +1,24 @@
 //! Number of distinct blocks and warps of a launch that touch an item.
 
-use std::hash::Hash;
-
-use datafusion::common::{HashMap, HashSet};
-
 use super::analysis::Sampler;
 
-/// Maximum of pairs of an item and a block, or a warp. Beyond it, blocks are sampled.
-const MOST_PAIRS: usize = 1 << 22;
+/// Maximum of touches, distinct or not. If half of them are distinct, blocks are sampled.
+const MOST_TOUCHES: usize = 1 << 23;
 
 /// Items with the blocks and warps that touched them.
 #[derive(Debug)]
 pub(super) struct Distinct<T> {
-    pairs: HashSet<(T, u64, Option<u16>)>,
+    most_touches: usize,
+    touches: Vec<Touch<T>>,
     sampler: Sampler,
+}
+
+/// A warp of a block that touched an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Touch<T> {
+    item: T,
+    block: u64,
+    warp: u16,
 }
 
 /// Distinct blocks and warps of an item.
@@ -25,34 +30,90 @@ pub(super) struct Crowd {
 
 impl<T> Default for Distinct<T> {
     fn default() -> Self {
-        Self { pairs: HashSet::new(), sampler: Sampler::default() }
+        Self { most_touches: MOST_TOUCHES, touches: Vec::new(), sampler: Sampler::default() }
     }
 }
 
-impl<T: Copy + Eq + Hash> Distinct<T> {
+impl<T: Copy + Ord> Distinct<T> {
     /// Adds a warp of a block.
-    pub(super) fn add(&mut self, thing: T, block: u64, warp: u16) {
+    pub(super) fn add(&mut self, item: T, block: u64, warp: u16) {
         if !self.sampler.keeps(block) {
             return;
         }
-        self.pairs.insert((thing, block, None));
-        self.pairs.insert((thing, block, Some(warp)));
-        while self.pairs.len() > MOST_PAIRS {
-            self.sampler.halve();
-            let sampler = self.sampler;
-            self.pairs.retain(|&(_, block, _)| sampler.keeps(block));
+        self.touches.push(Touch { item, block, warp });
+        if self.touches.len() > self.most_touches {
+            self.make_room();
         }
     }
 
-    /// Distinct blocks and warps of each item, and the sampled part of the blocks. Resets the counter.
-    pub(super) fn count(&mut self) -> (HashMap<T, Crowd>, f64) {
-        let mut crowds: HashMap<T, Crowd> = HashMap::new();
+    fn tidy(&mut self) {
+        self.touches.sort_unstable();
+        self.touches.dedup();
+    }
+
+    fn make_room(&mut self) {
+        self.tidy();
+        while self.touches.len() > self.most_touches / 2 {
+            self.sampler.halve();
+            let sampler = self.sampler;
+            self.touches.retain(|touch| sampler.keeps(touch.block));
+        }
+    }
+
+    /// Distinct blocks and warps of each item, by item, and the sampled part of the blocks. Resets the counter.
+    pub(super) fn count(&mut self) -> (Vec<(T, Crowd)>, f64) {
+        self.tidy();
         let sampler = std::mem::take(&mut self.sampler);
-        self.pairs.drain().for_each(|(thing, _, warp)| {
-            let crowd = crowds.entry(thing).or_default();
-            let count = if warp.is_some() { &mut crowd.warps } else { &mut crowd.blocks };
-            *count = count.saturating_add(sampler.scale(1));
-        });
+        let crowd = |touches: &[Touch<T>]| {
+            let blocks = touches.chunk_by(|one, other| one.block == other.block).count() as u64;
+            let crowd = Crowd { blocks: sampler.scale(blocks), warps: sampler.scale(touches.len() as u64) };
+            Some((touches.first()?.item, crowd))
+        };
+        let items = self.touches.chunk_by(|one, other| one.item == other.item);
+        let crowds = items.filter_map(crowd).collect();
+        self.touches.clear();
+        self.touches.shrink_to(self.most_touches / 64);
         (crowds, sampler.rate())
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.touches.capacity() * size_of::<Touch<T>>()
+    }
+}
+
+/// The crowd of an item.
+pub(super) fn crowd_of<T: Copy + Ord>(crowds: &[(T, Crowd)], item: T) -> Option<Crowd> {
+    let place = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
+    crowds.get(place).map(|&(_, crowd)| crowd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_and_warp_counts_once() {
+        let mut distinct = Distinct::default();
+        for (item, block, warp) in [(2, 0, 0), (1, 5, 1), (2, 0, 1), (2, 7, 0), (2, 0, 0), (1, 5, 1)] {
+            distinct.add(item, block, warp);
+        }
+        let (crowds, rate) = distinct.count();
+        let one = Crowd { blocks: 1, warps: 1 };
+        assert_eq!(
+            (crowds.as_slice(), rate),
+            ([(1, one), (2, Crowd { blocks: 2, warps: 3 })].as_slice(), 1.0)
+        );
+        assert_eq!((crowd_of(&crowds, 1), crowd_of(&crowds, 3)), (Some(one), None));
+        assert_eq!(distinct.count().0, []);
+    }
+
+    #[test]
+    fn many_blocks_are_sampled() {
+        let mut distinct = Distinct { most_touches: 2000, ..Distinct::default() };
+        (0..10_000).for_each(|block| distinct.add(0, block, 0));
+        let (crowds, rate) = distinct.count();
+        assert!(rate < 1.0);
+        assert!((crowds[0].1.blocks as f64 / 10_000.0 - 1.0).abs() < 0.1, "{:?}", crowds[0].1);
     }
 }

@@ -41,8 +41,20 @@ impl Axis {
 
     /// The bin that holds an index.
     fn cell(&self, index: u64) -> u32 {
-        let cell = u128::from(index) * u128::from(self.count) / u128::from(self.extent.max(1));
+        let extent = self.extent.max(1);
+        let cell = match index.checked_mul(self.count.into()) {
+            Some(scaled) => scaled / extent,
+            None => u64::try_from(u128::from(index) * u128::from(self.count) / u128::from(extent))
+                .unwrap_or(u64::MAX),
+        };
         u32::try_from(cell).unwrap_or(u32::MAX).min(self.count - 1)
+    }
+
+    /// The first index past the bin that holds an index.
+    fn past(&self, index: u64) -> u64 {
+        let next = u128::from(self.cell(index)) + 1;
+        let past = (next * u128::from(self.extent)).div_ceil(u128::from(self.count));
+        u64::try_from(past).unwrap_or(u64::MAX).max(index.saturating_add(1))
     }
 }
 
@@ -79,10 +91,56 @@ impl Grid {
         &self.columns
     }
 
+    /// Number of a cell: 0 for holes, then row by row.
+    pub(super) fn number(&self, cell: Option<(u32, u32)>) -> u32 {
+        cell.map_or(0, |(row, column)| 1 + row * self.columns.count + column)
+    }
+
+    /// The cell of a number.
+    pub(super) fn cell_of(&self, number: u32) -> Option<(u32, u32)> {
+        let place = number.checked_sub(1)?;
+        Some((place / self.columns.count, place % self.columns.count))
+    }
+
+    /// The cells with holes.
+    pub(super) fn size(&self) -> usize {
+        (self.rows.count * self.columns.count) as usize + 1
+    }
+
+    /// The cell of the byte at an address of the view, and an address up to which every byte has the same.
+    pub(super) fn stretch(&self, view: &View, address: u64) -> (Option<(u32, u32)>, u64) {
+        let mut indices = [0; MOST_DIMENSIONS];
+        let element = address.saturating_sub(view.low) / view.element_bytes();
+        let cell = self.cell_at(view, address, &mut indices);
+        let elements = cell.and_then(|_| self.elements(view, &indices)).unwrap_or(1);
+        let past = element.saturating_add(elements).saturating_mul(view.element_bytes());
+        (cell, view.low.saturating_add(past))
+    }
+
+    /// Elements from some indices on, along the innermost dimension, that have the same cell.
+    fn elements(&self, view: &View, indices: &[u64]) -> Option<u64> {
+        let (inner, place) = (view.row()?, view.dimensions().len() - 1);
+        let index = *indices.get(place)?;
+        let past = if let Some(line) = self.fold {
+            let begin = index / line * line;
+            begin.saturating_add(self.columns.past(index % line).min(line))
+        } else if self.rows.place == Some(place) {
+            self.rows.past(index)
+        } else if self.columns.place == Some(place) {
+            self.columns.past(index)
+        } else {
+            inner.size
+        };
+        Some(past.min(inner.size).saturating_sub(index).max(1))
+    }
+
     /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
     pub(super) fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
-        let mut indices = [0; MOST_DIMENSIONS];
-        if !view.locate(address, &mut indices) {
+        self.cell_at(view, address, &mut [0; MOST_DIMENSIONS])
+    }
+
+    fn cell_at(&self, view: &View, address: u64, indices: &mut [u64; MOST_DIMENSIONS]) -> Option<(u32, u32)> {
+        if !view.locate(address, indices) {
             return None;
         }
         if let Some(line) = self.fold {
@@ -184,12 +242,29 @@ mod tests {
         }
 
         #[test]
+        fn a_stretch_has_the_cells_of_its_bytes(
+            dimensions in proptest::collection::vec((1..90_i64, 0..40_i64), 0..4), probe in 0..40_000_u64, element in 1..9_u64,
+        ) {
+            let (sizes, strides): (Vec<i64>, Vec<i64>) = dimensions.into_iter().unzip();
+            let view = View::new(4096, element, &sizes, &strides).unwrap();
+            let grid = Grid::new(&view);
+            let (cell, past) = grid.stretch(&view, 4096 + probe);
+            prop_assert!(past > 4096 + probe);
+            for address in 4096 + probe..past {
+                prop_assert_eq!(grid.cell(&view, address), cell);
+                prop_assert_eq!(grid.cell_of(grid.number(cell)), cell);
+            }
+            prop_assert!((grid.number(cell) as usize) < grid.size());
+        }
+
+        #[test]
         fn no_shape_makes_it_fail(
             sizes in proptest::collection::vec(any::<i64>(), 0..5), strides in proptest::collection::vec(any::<i64>(), 0..5),
             address: u64, probe: u64, element in 0..32_u64,
         ) {
             if let Some(view) = View::new(address, element, &sizes, &strides) {
                 let grid = Grid::new(&view);
+                grid.stretch(&view, probe);
                 if let Some((row, column)) = grid.cell(&view, probe) {
                     prop_assert!(row < grid.rows().count && column < grid.columns().count);
                 }

@@ -29,8 +29,15 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
+mod interval_join;
+pub mod interval_rule;
+#[cfg(test)]
+mod interval_tests;
+mod intervals;
 pub mod life;
 mod memory;
+#[cfg(test)]
+mod partition_tests;
 mod redundancy;
 #[cfg(test)]
 mod reference;
@@ -39,6 +46,7 @@ pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
+mod sector;
 pub mod shape;
 mod shapes;
 mod sharing;

@@ -15,6 +15,10 @@ const MOST_CHUNKS: usize = 1 << 22;
 const PIECE_BYTES: u64 = 4;
 /// Pieces of a chunk.
 const CHUNK: u64 = 64;
+/// Pieces that share an entry of the current launch. Divides a chunk.
+const ROW_PIECES: usize = 8;
+const ROW: u64 = ROW_PIECES as u64;
+const _: () = assert!(CHUNK.is_multiple_of(ROW));
 /// Maximum of pieces per access: no instruction accesses more bytes.
 const MOST_BYTES: u64 = 64;
 
@@ -50,16 +54,89 @@ pub(super) enum Use {
     Both,
 }
 
-/// First and last requests of one launch that read and wrote a piece. The last are counted from 1, 0 for never.
+/// First and last requests of one launch that read and wrote a piece. The last are counted from 1, 0 for never. Requests
+/// past the 4 billionth are one.
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    first_read: u64,
-    last_read: u64,
-    first_write: u64,
-    last_write: u64,
+    first_read: u32,
+    last_read: u32,
+    first_write: u32,
+    last_write: u32,
 }
 
-const NEVER: Times = Times { first_read: u64::MAX, last_read: 0, first_write: u64::MAX, last_write: 0 };
+const NEVER: Times = Times { first_read: u32::MAX, last_read: 0, first_write: u32::MAX, last_write: 0 };
+
+impl Times {
+    fn is_touched(&self) -> bool {
+        self.last_read > 0 || self.last_write > 0
+    }
+
+    fn touch(&mut self, kind: Use, sequence: u32) {
+        if kind != Use::Write {
+            self.first_read = self.first_read.min(sequence);
+            self.last_read = self.last_read.max(sequence + 1);
+        }
+        if kind != Use::Read {
+            self.first_write = self.first_write.min(sequence);
+            self.last_write = self.last_write.max(sequence + 1);
+        }
+    }
+}
+
+/// Adjacent pieces that a launch touches.
+type Row = [Times; ROW_PIECES];
+
+/// The rows of a launch, by object and number.
+#[derive(Debug, Default)]
+struct Rows {
+    places: HashMap<(Object, u64), usize>,
+    all: Vec<((Object, u64), Row)>,
+    /// The row that was touched last. Its neighbours in a warp mostly touch it, too.
+    last: Option<((Object, u64), usize)>,
+    /// Touched pieces of all rows.
+    touched: usize,
+}
+
+impl Rows {
+    fn touch(&mut self, object: Object, piece: u64, kind: Use, sequence: u32) {
+        let key = (object, piece / ROW);
+        let place = match self.last {
+            Some((last, place)) if last == key => place,
+            _ => self.place(key),
+        };
+        let within = usize::try_from(piece % ROW).unwrap_or(0);
+        let Some(times) = self.all.get_mut(place).and_then(|(_, row)| row.get_mut(within)) else { return };
+        self.touched += usize::from(!times.is_touched());
+        times.touch(kind, sequence);
+    }
+
+    fn place(&mut self, key: (Object, u64)) -> usize {
+        let next = self.all.len();
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            self.all.push((key, [NEVER; ROW_PIECES]));
+        }
+        self.last = Some((key, place));
+        place
+    }
+
+    /// Keeps only the sample.
+    fn retain(&mut self, sampler: Sampler) {
+        for ((object, number), row) in std::mem::take(self).all {
+            if sampler.keeps(number * ROW / CHUNK) {
+                let key = (object, number);
+                self.places.insert(key, self.all.len());
+                self.all.push((key, row));
+                self.touched += row.iter().filter(|times| times.is_touched()).count();
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.places.capacity() * size_of::<((Object, u64), usize)>()
+            + self.all.capacity() * size_of::<((Object, u64), Row)>()
+    }
+}
 
 /// One bit for each piece of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +151,30 @@ struct Chunk {
     unread: u64,
     /// The same of launches and copies.
     unused: u64,
+}
+
+impl Chunk {
+    /// Adds a launch's accesses to a piece.
+    fn settle(&mut self, piece: u64, times: &Times, is_filled: impl FnOnce() -> bool) {
+        let bit = 1 << (piece % CHUNK);
+        let (reads, writes) = (times.last_read > 0, times.last_write > 0);
+        if (self.read | self.written) & bit == 0 {
+            if is_filled() {
+                self.filled |= bit;
+            }
+            if reads && times.first_read <= times.first_write {
+                self.read_first |= bit;
+            }
+        }
+        self.read |= if reads { bit } else { 0 };
+        self.written |= if writes { bit } else { 0 };
+        let is_unread = writes && times.last_write >= times.last_read;
+        (self.unread, self.unused) = if is_unread {
+            (self.unread | bit, self.unused | bit)
+        } else {
+            (self.unread & !bit, self.unused & !bit)
+        };
+    }
 }
 
 /// Bytes of a target by their accesses.
@@ -93,7 +194,7 @@ pub(super) struct Found {
 pub(super) struct Memory {
     /// Bytes of a piece of each storage: the size of its smallest elements.
     piece_bytes: Vec<u64>,
-    times: HashMap<(Object, u64), Times>,
+    rows: Rows,
     chunks: HashMap<(Object, u64), Chunk>,
     /// Per object, ranges written by memcpys and memsets.
     filled: HashMap<Object, Vec<(u64, u64)>>,
@@ -140,21 +241,14 @@ impl Memory {
     pub(super) fn touch(&mut self, object: Object, address: u64, bytes: u64, kind: Use, sequence: u64) {
         let size = self.piece_bytes(object);
         let last = address.saturating_add(bytes.clamp(1, MOST_BYTES) - 1);
+        let sequence = u32::try_from(sequence).unwrap_or(u32::MAX).min(u32::MAX - 1);
         for piece in address / size..=last / size {
             if !self.sampler.keeps(piece / CHUNK) {
                 continue;
             }
-            let times = self.times.entry((object, piece)).or_insert(NEVER);
-            if kind != Use::Write {
-                times.first_read = times.first_read.min(sequence);
-                times.last_read = times.last_read.max(sequence.saturating_add(1));
-            }
-            if kind != Use::Read {
-                times.first_write = times.first_write.min(sequence);
-                times.last_write = times.last_write.max(sequence.saturating_add(1));
-            }
+            self.rows.touch(object, piece, kind, sequence);
         }
-        while self.times.len() > MOST_PIECES {
+        while self.rows.touched > MOST_PIECES {
             self.halve();
         }
     }
@@ -162,41 +256,30 @@ impl Memory {
     fn halve(&mut self) {
         self.sampler.halve();
         let sampler = self.sampler;
-        self.times.retain(|(_, piece), _| sampler.keeps(piece / CHUNK));
+        self.rows.retain(sampler);
         self.chunks.retain(|(_, chunk), _| sampler.keeps(*chunk));
     }
 
     /// Ends the current launch.
     pub(super) fn end_launch(&mut self) {
-        let times = std::mem::take(&mut self.times);
-        times.into_iter().for_each(|((object, piece), times)| self.settle(object, piece, times));
+        for (key, row) in std::mem::take(&mut self.rows).all {
+            self.settle(key, &row);
+        }
         while self.chunks.len() > MOST_CHUNKS {
             self.halve();
         }
     }
 
-    fn settle(&mut self, object: Object, piece: u64, times: Times) {
-        let address = piece * self.piece_bytes(object);
-        let chunk = self.chunks.entry((object, piece / CHUNK)).or_default();
-        let bit = 1 << (piece % CHUNK);
-        let (reads, writes) = (times.last_read > 0, times.last_write > 0);
-        if (chunk.read | chunk.written) & bit == 0 {
-            let covers = |range: &(u64, u64)| range.0 <= address && address < range.1;
-            if self.filled.get(&object).is_some_and(|ranges| ranges.iter().any(covers)) {
-                chunk.filled |= bit;
-            }
-            if reads && times.first_read <= times.first_write {
-                chunk.read_first |= bit;
-            }
+    fn settle(&mut self, (object, number): (Object, u64), row: &Row) {
+        let size = self.piece_bytes(object);
+        let chunk = self.chunks.entry((object, number * ROW / CHUNK)).or_default();
+        let filled = self.filled.get(&object).map(Vec::as_slice).unwrap_or_default();
+        for (piece, times) in (number * ROW..).zip(row).filter(|(_, times)| times.is_touched()) {
+            chunk.settle(piece, times, || {
+                let address = piece * size;
+                filled.iter().any(|range| range.0 <= address && address < range.1)
+            });
         }
-        chunk.read |= if reads { bit } else { 0 };
-        chunk.written |= if writes { bit } else { 0 };
-        let is_unread = writes && times.last_write >= times.last_read;
-        (chunk.unread, chunk.unused) = if is_unread {
-            (chunk.unread | bit, chunk.unused | bit)
-        } else {
-            (chunk.unread & !bit, chunk.unused & !bit)
-        };
     }
 
     /// A copy from or to an object, or a fill, between launches.
@@ -228,6 +311,12 @@ impl Memory {
             let held = self.chunks.iter_mut().filter(|((of, chunk), _)| within(*of, *chunk));
             held.for_each(|((_, chunk), known)| read(*chunk, known));
         }
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.bytes()
+            + (self.chunks.capacity() + self.sorted.capacity()) * size_of::<((Object, u64), Chunk)>()
     }
 
     /// Ends the input. Only results are requested from now on.

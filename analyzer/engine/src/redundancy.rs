@@ -16,6 +16,7 @@ use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Ready, Sampler};
 use super::derived::LoadRedundancy;
 use super::request::SECTOR_BYTES;
+use super::sector::{Requests, SCOPES, Sector};
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
 const MOST_ACCESSES: usize = 1 << 23;
@@ -23,23 +24,15 @@ const MOST_ACCESSES: usize = 1 << 23;
 const MOST_TOUCHES: usize = 1 << 25;
 /// Accesses processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
-/// Maximum number of finished entries before the map is cleared.
-const MOST_DONE: usize = 1 << 12;
-/// The pieces of a sector if each is a byte.
-const MOST_PIECES: usize = 32;
-const _: () = assert!(MOST_PIECES as u64 == SECTOR_BYTES);
-/// Thread, warp, block, grid.
-const SCOPES: usize = 4;
-
 /// One warp request.
 #[derive(Clone, Copy, Debug)]
-struct Request {
-    sequence: u64,
-    block: u64,
+pub(super) struct Request {
+    pub(super) sequence: u64,
+    pub(super) block: u64,
     instruction: u32,
     warp: u16,
-    bytes: u8,
-    is_store: bool,
+    pub(super) bytes: u8,
+    pub(super) is_store: bool,
     /// The positions of its lanes.
     begin: u32,
     end: u32,
@@ -47,9 +40,9 @@ struct Request {
 
 /// One lane of a request.
 #[derive(Clone, Copy, Debug)]
-struct Lane {
-    address: u64,
-    lane: u8,
+pub(super) struct Lane {
+    pub(super) address: u64,
+    pub(super) lane: u8,
 }
 
 /// One instruction, with all its loads, in the sample or not.
@@ -67,8 +60,7 @@ struct Seen {
     redundant: [u64; SCOPES],
 }
 
-/// Collects the accesses of a launch, then looks at them sector by sector: byte by byte, or in the largest pieces of the
-/// sector that never part.
+/// Collects the accesses of a launch, then looks at them sector by sector.
 pub(super) struct Redundancy {
     most_accesses: usize,
     kernel_id: u64,
@@ -85,55 +77,25 @@ pub(super) struct Redundancy {
 struct Pass {
     /// By sector, then in the order of requests.
     touches: Vec<Touch>,
+    /// The number of each sector among all sectors of memory.
+    sectors: Vec<u64>,
     next: usize,
-    /// Per lane, one bit per scope in which a piece of its access was not loaded before.
+    /// Past the touches of the sector at hand.
+    end: usize,
+    /// Per lane, one bit per scope in which a byte of its access was not loaded before.
     fresh: Vec<u8>,
     sector: Sector,
-    loaded: Loaded,
 }
 
 /// Consecutive lanes of one request that touch one sector.
-#[derive(Clone, Copy, Debug)]
-struct Touch {
-    sector: u64,
-    request: u32,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Touch {
+    /// The sector's number in the order of appearance.
+    sector: u32,
+    pub(super) request: u32,
     begin: u32,
     end: u32,
 }
-
-/// The sector at hand.
-#[derive(Default)]
-struct Sector {
-    number: u64,
-    /// The largest piece of it that every lane covers wholly or not at all.
-    piece_bytes: u64,
-    pieces: [Piece; MOST_PIECES],
-    /// Number of lifetimes of pieces that have begun.
-    begun: u64,
-}
-
-/// A piece of the sector.
-#[derive(Clone, Copy, Default)]
-struct Piece {
-    /// Its lifetime since the last store to it. Numbers are unique.
-    life: u64,
-    /// The first load of its lifetime.
-    first: Option<Load>,
-    /// True if loads of other threads followed. Most pieces are loaded by one thread, and need no lookup.
-    is_shared: bool,
-}
-
-/// Thread and request of a load.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    sequence: u64,
-    block: u64,
-    warp: u16,
-    lane: u8,
-}
-
-/// The first request that loaded a piece, by the piece's lifetime, the block, and the thread or warp in each scope.
-type Loaded = HashMap<(u64, u64, u32), u64>;
 
 impl Redundancy {
     pub(super) fn new() -> Self {
@@ -182,22 +144,33 @@ impl Redundancy {
 
     fn start(&mut self) -> Pass {
         self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
-        let mut touches = self.touches();
+        let (mut touches, mut sectors) = self.touches();
         while touches.len() > MOST_TOUCHES {
             self.halve();
-            touches = self.touches();
+            (touches, sectors) = self.touches();
         }
-        touches.sort_unstable_by_key(|touch| (touch.sector, touch.request, touch.begin));
         let fresh = vec![0; self.lanes.len()];
-        Pass { touches, next: 0, fresh, sector: Sector::default(), loaded: Loaded::new() }
+        let touches = by_sector(touches, sectors.len());
+        Pass { touches, sectors, next: 0, end: 0, fresh, sector: Sector::default() }
     }
 
-    fn touches(&self) -> Vec<Touch> {
-        let mut touches: Vec<Touch> = Vec::new();
+    /// The touches in the order of requests, and the sectors.
+    fn touches(&self) -> (Vec<Touch>, Vec<u64>) {
+        let (mut touches, mut sectors, mut numbers) = (Vec::<Touch>::new(), Vec::new(), HashMap::new());
+        let mut last = None;
         for (request, number) in self.requests.iter().zip(0..) {
             let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
             for (lane, place) in lanes.iter().zip(request.begin..) {
-                for sector in lane.sectors(request) {
+                for address in lane.sectors(request) {
+                    let next = position(sectors.len());
+                    let sector = match last {
+                        Some((known, sector)) if known == address => sector,
+                        _ => *numbers.entry(address).or_insert(next),
+                    };
+                    if sector == next {
+                        sectors.push(address);
+                    }
+                    last = Some((address, sector));
                     let next = Touch { sector, request: number, begin: place, end: place + 1 };
                     match touches.last_mut() {
                         Some(last) if last.precedes(next) => last.end = next.end,
@@ -206,7 +179,7 @@ impl Redundancy {
                 }
             }
         }
-        touches
+        (touches, sectors)
     }
 
     fn push(&mut self, pass: &Pass) {
@@ -243,6 +216,24 @@ impl Redundancy {
     }
 }
 
+/// Sorts touches by their sectors, and keeps the order of each sector's.
+fn by_sector(touches: Vec<Touch>, sectors: usize) -> Vec<Touch> {
+    let mut starts = vec![0_usize; sectors + 1];
+    for touch in &touches {
+        starts[touch.sector as usize + 1] += 1;
+    }
+    for sector in 0..sectors {
+        starts[sector + 1] += starts[sector];
+    }
+    let mut sorted = vec![Touch::default(); touches.len()];
+    for touch in touches {
+        let place = &mut starts[touch.sector as usize];
+        sorted[*place] = touch;
+        *place += 1;
+    }
+    sorted
+}
+
 /// The position of a lane. The limit on lanes makes it fit.
 fn position(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -252,6 +243,11 @@ impl Request {
     fn lanes(&self) -> Range<usize> {
         self.begin as usize..self.end as usize
     }
+
+    /// Its warp in the block, from 1.
+    pub(super) fn who(&self) -> u32 {
+        1 + u32::from(self.warp)
+    }
 }
 
 impl Lane {
@@ -260,17 +256,10 @@ impl Lane {
         let last = self.address.saturating_add(u64::from(request.bytes).saturating_sub(1));
         self.address / SECTOR_BYTES..=last / SECTOR_BYTES
     }
-
-    /// The bytes of a sector that it covers, counted from the sector's begin.
-    fn within(self, request: &Request, sector: u64) -> Range<u64> {
-        let first = sector * SECTOR_BYTES;
-        let end = self.address.saturating_add(u64::from(request.bytes)).saturating_sub(first);
-        self.address.saturating_sub(first)..end.min(SECTOR_BYTES)
-    }
 }
 
 impl Touch {
-    fn lanes(self) -> Range<usize> {
+    pub(super) fn lanes(self) -> Range<usize> {
         self.begin as usize..self.end as usize
     }
 
@@ -281,115 +270,26 @@ impl Touch {
 }
 
 impl Pass {
+    fn bytes(&self) -> usize {
+        let touches =
+            self.touches.capacity() * size_of::<Touch>() + self.sectors.capacity() * size_of::<u64>();
+        touches + self.fresh.capacity() + self.sector.bytes()
+    }
+
     /// Continues for a while. Returns true if work remains.
-    fn walk(&mut self, requests: &[Request], lanes: &[Lane]) -> bool {
-        for _ in 0..TOUCHES_AT_A_TIME {
-            let Some(&touch) = self.touches.get(self.next) else { return false };
-            if self.next == 0 || touch.sector != self.sector.number {
-                self.enter(touch.sector, requests, lanes);
+    fn walk(&mut self, all: Requests<'_>) -> bool {
+        let stop = self.next + TOUCHES_AT_A_TIME;
+        while self.next < stop {
+            let rest = self.touches.get(self.next..).unwrap_or_default();
+            let Some(touch) = rest.first() else { return false };
+            if self.next == self.end {
+                self.end += rest.iter().take_while(|other| other.sector == touch.sector).count();
+                self.sector.enter(self.sectors.get(touch.sector as usize).copied().unwrap_or(0));
             }
-            self.next += 1;
-            let Some(request) = requests.get(touch.request as usize) else { continue };
-            let touching = lanes.get(touch.lanes()).unwrap_or_default();
-            let fresh = self.fresh.get_mut(touch.lanes()).unwrap_or_default();
-            for (lane, fresh) in touching.iter().zip(fresh) {
-                *fresh |= self.sector.access(request, *lane, &mut self.loaded);
-            }
+            let own = self.touches.get(self.next..self.end).unwrap_or_default();
+            self.next += self.sector.step(own, all, &mut self.fresh);
         }
         true
-    }
-
-    fn enter(&mut self, sector: u64, requests: &[Request], lanes: &[Lane]) {
-        let rest = self.touches.get(self.next..).unwrap_or_default().iter();
-        let bounds = rest.take_while(|touch| touch.sector == sector).flat_map(|touch| {
-            let request = requests.get(touch.request as usize);
-            let lanes = lanes.get(touch.lanes()).unwrap_or_default();
-            lanes.iter().filter_map(move |lane| Some(lane.within(request?, sector)))
-        });
-        self.sector.enter(sector, bounds);
-        if self.loaded.len() > MOST_DONE {
-            self.loaded = Loaded::with_capacity(2 * MOST_DONE);
-        }
-    }
-}
-
-impl Sector {
-    /// Moves to a sector with these covered bytes.
-    fn enter(&mut self, number: u64, bounds: impl Iterator<Item = Range<u64>>) {
-        self.number = number;
-        let bits = bounds.fold(SECTOR_BYTES, |bits, bytes| bits | bytes.start | bytes.end);
-        self.piece_bytes = 1 << bits.trailing_zeros();
-        let count = usize::try_from(SECTOR_BYTES / self.piece_bytes).unwrap_or(0);
-        (0..count).for_each(|piece| self.begin(piece));
-    }
-
-    /// Starts a new lifetime of a piece: earlier loads of it are void.
-    fn begin(&mut self, piece: usize) {
-        self.begun += 1;
-        self.pieces[piece] = Piece { life: self.begun, first: None, is_shared: false };
-    }
-
-    /// Processes the next lane. For a load, returns one bit per scope that had not loaded a piece of it before.
-    fn access(&mut self, request: &Request, lane: Lane, loaded: &mut Loaded) -> u8 {
-        let &Request { sequence, block, warp, .. } = request;
-        let load = Load { sequence, block, warp, lane: lane.lane };
-        let mut fresh = 0;
-        for piece in self.covered(lane.within(request, self.number)) {
-            if request.is_store {
-                self.begin(piece);
-            } else {
-                fresh |= self.pieces[piece].load(load, loaded);
-            }
-        }
-        fresh
-    }
-
-    /// The pieces that bytes of it cover.
-    fn covered(&self, bytes: Range<u64>) -> Range<usize> {
-        // A sector bounds the number of bytes.
-        let piece = |byte: u64| usize::try_from(byte / self.piece_bytes).unwrap_or(0);
-        piece(bytes.start)..piece(bytes.end)
-    }
-}
-
-impl Piece {
-    /// Loads it. Returns one bit per scope that had not loaded it before in this lifetime.
-    fn load(&mut self, load: Load, loaded: &mut Loaded) -> u8 {
-        let Some(first) = self.first else {
-            self.first = Some(load);
-            return (1 << SCOPES) - 1;
-        };
-        if first.thread() == load.thread() && first.sequence < load.sequence {
-            return 0;
-        }
-        if !self.is_shared {
-            self.is_shared = true;
-            first.enter(self.life, loaded);
-        }
-        let is_first = first.sequence >= load.sequence;
-        load.enter(self.life, loaded) | u8::from(is_first) << (SCOPES - 1)
-    }
-}
-
-impl Load {
-    fn thread(self) -> (u64, u16, u8) {
-        (self.block, self.warp, self.lane)
-    }
-
-    /// Enters it for its thread, warp and block. Returns one bit per scope that had not loaded the piece in an earlier
-    /// request.
-    fn enter(self, life: u64, loaded: &mut Loaded) -> u8 {
-        let warp = 1 + u32::from(self.warp);
-        let thread = warp << 5 | u32::from(self.lane) | 1 << 31;
-        let mut fresh = 0;
-        for (scope, who) in [thread, warp, 0].into_iter().enumerate() {
-            if *loaded.entry((life, self.block, who)).or_insert(self.sequence) < self.sequence {
-                // The wider scopes have loaded it too.
-                break;
-            }
-            fresh |= 1 << scope;
-        }
-        fresh
     }
 }
 
@@ -446,16 +346,22 @@ impl Analysis for Redundancy {
 
     fn work(&mut self) -> bool {
         let Some(mut pass) = self.running.take() else { return false };
-        if pass.walk(&self.requests, &self.lanes) {
+        let all = Requests { requests: &self.requests, lanes: &self.lanes };
+        if pass.walk(all) {
             self.running = Some(pass);
         } else {
             self.push(&pass);
-            self.requests.clear();
-            self.lanes.clear();
+            self.requests = Vec::new();
+            self.lanes = Vec::new();
             self.instructions.clear();
             self.sampler = Sampler::default();
         }
         true
+    }
+
+    fn bytes(&self) -> usize {
+        let pass = self.running.as_ref().map_or(0, Pass::bytes);
+        self.requests.capacity() * size_of::<Request>() + self.lanes.capacity() * size_of::<Lane>() + pass
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

@@ -69,15 +69,46 @@ impl Request<'_> {
         }
     }
 
-    /// The distinct sectors that all lanes touch, by their numbers, ascending.
-    pub fn sectors_into(&self, sectors: &mut Vec<u64>) {
-        sectors.clear();
+    /// The distinct sectors that all lanes touch, as runs of adjacent ones, first and last, ascending.
+    pub fn sector_runs_into(&self, runs: &mut Vec<(u64, u64)>) {
+        runs.clear();
         let Some(rest) = self.access_bytes.checked_sub(1) else { return };
-        for (_, address) in self.addresses() {
-            sectors.extend(address / SECTOR_BYTES..=address.saturating_add(rest) / SECTOR_BYTES);
+        if let Some(bytes) = self.gapless_bytes()
+            && let Some(last) = self.address.checked_add(bytes - 1)
+        {
+            runs.push((self.address / SECTOR_BYTES, last / SECTOR_BYTES));
+            return;
         }
-        sectors.sort_unstable();
-        sectors.dedup();
+        let mut is_ascending = true;
+        for (_, address) in self.addresses() {
+            let (first, last) = (address / SECTOR_BYTES, address.saturating_add(rest) / SECTOR_BYTES);
+            match runs.last_mut() {
+                Some(run) if run.0 <= first && first <= run.1 + 1 => run.1 = run.1.max(last),
+                before => {
+                    is_ascending &= before.is_none_or(|run| run.1 < first);
+                    runs.push((first, last));
+                }
+            }
+        }
+        if !is_ascending {
+            runs.sort_unstable();
+            merge(runs);
+        }
+    }
+
+    /// Bytes of all lanes, if each begins where another ends.
+    pub fn adjacent_bytes(&self) -> Option<u64> {
+        let Lanes::Regular(stride) = self.lanes else { return None };
+        let is_adjacent = u64::from(stride.unsigned_abs()) == self.access_bytes && contiguous(self.lane_mask);
+        is_adjacent.then(|| self.access_bytes * u64::from(self.lane_mask.count_ones()))
+    }
+
+    /// Bytes from the first to past the last, if lanes touch every sector in between: no gap holds a sector.
+    fn gapless_bytes(&self) -> Option<u64> {
+        let Lanes::Regular(stride) = self.lanes else { return None };
+        let stride = u64::from(stride.unsigned_abs());
+        let is_gapless = contiguous(self.lane_mask) && stride < self.access_bytes + SECTOR_BYTES;
+        is_gapless.then(|| stride * u64::from(self.lane_mask.count_ones() - 1) + self.access_bytes)
     }
 
     /// Memory touched by the lanes of a mask, with a fast path for all lanes.
@@ -97,6 +128,46 @@ impl Request<'_> {
         touched(&mut addresses[..count], self.access_bytes)
     }
 
+    /// Distinct units of some bytes, a power of two, that all lanes touch.
+    pub fn units(&self, unit: u64) -> u64 {
+        let size = self.access_bytes;
+        if size == 0 {
+            return 0;
+        }
+        if let Lanes::Regular(stride) = self.lanes
+            && contiguous(self.lane_mask)
+        {
+            return self.units_regular(stride.unsigned_abs().into(), unit);
+        }
+        if size <= unit && size.is_power_of_two() && self.addresses().all(|(_, address)| address % size == 0)
+        {
+            // Aligned accesses lie in one unit each.
+            return distinct(self.addresses().map(|(_, address)| address / unit));
+        }
+        let (mut lanes, mut known) = ([0; 32], 0);
+        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
+            *place = address;
+            known += 1;
+        }
+        let lanes = &mut lanes[..known];
+        lanes.sort_unstable();
+        units_at(lanes, size, unit)
+    }
+
+    /// The same of lanes without gaps between them, `stride` bytes from one to the next.
+    fn units_regular(&self, stride: u64, unit: u64) -> u64 {
+        let (count, size) = (u64::from(self.lane_mask.count_ones()), self.access_bytes);
+        if stride < size + unit {
+            // A gap is shorter than a unit: every unit of the span is touched.
+            units_between(self.address, stride * (count - 1) + size, unit)
+        } else if stride.is_multiple_of(unit) {
+            count * units_between(self.address, size, unit)
+        } else {
+            let lane = |lane: u64| units_between(self.address.wrapping_add(lane * stride), size, unit);
+            (0..count).map(lane).sum()
+        }
+    }
+
     /// Lanes without gaps between them, `stride` bytes from one to the next.
     fn touched_regular(&self, stride: u64) -> Touched {
         let lanes = self.lane_mask.count_ones();
@@ -106,16 +177,20 @@ impl Request<'_> {
         }
         let span = stride * (count - 1) + size;
         let unique_bytes = if stride <= size { span } else { count * size };
-        let sectors = if stride < size + SECTOR_BYTES {
-            // A gap is shorter than a sector: every sector of the span is touched.
-            sectors_between(self.address, span)
-        } else if stride.is_multiple_of(SECTOR_BYTES) {
-            count * sectors_between(self.address, size)
-        } else {
-            (0..count).map(|lane| sectors_between(self.address.wrapping_add(lane * stride), size)).sum()
-        };
+        let sectors = self.units_regular(stride, SECTOR_BYTES);
         Touched { lanes, sectors, unique_bytes }
     }
+}
+
+/// Merges ascending runs that overlap or adjoin.
+fn merge(runs: &mut Vec<(u64, u64)>) {
+    runs.dedup_by(|next, run| {
+        let joins = next.0 <= run.1.saturating_add(1);
+        if joins {
+            run.1 = run.1.max(next.1);
+        }
+        joins
+    });
 }
 
 /// True if the set bits have no gap.
@@ -123,9 +198,21 @@ fn contiguous(mask: u32) -> bool {
     mask != 0 && (u64::from(mask >> mask.trailing_zeros()) + 1).is_power_of_two()
 }
 
-/// Sectors of `bytes` bytes from an address.
-fn sectors_between(address: u64, bytes: u64) -> u64 {
-    address.saturating_add(bytes - 1) / SECTOR_BYTES - address / SECTOR_BYTES + 1
+/// Units of `bytes` bytes from an address.
+fn units_between(address: u64, bytes: u64, unit: u64) -> u64 {
+    address.saturating_add(bytes - 1) / unit - address / unit + 1
+}
+
+/// Distinct units that accesses of one size at ascending addresses touch.
+fn units_at(ascending: &[u64], size: u64, unit: u64) -> u64 {
+    let (mut count, mut next) = (0, 0);
+    for &address in ascending {
+        let past = address.saturating_add(size - 1) / unit;
+        let past = past.saturating_add(1);
+        count += past.saturating_sub((address / unit).max(next));
+        next = next.max(past);
+    }
+    count
 }
 
 /// Memory touched by accesses of one size at some addresses.
@@ -160,7 +247,7 @@ fn touched(addresses: &mut [u64], size: u64) -> Touched {
 }
 
 /// Counts distinct numbers among up to 32: a hash table of 64 slots on the stack.
-fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
+pub(super) fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut table = [0_u64; 64];
     let mut taken = 0_u64;
     for number in numbers {
@@ -176,6 +263,8 @@ fn distinct(numbers: impl Iterator<Item = u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[track_caller]
@@ -195,7 +284,21 @@ mod tests {
         assert_eq!(lowest, address);
         let offsets: Vec<u32> =
             addresses.iter().map(|&lane| u32::try_from(lane - address).unwrap()).collect();
+        let mut runs = Vec::new();
+        request.sector_runs_into(&mut runs);
+        let sectors = |address: u64| address / SECTOR_BYTES..=(address + size - 1) / SECTOR_BYTES;
+        let one_by_one: BTreeSet<u64> = addresses.iter().flat_map(|&address| sectors(address)).collect();
+        assert!(runs.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "runs do not adjoin");
+        assert!(one_by_one.into_iter().eq(runs.into_iter().flat_map(|(first, last)| first..=last)));
         let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), ..request };
+        for unit in [SECTOR_BYTES, 128] {
+            let units = |address: u64| address / unit..=(address + size - 1) / unit;
+            let one_by_one: BTreeSet<u64> = addresses.iter().flat_map(|&address| units(address)).collect();
+            assert_eq!(
+                (request.units(unit), irregular.units(unit)),
+                (one_by_one.len() as u64, request.units(unit))
+            );
+        }
         assert_eq!(irregular.touched(), touched, "irregular lanes at the same places touch the same");
     }
 

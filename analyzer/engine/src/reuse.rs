@@ -4,7 +4,7 @@
 //! stream of requests: those of a block, or of the complete launch, in the order in which the GPU queued them under the
 //! instrument. An LRU cache of N units holds the unit if the distance is below N.
 
-use std::cmp::Ordering;
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
@@ -24,12 +24,14 @@ const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Distances are counted by their powers of two, the first for 0.
 const BUCKETS: usize = 65;
 
-/// One request's touch of one sector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Touch {
+/// One request with the sectors that it touches, ascending.
+#[derive(Clone, Copy, Debug)]
+struct Request {
     block: u64,
     sequence: u64,
-    sector: u64,
+    /// The positions of its touches.
+    begin: u32,
+    end: u32,
 }
 
 /// Stream of consecutive requests.
@@ -55,12 +57,12 @@ impl Stream {
         }
     }
 
-    fn order(self, one: &Touch, other: &Touch) -> Ordering {
-        let block = if self == Self::Block { one.block.cmp(&other.block) } else { Ordering::Equal };
-        block.then((one.sequence, one.sector).cmp(&(other.sequence, other.sector)))
+    fn order(self, request: &Request) -> (u64, u64, u64) {
+        let Request { block, sequence, .. } = *request;
+        if self == Self::Block { (block, sequence, 0) } else { (0, sequence, block) }
     }
 
-    fn is_same(self, one: &Touch, other: &Touch) -> bool {
+    fn is_same(self, one: &Request, other: &Request) -> bool {
         self == Self::Launch || one.block == other.block
     }
 }
@@ -69,28 +71,42 @@ impl Stream {
 pub(super) struct Reuse {
     most_touches: usize,
     kernel_id: u64,
-    touches: Vec<Touch>,
+    requests: Vec<Request>,
+    /// The touched sectors, request by request, by their numbers in `units`.
+    touches: Vec<u32>,
+    units: Units,
     sampler: Sampler,
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
-    sectors: Vec<u64>,
+    touched: Vec<(u64, u64)>,
     /// The remaining passes for the finished launch, and the progress of the current one.
     passes: Vec<(Stream, u64)>,
     running: Option<Pass>,
     ready: Ready<ReuseDistance>,
 }
 
+/// The sectors of a launch and their lines, numbered in the order of appearance.
+#[derive(Debug, Default)]
+struct Units {
+    numbers: HashMap<u64, u32>,
+    sectors: Vec<u64>,
+    line_numbers: HashMap<u64, u32>,
+    /// The line of each sector.
+    lines: Vec<u32>,
+}
+
 /// One walk over the touches of a launch.
 struct Pass {
     stream: Stream,
     unit_bytes: u64,
-    /// The touch that is next.
+    /// The request that is next.
     next: usize,
     /// End of the open stream.
     end: usize,
     stack: Stack,
-    counts: [u64; BUCKETS],
-    sums: [u64; BUCKETS],
+    /// The units of the request at hand.
+    units: Vec<u32>,
+    distances: Histogram,
     cold: u64,
 }
 
@@ -104,19 +120,69 @@ impl Reuse {
         Self {
             most_touches,
             kernel_id: 0,
+            requests: Vec::new(),
             touches: Vec::new(),
+            units: Units::default(),
             sampler: Sampler::default(),
             all: [0; 2],
-            sectors: Vec::new(),
+            touched: Vec::new(),
             passes: Vec::new(),
             running: None,
             ready: Ready::default(),
         }
     }
 
+    /// Adds the sample of the touched sectors of a request.
+    fn add_request(&mut self, block: u64, sequence: u64) {
+        let begin = position(self.touches.len());
+        for &(first, last) in &self.touched {
+            self.all[0] += last - first + 1;
+            self.all[1] += line(last) - line(first) + 1;
+            for sector in (first..=last).filter(|&sector| self.sampler.keeps(line(sector))) {
+                self.touches.push(self.units.number(sector));
+            }
+        }
+        // Two runs of sectors can lie in one line.
+        let shared = self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count();
+        self.all[1] -= shared as u64;
+        let request = Request { block, sequence, begin, end: position(self.touches.len()) };
+        if !request.touches().is_empty() {
+            self.requests.push(request);
+        }
+        while self.touches.len() > self.most_touches {
+            self.halve();
+        }
+    }
+
+    /// Keeps half of the lines.
+    fn halve(&mut self) {
+        self.sampler.halve();
+        let (sampler, before) = (self.sampler, std::mem::take(&mut self.units));
+        let touches = std::mem::take(&mut self.touches);
+        for request in &mut self.requests {
+            let old = touches.get(request.touches()).unwrap_or_default().iter();
+            let old = old.filter_map(|&unit| before.sectors.get(unit as usize).copied());
+            request.begin = position(self.touches.len());
+            self.touches.extend(
+                old.filter(|&sector| sampler.keeps(line(sector))).map(|sector| self.units.number(sector)),
+            );
+            request.end = position(self.touches.len());
+        }
+        self.requests.retain(|request| !request.touches().is_empty());
+    }
+
+    /// Ends the launch.
+    fn clear(&mut self) {
+        self.requests = Vec::new();
+        self.touches = Vec::new();
+        self.units = Units::default();
+        self.sampler = Sampler::default();
+        self.all = [0; 2];
+    }
+
     fn push(&mut self, pass: &Pass) {
         let all = self.all[usize::from(pass.unit_bytes == LINE_BYTES)];
-        let seen = pass.cold + pass.counts.iter().sum::<u64>();
+        let seen = pass.cold + pass.distances.counts.iter().sum::<u64>();
         // The part that the sample shows, of all.
         let of_all = |count: u64| {
             let all = u128::from(count) * u128::from(all);
@@ -142,7 +208,7 @@ impl Reuse {
             let row = row("cold", None, of_all(pass.cold), 0);
             self.ready.push(row);
         }
-        for (bucket, (&count, &sum)) in (0..).zip(pass.counts.iter().zip(&pass.sums)) {
+        for (bucket, (&count, &sum)) in (0..).zip(pass.distances.counts.iter().zip(&pass.distances.sums)) {
             if count > 0 {
                 let from = if bucket == 0 { 0 } else { 1 << (bucket - 1) };
                 let mut row = row("reused", Some((from, 1_u64.checked_shl(bucket))), count, sum);
@@ -158,18 +224,8 @@ impl Analysis for Reuse {
         let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
-            accesses.request(row).sectors_into(&mut self.sectors);
-            let lines = self.sectors.chunk_by(|one, other| line(*one) == line(*other)).count();
-            self.all = [self.all[0] + self.sectors.len() as u64, self.all[1] + lines as u64];
-            let sampler = self.sampler;
-            let in_sample = self.sectors.iter().filter(|&&sector| sampler.keeps(line(sector)));
-            let (block, sequence) = (places.block[row], places.sequence[row]);
-            self.touches.extend(in_sample.map(|&sector| Touch { block, sequence, sector }));
-            while self.touches.len() > self.most_touches {
-                self.sampler.halve();
-                let sampler = self.sampler;
-                self.touches.retain(|touch| sampler.keeps(line(touch.sector)));
-            }
+            accesses.request(row).sector_runs_into(&mut self.touched);
+            self.add_request(places.block[row], places.sequence[row]);
         }
         Ok(())
     }
@@ -180,24 +236,28 @@ impl Analysis for Reuse {
 
     fn work(&mut self) -> bool {
         if let Some(mut pass) = self.running.take() {
-            if pass.walk(&self.touches, self.sampler) {
+            if pass.walk(&self.requests, &self.touches, &self.units, self.sampler) {
                 self.running = Some(pass);
             } else {
                 self.push(&pass);
                 if self.passes.is_empty() {
-                    self.touches.clear();
-                    self.sampler = Sampler::default();
-                    self.all = [0; 2];
+                    self.clear();
                 }
             }
             return true;
         }
         let Some((stream, unit_bytes)) = self.passes.pop() else { return false };
         if unit_bytes == SECTOR_BYTES {
-            self.touches.sort_unstable_by(|one, other| stream.order(one, other));
+            // Stable, for the pieces of a request that is too wide for one row.
+            self.requests.sort_by_key(|request| stream.order(request));
         }
         self.running = Some(Pass::new(stream, unit_bytes));
         true
+    }
+
+    fn bytes(&self) -> usize {
+        let units = self.units.bytes() + self.running.as_ref().map_or(0, |pass| pass.stack.bytes());
+        self.requests.capacity() * size_of::<Request>() + self.touches.capacity() * size_of::<u32>() + units
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
@@ -212,44 +272,111 @@ fn line(sector: u64) -> u64 {
     sector / (LINE_BYTES / SECTOR_BYTES)
 }
 
-impl Pass {
-    fn new(stream: Stream, unit_bytes: u64) -> Self {
-        let stack = Stack::default();
-        let (counts, sums) = ([0; BUCKETS], [0; BUCKETS]);
-        Self { stream, unit_bytes, next: 0, end: 0, stack, counts, sums, cold: 0 }
+/// The position of a touch, or the number of a unit. The limit on touches makes it fit.
+fn position(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl Request {
+    fn touches(&self) -> Range<usize> {
+        self.begin as usize..self.end as usize
     }
 
-    /// Continues for a while. Returns true if touches remain.
-    fn walk(&mut self, touches: &[Touch], sampler: Sampler) -> bool {
-        let sectors = self.unit_bytes / SECTOR_BYTES;
-        for _ in 0..TOUCHES_AT_A_TIME {
-            let Some(touch) = touches.get(self.next) else { return false };
+    /// True if another row has more lanes of it.
+    fn continues(&self, next: &Self) -> bool {
+        (self.block, self.sequence) == (next.block, next.sequence)
+    }
+}
+
+impl Units {
+    /// The number of a sector.
+    fn number(&mut self, sector: u64) -> u32 {
+        let next = position(self.sectors.len());
+        let number = *self.numbers.entry(sector).or_insert(next);
+        if number == next {
+            let next_line = position(self.line_numbers.len());
+            self.lines.push(*self.line_numbers.entry(line(sector)).or_insert(next_line));
+            self.sectors.push(sector);
+        }
+        number
+    }
+
+    fn count(&self, unit_bytes: u64) -> usize {
+        if unit_bytes == LINE_BYTES { self.line_numbers.len() } else { self.sectors.len() }
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = self.numbers.capacity() + self.line_numbers.capacity();
+        entries * size_of::<(u64, u32)>() + self.sectors.capacity() * 12
+    }
+}
+
+impl Pass {
+    fn new(stream: Stream, unit_bytes: u64) -> Self {
+        let (stack, units) = (Stack::default(), Vec::new());
+        let distances = Histogram { counts: [0; BUCKETS], sums: [0; BUCKETS] };
+        Self { stream, unit_bytes, next: 0, end: 0, stack, units, distances, cold: 0 }
+    }
+
+    /// Continues for a while. Returns true if requests remain.
+    fn walk(&mut self, requests: &[Request], touches: &[u32], known: &Units, sampler: Sampler) -> bool {
+        let mut walked = 0;
+        while walked < TOUCHES_AT_A_TIME {
+            let Some(request) = requests.get(self.next) else { return false };
             if self.next == self.end {
-                let others = touches.get(self.next..).unwrap_or_default();
-                let length = others.partition_point(|other| self.stream.is_same(touch, other)).max(1);
-                self.end = self.next + length;
-                self.stack.begin(length);
+                self.open(requests, request, known);
             }
-            let unit = touch.sector / sectors;
-            // The sectors of a line that one request touches are one touch of the line.
-            let before = self.next.checked_sub(1).and_then(|place| touches.get(place));
-            let is_again = before.is_some_and(|before| {
-                self.stack.has_begun()
-                    && (before.block, before.sequence, before.sector / sectors)
-                        == (touch.block, touch.sequence, unit)
-            });
-            self.next += 1;
-            if is_again {
-                continue;
+            self.units.clear();
+            for row in requests.get(self.next..self.end).unwrap_or_default() {
+                if !request.continues(row) {
+                    break;
+                }
+                self.next += 1;
+                self.units.extend_from_slice(touches.get(row.touches()).unwrap_or_default());
             }
-            match self.stack.touch(unit) {
-                None => self.cold += 1,
-                Some(distance) => self.count(sampler.scale(distance)),
-            }
+            walked += self.units.len().max(1);
+            self.touch(known, sampler);
         }
         true
     }
 
+    /// Begins the stream of a request.
+    fn open(&mut self, requests: &[Request], request: &Request, known: &Units) {
+        let rest = requests.get(self.next..).unwrap_or_default();
+        let length = rest.partition_point(|other| self.stream.is_same(request, other)).max(1);
+        self.end = self.next + length;
+        let touches = rest.iter().take(length).map(|request| request.touches().len()).sum();
+        self.stack.begin(touches, known.count(self.unit_bytes));
+    }
+
+    /// The touches of a request: each of its units once, by ascending address.
+    fn touch(&mut self, known: &Units, sampler: Sampler) {
+        let address = |&unit: &u32| known.sectors.get(unit as usize).copied().unwrap_or(0);
+        if !self.units.is_sorted_by_key(address) {
+            self.units.sort_unstable_by_key(address);
+        }
+        let is_line = self.unit_bytes == LINE_BYTES;
+        let mut last = None;
+        for &sector in &self.units {
+            let unit = if is_line { known.lines.get(sector as usize).copied().unwrap_or(0) } else { sector };
+            if last.replace(unit) == Some(unit) {
+                continue;
+            }
+            match self.stack.touch(unit) {
+                None => self.cold += 1,
+                Some(distance) => self.distances.count(sampler.scale(distance)),
+            }
+        }
+    }
+}
+
+/// Touches by their distance.
+struct Histogram {
+    counts: [u64; BUCKETS],
+    sums: [u64; BUCKETS],
+}
+
+impl Histogram {
     fn count(&mut self, distance: u64) {
         let bucket = usize::try_from(u64::BITS - distance.leading_zeros()).unwrap_or(0);
         if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.sums.get_mut(bucket)) {
@@ -259,61 +386,85 @@ impl Pass {
     }
 }
 
-/// An LRU stack without its order: per unit the time of its last touch, and a tree that counts those times in a range
-/// (Olken's algorithm).
+/// An LRU stack without its order: per unit the time of its last touch, and the number of those times in a range
+/// (Olken's algorithm). Times are counted by words of bits, and the words by a Fenwick tree.
 #[derive(Debug, Default)]
 struct Stack {
-    last: HashMap<u64, u32>,
-    /// A Fenwick tree over times from 1.
+    /// By unit, from 1. Times up to `begun` are of earlier streams.
+    last: Vec<u64>,
+    begun: u64,
+    now: u64,
+    /// One bit for each time since then that is the last touch of a unit.
+    times: Vec<u64>,
+    /// Over the words of `times`, from 1.
     tree: Vec<u32>,
-    now: u32,
+    units: u32,
 }
 
-impl Stack {
-    /// Begins a stream of up to so many touches.
-    fn begin(&mut self, touches: usize) {
-        if self.last.capacity() > 4 * touches.max(64) {
-            self.last = HashMap::new();
-        }
-        self.last.clear();
-        self.tree.clear();
-        self.tree.resize(touches + 1, 0);
-        self.now = 0;
-    }
+/// Times of a word.
+const WORD: u64 = 64;
 
-    fn has_begun(&self) -> bool {
-        self.now > 0
+impl Stack {
+    /// Begins a stream of up to so many touches of so many units.
+    fn begin(&mut self, touches: usize, units: usize) {
+        self.last.resize(units, 0);
+        self.begun = self.now;
+        let words = word(touches as u64) + 1;
+        self.times.clear();
+        self.times.resize(words, 0);
+        self.tree.clear();
+        self.tree.resize(words + 1, 0);
+        self.units = 0;
     }
 
     /// The distinct other units since the last touch of this one. `None` for the first touch.
-    fn touch(&mut self, unit: u64) -> Option<u64> {
+    fn touch(&mut self, unit: u32) -> Option<u64> {
+        let time = self.now - self.begun;
         self.now += 1;
-        let before = self.last.insert(unit, self.now);
+        let last = self.last.get_mut(unit as usize)?;
+        let before = std::mem::replace(last, self.now);
+        let before = before.checked_sub(self.begun + 1);
         let distance = before.map(|before| {
-            let distance = self.sum(self.now) - self.sum(before);
-            self.add(before, u32::MAX);
-            distance
+            let distance = self.units - self.up_to(before);
+            self.flip(before, u32::MAX);
+            u64::from(distance)
         });
-        self.add(self.now, 1);
-        distance.map(u64::from)
+        self.units += u32::from(distance.is_none());
+        self.flip(time, 1);
+        distance
     }
 
-    /// Adds to the count at a time. The largest number subtracts 1.
-    fn add(&mut self, time: u32, number: u32) {
-        let mut place = time as usize;
+    /// Sets or clears a time. The largest number subtracts 1.
+    fn flip(&mut self, time: u64, number: u32) {
+        let mut place = word(time);
+        if let Some(word) = self.times.get_mut(place) {
+            *word ^= 1 << (time % WORD);
+        }
+        place += 1;
         while let Some(count) = self.tree.get_mut(place) {
             *count = count.wrapping_add(number);
             place += place & place.wrapping_neg();
         }
     }
 
-    /// The counts up to a time.
-    fn sum(&self, time: u32) -> u32 {
-        let (mut place, mut sum) = (time as usize, 0_u32);
+    /// The times that are set up to one, inclusive.
+    fn up_to(&self, time: u64) -> u32 {
+        let mut place = word(time);
+        let bits = self.times.get(place).map_or(0, |word| word << (WORD - 1 - time % WORD));
+        let mut sum = bits.count_ones();
         while place > 0 {
             sum = sum.wrapping_add(self.tree.get(place).copied().unwrap_or(0));
             place &= place - 1;
         }
         sum
     }
+
+    fn bytes(&self) -> usize {
+        self.last.capacity() * 8 + self.times.capacity() * 8 + self.tree.capacity() * 4
+    }
+}
+
+/// The word of a time.
+fn word(time: u64) -> usize {
+    usize::try_from(time / WORD).unwrap_or(usize::MAX)
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringDictionaryBuilder, UInt32Array,
+    ArrayRef, DictionaryArray, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringArray, UInt32Array,
 };
 use arrow::compute::take;
-use arrow::datatypes::{SchemaRef, UInt8Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{SchemaRef, UInt32Type, UInt64Type};
 use datafusion::error::Result;
 
 use super::access::Accesses;
@@ -95,10 +95,18 @@ impl Rows {
     }
 }
 
+/// A column of a few different texts.
 pub(super) fn words<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
-    let mut builder = StringDictionaryBuilder::<UInt8Type>::new();
-    values.for_each(|value| builder.append_value(value));
-    Arc::new(builder.finish())
+    let mut known: Vec<&str> = Vec::new();
+    let code = |value: &'a str| {
+        let place = known.iter().position(|known| *known == value).unwrap_or_else(|| {
+            known.push(value);
+            known.len() - 1
+        });
+        u8::try_from(place).unwrap_or(u8::MAX)
+    };
+    let codes: Vec<u8> = values.map(code).collect();
+    Arc::new(DictionaryArray::new(codes.into(), Arc::new(StringArray::from(known))))
 }
 
 fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {

@@ -1,6 +1,6 @@
 //! The shape of one warp request: touched memory, lane pattern, and wavefronts of shared memory.
 
-use super::request::{Lanes, Request, SECTOR_BYTES};
+use super::request::{Lanes, Request, SECTOR_BYTES, distinct};
 
 /// Bytes of a line of the caches: four sectors.
 pub const LINE_BYTES: u64 = 128;
@@ -78,24 +78,12 @@ impl Request<'_> {
         Shape {
             lanes: touched.lanes,
             sectors: touched.sectors,
-            lines: if wants_lines { self.lines() } else { 0 },
+            lines: if wants_lines { self.units(LINE_BYTES) } else { 0 },
             unique_bytes: touched.unique_bytes,
             class,
             stride_bytes,
             is_misaligned,
         }
-    }
-
-    /// Distinct lines that its lanes touch.
-    fn lines(&self) -> u64 {
-        let (mut lanes, mut known) = ([0; 32], 0);
-        for (place, (_, address)) in lanes.iter_mut().zip(self.addresses()) {
-            *place = address;
-            known += 1;
-        }
-        let lanes = &mut lanes[..known];
-        lanes.sort_unstable();
-        units(lanes, self.access_bytes, LINE_BYTES)
     }
 
     fn class(&self) -> (Class, Option<i64>) {
@@ -120,9 +108,8 @@ impl Request<'_> {
                 known += 1;
             }
         }
-        let distances = &mut distances[..known];
-        distances.sort_unstable();
-        let different = distances.chunk_by(PartialEq::eq).count();
+        let distances = &distances[..known];
+        let different = usize::try_from(distinct(distances.iter().map(|d| d.cast_unsigned()))).unwrap_or(32);
         match distances.first() {
             None | Some(0) if different < 2 => (Class::Broadcast, Some(0)),
             Some(&stride) if different < 2 && stride.unsigned_abs() == self.access_bytes => {
@@ -157,21 +144,6 @@ impl Request<'_> {
         }
         banked
     }
-}
-
-/// Distinct units of some bytes that accesses of one size at ascending addresses touch.
-fn units(ascending: &[u64], size: u64, unit: u64) -> u64 {
-    if size == 0 {
-        return 0;
-    }
-    let (mut count, mut next) = (0, 0);
-    for &address in ascending {
-        let past = address.saturating_add(size - 1) / unit;
-        let past = past.saturating_add(1);
-        count += past.saturating_sub((address / unit).max(next));
-        next = next.max(past);
-    }
-    count
 }
 
 /// The largest number of distinct words in one bank.

@@ -1,13 +1,14 @@
 //! Sharing of memory between the blocks of a launch.
 
+use std::collections::BTreeMap;
+
 use arrow::array::RecordBatch;
-use datafusion::common::HashMap;
 use datafusion::error::Result;
 use stallmap_schema::id::KernelId;
 
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Ready, Sampler};
-use super::derived::{BlockFootprint, SectorSharing, Word};
+use super::derived::{BlockFootprint, SectorSharing};
 use super::words::Interned;
 
 /// Level of a result row.
@@ -19,100 +20,163 @@ pub(super) enum Grain {
     Sharing,
 }
 
-/// Maximum of pairs of a sector and a block. Beyond it, sectors are sampled.
-const MOST_PAIRS: usize = 1 << 23;
+/// Maximum of runs of adjacent sectors. Beyond it, sectors are sampled.
+const MOST_RUNS: usize = 1 << 23;
 
-/// A kind of access, a sector, a block.
-type Pair = (u8, u64, u64);
+/// Adjacent sectors that a block touches with one kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    kind: u8,
+    block: u64,
+    first: u64,
+    last: u64,
+}
 
 /// Collects the sectors of a launch's blocks.
 pub(super) struct Sharing {
     grain: Grain,
-    most_pairs: usize,
+    most_runs: usize,
     kernel_id: u64,
     kinds: Interned,
-    pairs: Vec<Pair>,
+    runs: Vec<Run>,
     sampler: Sampler,
-    sectors: Vec<u64>,
+    touched: Vec<(u64, u64)>,
     footprints: Ready<BlockFootprint>,
     shared: Ready<SectorSharing>,
 }
 
+impl Run {
+    fn sectors(self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// Appends a run that begins in it or right after it. Returns true if so.
+    fn extend(&mut self, next: Self) -> bool {
+        let joins = (self.kind, self.block) == (next.kind, next.block)
+            && self.first <= next.first
+            && next.first <= self.last.saturating_add(1);
+        if joins {
+            self.last = self.last.max(next.last);
+        }
+        joins
+    }
+
+    /// Its sectors in a sample.
+    fn sampled(self, sampler: Sampler) -> impl Iterator<Item = Self> {
+        let sectors = (self.first..=self.last).filter(move |&sector| sampler.keeps(sector));
+        sectors.map(move |sector| Self { first: sector, last: sector, ..self })
+    }
+}
+
 impl Sharing {
     pub(super) fn new(grain: Grain) -> Self {
-        Self::with_room(grain, MOST_PAIRS)
+        Self::with_room(grain, MOST_RUNS)
     }
 
     /// With smaller limits, for tests.
-    pub(super) fn with_room(grain: Grain, most_pairs: usize) -> Self {
+    pub(super) fn with_room(grain: Grain, most_runs: usize) -> Self {
         Self {
             grain,
-            most_pairs,
+            most_runs,
             kernel_id: 0,
             kinds: Interned::default(),
-            pairs: Vec::new(),
+            runs: Vec::new(),
             sampler: Sampler::default(),
-            sectors: Vec::new(),
+            touched: Vec::new(),
             footprints: Ready::default(),
             shared: Ready::default(),
         }
     }
 
-    /// Makes room: removes duplicates, then half of the sectors, repeatedly.
+    fn push_run(&mut self, run: Run) {
+        if self.runs.last_mut().is_some_and(|last| last.extend(run)) {
+            return;
+        }
+        self.runs.push(run);
+        if self.runs.len() > self.most_runs {
+            self.make_room();
+        }
+    }
+
+    /// A run of one sector. The sample may have shrunk since it was drawn.
+    fn push_sampled(&mut self, run: Run) {
+        if self.sampler.keeps(run.first) {
+            self.push_run(run);
+        }
+    }
+
+    /// Sorts the runs and merges those of the same block.
     fn tidy(&mut self) {
-        self.pairs.sort_unstable();
-        self.pairs.dedup();
-        while self.pairs.len() > self.most_pairs / 2 {
-            self.sampler.halve();
+        self.runs.sort_unstable();
+        self.runs.dedup_by(|next, run| run.extend(*next));
+    }
+
+    /// Merges runs, then keeps half of the sectors, repeatedly.
+    fn make_room(&mut self) {
+        self.tidy();
+        while self.runs.len() > self.most_runs / 2 {
+            let mut left = self.runs.iter().map(|run| run.sectors()).sum::<u64>();
+            while left > self.most_runs as u64 / 2 {
+                self.sampler.halve();
+                left /= 2;
+            }
             let sampler = self.sampler;
-            self.pairs.retain(|&(_, sector, _)| sampler.keeps(sector));
+            self.runs = self.runs.iter().flat_map(|run| run.sampled(sampler)).collect();
         }
     }
 
     fn push_footprints(&mut self) {
-        let mut footprints: HashMap<(u8, u64), u64> = HashMap::new();
-        for &(kind, _, block) in &self.pairs {
-            *footprints.entry((kind, block)).or_default() += 1;
-        }
-        for ((kind, block), sectors) in sorted(footprints) {
+        for runs in self.runs.chunk_by(|run, other| (run.kind, run.block) == (other.kind, other.block)) {
+            let Some(&Run { kind, block, .. }) = runs.first() else { continue };
             self.footprints.push(BlockFootprint {
                 kernel_id: KernelId(self.kernel_id),
-                kind: self.kind(kind),
+                kind: self.kinds.word(kind),
                 block,
-                sectors: self.sampler.scale(sectors),
+                sectors: self.sampler.scale(runs.iter().map(|run| run.sectors()).sum()),
                 sector_rate: self.sampler.rate(),
             });
         }
     }
 
     fn push_shared(&mut self) {
-        let mut shared: HashMap<(u8, u64), u64> = HashMap::new();
-        for blocks in self.pairs.chunk_by(|(kind, sector, _), other| (*kind, *sector) == (other.0, other.1)) {
-            if let Some(&(kind, ..)) = blocks.first() {
-                *shared.entry((kind, blocks.len() as u64)).or_default() += 1;
+        self.runs.sort_unstable_by_key(|run| (run.kind, run.first));
+        for runs in self.runs.chunk_by(|run, other| run.kind == other.kind) {
+            let Some(&Run { kind, .. }) = runs.first() else { continue };
+            for (block_count, sectors) in shared(runs) {
+                self.shared.push(SectorSharing {
+                    kernel_id: KernelId(self.kernel_id),
+                    kind: self.kinds.word(kind),
+                    block_count,
+                    sectors: self.sampler.scale(sectors),
+                    sector_rate: self.sampler.rate(),
+                });
             }
         }
-        for ((kind, block_count), sectors) in sorted(shared) {
-            self.shared.push(SectorSharing {
-                kernel_id: KernelId(self.kernel_id),
-                kind: self.kind(kind),
-                block_count,
-                sectors: self.sampler.scale(sectors),
-                sector_rate: self.sampler.rate(),
-            });
-        }
-    }
-
-    fn kind(&self, code: u8) -> Word {
-        self.kinds.word(code)
     }
 }
 
-/// Counts by key, in the keys' order.
-fn sorted(counts: HashMap<(u8, u64), u64>) -> Vec<((u8, u64), u64)> {
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_unstable();
+/// Sectors by the number of runs that hold them, of runs in the order of their first sectors. No two runs of a block
+/// overlap.
+fn shared(runs: &[Run]) -> BTreeMap<u64, u64> {
+    let mut ends: Vec<u64> = runs.iter().map(|run| run.last + 1).collect();
+    ends.sort_unstable();
+    let mut begins = runs.iter().map(|run| run.first).peekable();
+    let (mut counts, mut open, mut from) = (BTreeMap::new(), 0_u64, 0);
+    for end in ends {
+        while let Some(begin) = begins.next_if(|&begin| begin < end) {
+            count(&mut counts, open, begin - from);
+            (open, from) = (open + 1, begin);
+        }
+        count(&mut counts, open, end - from);
+        (open, from) = (open - 1, end);
+    }
     counts
+}
+
+fn count(counts: &mut BTreeMap<u64, u64>, open: u64, sectors: u64) {
+    if open > 0 && sectors > 0 {
+        *counts.entry(open).or_default() += sectors;
+    }
 }
 
 impl Analysis for Sharing {
@@ -123,25 +187,33 @@ impl Analysis for Sharing {
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();
-            accesses.request(row).sectors_into(&mut self.sectors);
-            let in_sample = self.sectors.iter().filter(|&&sector| self.sampler.keeps(sector));
-            self.pairs.extend(in_sample.map(|&sector| (kind, sector, places.block[row])));
-            if self.pairs.len() > self.most_pairs {
-                self.tidy();
+            accesses.request(row).sector_runs_into(&mut self.touched);
+            let touched = std::mem::take(&mut self.touched);
+            for &(first, last) in &touched {
+                let run = Run { kind, block: places.block[row], first, last };
+                if self.sampler.keeps_all() {
+                    self.push_run(run);
+                } else {
+                    run.sampled(self.sampler).for_each(|sector| self.push_sampled(sector));
+                }
             }
+            self.touched = touched;
         }
         Ok(())
     }
 
     fn end_launch(&mut self) {
-        self.pairs.sort_unstable();
-        self.pairs.dedup();
+        self.tidy();
         match self.grain {
             Grain::Block => self.push_footprints(),
             Grain::Sharing => self.push_shared(),
         }
-        self.pairs.clear();
+        self.runs = Vec::new();
         self.sampler = Sampler::default();
+    }
+
+    fn bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

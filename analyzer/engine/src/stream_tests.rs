@@ -267,8 +267,10 @@ fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
     assert!(found[0].sector_rate < 1.0);
     assert_eq!((found[0].loads, found[0].load_bytes), (96_000, 384_000));
     assert_eq!(found[0].thread_loads, Some(64_000));
-    let found =
-        read::<SectorSharing>(&rows(Sharing::with_room(sharing::Grain::Sharing, 2000), &sweeps(1000, 1)));
+    // Adjacent lines would be one run.
+    let apart: Vec<Made> =
+        sweeps(1000, 1).into_iter().map(|made| Made { address: 2 * made.address, ..made }).collect();
+    let found = read::<SectorSharing>(&rows(Sharing::with_room(sharing::Grain::Sharing, 800), &apart));
     assert_eq!(found.len(), 1);
     assert!(
         found[0].sector_rate < 1.0 && (found[0].sectors as f64 / 4000.0 - 1.0).abs() < 0.15,

@@ -199,14 +199,16 @@ impl TableProvider for DerivedTable {
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
         _filters: &[Expr],
-        _limit: Option<usize>,
+        limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let (Grain::Instruction, Some(parts)) = (self.grain, self.engine.parts.get()) {
             let schema = Arc::clone(&self.schema);
             return Ok(MemorySourceConfig::try_new_exec(parts, schema, projection.cloned())?);
         }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), None)?;
+        // A shape has one row for each access.
+        let limit = limit.filter(|_| self.grain == Grain::Shape);
+        let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), limit)?;
         // A shape is independent of the owner of the memory.
         let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
         Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))

@@ -12,10 +12,10 @@ use super::access::{Accesses, Instructions, Places};
 use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
 use super::derived::{TargetTouch, Word};
-use super::distinct::Distinct;
+use super::distinct::{Distinct, crowd_of};
 use super::index::TensorIndex;
 use super::memory::{Found, Memory, Object, Use};
-use super::request::{Request, SECTOR_BYTES};
+use super::request::Request;
 use super::resolve::{Resolver, Share, Target};
 use super::view::View;
 
@@ -31,7 +31,8 @@ pub(super) struct Touches {
     crowds: Distinct<usize>,
     crowd_rate: f64,
     shares: Vec<Share>,
-    sectors: Vec<u64>,
+    /// Those of the current share.
+    sectors: u64,
     /// Remaining rows.
     left: Option<usize>,
     ready: Ready<TargetTouch>,
@@ -64,7 +65,7 @@ impl Touches {
             crowds: Distinct::default(),
             crowd_rate: 1.0,
             shares: Vec::new(),
-            sectors: Vec::new(),
+            sectors: 0,
             left: None,
             ready: Ready::default(),
         }
@@ -107,13 +108,9 @@ impl Touches {
                 self.memory.touch(object, address, request.access_bytes, kind, sequence);
             }
         }
-        self.sectors.clear();
-        let last = request.access_bytes.saturating_sub(1);
-        for (_, address) in lanes(request, share) {
-            self.sectors.extend(address / SECTOR_BYTES..=address.saturating_add(last) / SECTOR_BYTES);
-        }
-        self.sectors.sort_unstable();
-        self.sectors.dedup();
+        // An access of unknown width touches its first byte.
+        let wide = Request { access_bytes: request.access_bytes.max(1), ..*request };
+        self.sectors = wide.touched_in(share.lane_mask).sectors;
         let is_wanted = match share.target {
             Target::Tensor(view) => self.asked.wants(view),
             _ => self.asked.wants_all(),
@@ -141,7 +138,7 @@ impl Touches {
             Use::Both => &mut sum.atomics,
         } += lanes;
         sum.requests += 1;
-        sum.sectors += self.sectors.len() as u64;
+        sum.sectors += self.sectors;
         if sum.last_launch != self.kernel_id {
             sum.last_launch = self.kernel_id;
             sum.launches += 1;
@@ -261,11 +258,15 @@ impl Analysis for Touches {
         let (crowds, rate) = self.crowds.count();
         self.crowd_rate = self.crowd_rate.min(rate);
         for (place, (_, sum)) in self.sums.iter_mut().enumerate() {
-            if let Some(crowd) = crowds.get(&place) {
+            if let Some(crowd) = crowd_of(&crowds, place) {
                 sum.blocks += crowd.blocks;
                 sum.warps += crowd.warps;
             }
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.memory.bytes() + self.crowds.bytes() + self.sums.capacity() * size_of::<(Target, Sum)>()
     }
 
     fn end(&mut self) {

@@ -18,6 +18,8 @@ pub struct View {
     /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
     element_bytes: u64,
+    /// True if no two elements overlap and every dimension moves past all inner ones.
+    is_nested: bool,
     /// Largest stride first, without dimensions that do not move.
     dimensions: Vec<Dimension>,
 }
@@ -57,8 +59,14 @@ impl View {
             dense = dense.saturating_mul(size);
             follows
         });
+        let mut farthest = 0;
+        let is_nested = dimensions.iter().rev().all(|&Dimension { stride, size, .. }| {
+            let passes = stride > farthest;
+            farthest += (size - 1) * stride;
+            passes
+        });
         let bytes = count.saturating_mul(element_bytes);
-        Some(Self { low: address, high, bytes, is_dense, element_bytes, dimensions })
+        Some(Self { low: address, high, bytes, is_dense, element_bytes, is_nested, dimensions })
     }
 
     /// True if an element covers the byte at an address.
@@ -66,9 +74,31 @@ impl View {
         if address < self.low || address >= self.high {
             return false;
         }
-        let mut steps = SEARCH_STEPS;
-        let offset = (address - self.low) / self.element_bytes;
-        self.is_dense || reaches(offset, &self.dimensions, &mut steps, &mut [])
+        self.is_dense || self.find((address - self.low) / self.element_bytes, &mut [])
+    }
+
+    /// Finds the indices of an element, counted from `low`. Returns true if they exist.
+    fn find(&self, offset: u64, indices: &mut [u64]) -> bool {
+        if !self.is_nested {
+            return reaches(offset, &self.dimensions, &mut { SEARCH_STEPS }, indices);
+        }
+        let mut rest = offset;
+        for (place, &Dimension { stride, size, .. }) in self.dimensions.iter().enumerate() {
+            let index = rest / stride;
+            if index >= size {
+                return false;
+            }
+            if let Some(found) = indices.get_mut(place) {
+                *found = index;
+            }
+            rest -= index * stride;
+        }
+        rest == 0
+    }
+
+    /// The innermost dimension, if its elements are adjacent, and an address has one element only.
+    pub fn row(&self) -> Option<Dimension> {
+        self.dimensions.last().copied().filter(|inner| self.is_nested && inner.stride == 1)
     }
 
     /// Bytes of an element.
@@ -84,10 +114,9 @@ impl View {
     /// Computes the indices, in the order of [`View::dimensions`], of the element that covers the byte at an address,
     /// as many as `indices` has room for. Returns true if there is such an element.
     pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
-        let mut steps = SEARCH_STEPS;
         self.low <= address
             && address < self.high
-            && reaches((address - self.low) / self.element_bytes, &self.dimensions, &mut steps, indices)
+            && self.find((address - self.low) / self.element_bytes, indices)
     }
 }
 

@@ -20,8 +20,8 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, Pa
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::expressions::{col, lit};
+use datafusion::logical_expr::{Expr, Operator};
+use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::arrow_reader::{
@@ -35,6 +35,7 @@ use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::table::TableDef;
 
+use super::cuts::{self, Part};
 use super::reader::TableBytes;
 use super::renumber::Renumbering;
 use crate::error::TableError;
@@ -44,6 +45,8 @@ pub const STORE: &str = "stallmap://capture";
 
 /// Fewer rows than this are read by one thread.
 const ROWS_WORTH_A_THREAD: i64 = 100_000;
+/// Fewer rows than this are analyzed by one thread: an analysis takes longer than a scan.
+const ROWS_WORTH_A_PART: i64 = 16 << 10;
 
 /// Keys of a larger file that is read by ranges are not checked.
 const SMALL_REMOTE_BYTES: u64 = 1 << 20;
@@ -255,7 +258,7 @@ impl CapturedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.plan(state, projection, limit, (state.config().target_partitions(), None))
+        self.plan(state, projection, limit, (self.ranges(state.config().target_partitions()), None))
     }
 
     /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
@@ -265,7 +268,54 @@ impl CapturedTable {
         projection: &Vec<usize>,
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.plan(state, Some(projection), None, (1, predicate))
+        self.plan(state, Some(projection), None, (self.ranges(1), predicate))
+    }
+
+    /// Scans like [`CapturedTable::scan_in_order`], up to as many as the session has partitions, with about equal
+    /// numbers of rows. The rows with one value of the first sort column are all in one of them.
+    pub fn scans_in_order(
+        &self,
+        state: &dyn Session,
+        projection: &Vec<usize>,
+        predicate: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let scan = |part: Part| {
+            let within = self.within(&part)?;
+            let both = match (predicate.map(Arc::clone), within) {
+                (Some(one), Some(other)) => Some(binary(one, Operator::And, other, &self.schema)?),
+                (one, other) => one.or(other),
+            };
+            self.plan(state, Some(projection), None, (vec![part.bytes], both))
+        };
+        self.parts(state.config().target_partitions()).into_iter().map(scan).collect()
+    }
+
+    /// Pieces of the table, cut between two values of its first sort column.
+    fn parts(&self, most: usize) -> Vec<Part> {
+        let all = Part { from: None, to: None, bytes: 0..self.end() };
+        let wanted = most.min(usize::try_from(self.rows() / ROWS_WORTH_A_PART).unwrap_or(0));
+        let Some(column) = self.sort.first().filter(|_| wanted > 1) else { return vec![all] };
+        let metadata = Arc::clone(&self.file.metadata);
+        let parts = catch_unwind(AssertUnwindSafe(|| cuts::parts(&metadata, column, wanted, self.end())));
+        // Without statistics, or with damaged ones, one scan reads everything.
+        parts.ok().flatten().unwrap_or_else(|| vec![all])
+    }
+
+    /// The condition that a row is in a piece, on the table's columns.
+    fn within(&self, part: &Part) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let Some(name) = self.sort.first() else { return Ok(None) };
+        let number = |old: u64| {
+            let renumbering = self.renumbering.as_ref();
+            renumbering.map_or(old, |renumbering| renumbering.new_number(name, old))
+        };
+        let bound = |operator: Operator, old: Option<u64>| {
+            old.map(|old| binary(col(name, &self.schema)?, operator, lit(number(old)), &self.schema))
+                .transpose()
+        };
+        Ok(match (bound(Operator::GtEq, part.from)?, bound(Operator::Lt, part.to)?) {
+            (Some(from), Some(to)) => Some(binary(from, Operator::And, to, &self.schema)?),
+            (from, to) => from.or(to),
+        })
     }
 
     fn plan(
@@ -273,7 +323,7 @@ impl CapturedTable {
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        (partitions, predicate): (usize, Option<Arc<dyn PhysicalExpr>>),
+        (ranges, predicate): (Vec<Range<i64>>, Option<Arc<dyn PhysicalExpr>>),
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.vet()?;
         let mut global = state.config_options().execution.parquet.clone();
@@ -286,7 +336,7 @@ impl CapturedTable {
         if let Some(predicate) = predicate.or_else(|| needs_adapter.then(|| lit(true))) {
             source = source.with_predicate(predicate);
         }
-        let groups = self.ranges(partitions).into_iter().map(|range| {
+        let groups = ranges.into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);
             let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
             FileGroup::new(vec![file.with_range(range.start, range.end)])
@@ -315,14 +365,13 @@ impl CapturedTable {
     /// numbers of rows.
     fn ranges(&self, partitions: usize) -> Vec<Range<i64>> {
         let groups = self.file.metadata.row_groups();
-        let end = i64::try_from(self.file.bytes.size_bytes()).unwrap_or(i64::MAX);
+        let end = self.end();
         let wanted = i64::try_from(partitions).unwrap_or(1).min(self.rows() / ROWS_WORTH_A_THREAD).max(1);
         let (mut ranges, mut start, mut rows) = (Vec::new(), 0, 0);
         for group in groups {
             let full = self.rows() * (i64::try_from(ranges.len()).unwrap_or(i64::MAX) + 1) / wanted;
             if rows >= full {
-                let first = group.columns().first();
-                let next = first.map_or(end, |c| c.dictionary_page_offset().unwrap_or(c.data_page_offset()));
+                let next = cuts::begin(group).unwrap_or(end);
                 if next > start {
                     ranges.push(start..next);
                     start = next;
@@ -332,6 +381,11 @@ impl CapturedTable {
         }
         ranges.push(start..end);
         ranges
+    }
+
+    /// Bytes of the file.
+    fn end(&self) -> i64 {
+        i64::try_from(self.file.bytes.size_bytes()).unwrap_or(i64::MAX)
     }
 }
 

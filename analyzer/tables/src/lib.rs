@@ -2,6 +2,7 @@
 //! ranges.
 
 pub mod captured;
+mod cuts;
 pub mod error;
 pub mod guard;
 pub mod listing;

@@ -54,6 +54,11 @@ impl Renumbering {
         statistics
     }
 
+    /// The new number of a column's old one.
+    pub(super) fn new_number(&self, column: &str, old: u64) -> u64 {
+        self.space(column).map_or(old, |space| self.numbering.new_number(space, old))
+    }
+
     fn bound(&self, space: Space, bound: &Precision<ScalarValue>) -> Precision<ScalarValue> {
         bound.clone().map(|value| self.scalar(space, value))
     }

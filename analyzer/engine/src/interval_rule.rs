@@ -1,0 +1,132 @@
+//! Finds joins by intervals among the nested loops of a plan.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinSide, JoinType};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use super::interval_join::{Bounds, IntervalJoinExec, is_number};
+
+/// DataFusion's rules, with this one after the choice of join sides.
+pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let chosen = rules.iter().position(|rule| rule.name() == "join_selection");
+    rules.insert(chosen.map_or(0, |place| place + 1), Arc::new(IntervalJoins));
+    rules
+}
+
+/// Replaces the nested loop of an inner join whose condition has the form `a.x >= b.low AND a.x <= b.high`, among other
+/// parts.
+#[derive(Debug)]
+struct IntervalJoins;
+
+impl PhysicalOptimizerRule for IntervalJoins {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let replace = |plan: Arc<dyn ExecutionPlan>| {
+            let join = plan.downcast_ref::<NestedLoopJoinExec>();
+            let join = join.filter(|join| *join.join_type() == JoinType::Inner);
+            let Some((join, filter)) = join.and_then(|join| Some((join, join.filter()?))) else {
+                return Ok(Transformed::no(plan));
+            };
+            let Some(bounds) = bounds(filter)? else { return Ok(Transformed::no(plan)) };
+            let join = IntervalJoinExec::new(join, filter.clone(), bounds);
+            Ok(Transformed::yes(Arc::new(join) as _))
+        };
+        plan.transform_up(replace).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "interval_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// `greater >= less`, or `greater > less`.
+struct Comparison<'a> {
+    greater: &'a Arc<dyn PhysicalExpr>,
+    less: &'a Arc<dyn PhysicalExpr>,
+}
+
+/// The bounds in a condition, if it has some.
+fn bounds(filter: &JoinFilter) -> Result<Option<Bounds>> {
+    let comparisons: Vec<Comparison<'_>> =
+        split_conjunction(filter.expression()).into_iter().filter_map(comparison).collect();
+    for low in &comparisons {
+        let (Some(points), Some(intervals)) = (side(low.greater, filter), side(low.less, filter)) else {
+            continue;
+        };
+        let point = uncast(low.greater);
+        let is_high = |high: &&Comparison<'_>| {
+            side(high.greater, filter) == Some(intervals) && uncast(high.less).eq(point)
+        };
+        let high = comparisons.iter().find(is_high).filter(|_| points != intervals);
+        let is_usable =
+            |high: &&Comparison<'_>| are_numbers([point, low.less, high.greater], filter.schema());
+        if let Some(high) = high.filter(is_usable) {
+            let on_side = |expr| on_side(expr, filter);
+            let (point, low, high) = (on_side(point)?, on_side(low.less)?, on_side(high.greater)?);
+            return Ok(Some(Bounds { intervals, point, low, high }));
+        }
+    }
+    Ok(None)
+}
+
+fn comparison(part: &Arc<dyn PhysicalExpr>) -> Option<Comparison<'_>> {
+    let binary = part.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (binary.left(), binary.right());
+    match binary.op() {
+        Operator::GtEq | Operator::Gt => Some(Comparison { greater: left, less: right }),
+        Operator::LtEq | Operator::Lt => Some(Comparison { greater: right, less: left }),
+        _ => None,
+    }
+}
+
+/// The side of all columns of an expression, if it has any.
+fn side(expr: &Arc<dyn PhysicalExpr>, filter: &JoinFilter) -> Option<JoinSide> {
+    let columns = collect_columns(expr);
+    let mut sides = columns.iter().map(|column| Some(filter.column_indices().get(column.index())?.side));
+    let first = sides.next()??;
+    (first != JoinSide::None && sides.all(|side| side == Some(first))).then_some(first)
+}
+
+/// What a number is converted from, for a comparison with others. Its value is the same.
+fn uncast(expr: &Arc<dyn PhysicalExpr>) -> &Arc<dyn PhysicalExpr> {
+    match expr.downcast_ref::<CastExpr>() {
+        Some(cast) if is_number(cast.cast_type()) => uncast(cast.expr()),
+        _ => expr,
+    }
+}
+
+fn are_numbers<const N: usize>(exprs: [&Arc<dyn PhysicalExpr>; N], schema: &Schema) -> bool {
+    exprs.into_iter().all(|expr| expr.data_type(schema).is_ok_and(|data_type| is_number(&data_type)))
+}
+
+/// An expression on the columns of a condition as one on those of its side.
+fn on_side(expr: &Arc<dyn PhysicalExpr>, filter: &JoinFilter) -> Result<Arc<dyn PhysicalExpr>> {
+    let replace = |expr: Arc<dyn PhysicalExpr>| {
+        let column = expr.downcast_ref::<Column>();
+        let index = column.and_then(|column| filter.column_indices().get(column.index()));
+        Ok(match (column, index) {
+            (Some(column), Some(index)) => {
+                Transformed::yes(Arc::new(Column::new(column.name(), index.index)) as _)
+            }
+            _ => Transformed::no(expr),
+        })
+    };
+    Arc::clone(expr).transform_down(replace).data()
+}

@@ -1,0 +1,268 @@
+//! One sector of memory while the requests of a launch load and store its bytes, in their order.
+
+use std::cmp::Ordering;
+
+use datafusion::common::HashMap;
+
+use super::redundancy::{Lane, Request, Touch};
+use super::request::SECTOR_BYTES;
+
+/// Bytes of a sector, one bit each.
+pub(super) type Bytes = u32;
+const _: () = assert!(Bytes::BITS as u64 == SECTOR_BYTES);
+
+/// Thread, warp, block, grid.
+pub(super) const SCOPES: usize = 4;
+/// One bit for each scope.
+const EVERY_SCOPE: u8 = (1 << SCOPES) - 1;
+/// Loaders that are searched one by one. More of them have a map.
+const FEW: usize = 16;
+/// Entries of a map that is worth clearing.
+const SMALL_MAP: usize = 1 << 12;
+
+/// The sector at hand.
+#[derive(Default)]
+pub(super) struct Sector {
+    first_byte: u64,
+    /// The bytes loaded since the last store to them.
+    loaded: Bytes,
+    /// Number of stores, and the number of the last one of each byte.
+    stores: u32,
+    stored: [u32; 32],
+    loaders: Loaders,
+    /// The bytes that each lane of a warp has loaded, for warps with several requests.
+    lanes: Vec<[Bytes; 32]>,
+}
+
+/// Warps and blocks that loaded bytes of the sector.
+#[derive(Default)]
+struct Loaders {
+    known: Vec<Loader>,
+    /// The position of each, if they are more than a few.
+    places: HashMap<(u64, u32), usize>,
+}
+
+/// A warp or a block.
+#[derive(Clone, Copy, Default)]
+struct Loader {
+    block: u64,
+    /// 0 for the block, otherwise the warp from 1.
+    warp: u32,
+    /// Number of stores when it was last looked at.
+    stores: u32,
+    /// The bytes that it loaded since the last store to them.
+    bytes: Bytes,
+    /// The first touch of a warp, and the position of its lanes after another.
+    first: Touch,
+    lanes: Option<usize>,
+}
+
+/// The requests of a launch, with all their lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Requests<'a> {
+    pub(super) requests: &'a [Request],
+    pub(super) lanes: &'a [Lane],
+}
+
+impl<'a> Requests<'a> {
+    fn of(self, touch: &Touch) -> Option<&'a Request> {
+        self.requests.get(touch.request as usize)
+    }
+
+    /// The lanes of a touch with the bytes of its sector that they access.
+    fn bytes(self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
+        let lanes = self.lanes.get(touch.lanes()).unwrap_or_default();
+        let bytes = self.of(touch).map_or(0, |request| u64::from(request.bytes));
+        lanes.iter().map(move |lane| (usize::from(lane.lane), within(lane.address, bytes, first_byte)))
+    }
+}
+
+/// The part of an access in the sector with a first byte.
+fn within(address: u64, bytes: u64, first_byte: u64) -> Bytes {
+    let begin = address.saturating_sub(first_byte);
+    let end = address.saturating_add(bytes).saturating_sub(first_byte);
+    let up_to = |byte: u64| (1_u64 << byte.min(SECTOR_BYTES)) - 1;
+    Bytes::try_from(up_to(end) & !up_to(begin)).unwrap_or(Bytes::MAX)
+}
+
+impl Sector {
+    /// Moves to a sector.
+    pub(super) fn enter(&mut self, number: u64) {
+        self.first_byte = number * SECTOR_BYTES;
+        self.loaded = 0;
+        if self.stores > 0 {
+            (self.stores, self.stored) = (0, [0; 32]);
+        }
+        self.loaders.clear();
+        self.lanes.clear();
+    }
+
+    /// Processes the first of the remaining touches, together with those at the same time. Sets, per lane, one bit per
+    /// scope in which a byte of a load was not loaded before. Returns the number of processed touches.
+    pub(super) fn step(&mut self, touches: &[Touch], all: Requests<'_>, fresh: &mut [u8]) -> usize {
+        let Some((touch, request)) = touches.first().and_then(|touch| Some((touch, all.of(touch)?))) else {
+            return 1;
+        };
+        let is_now = |other: &&Touch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
+        let count = 1 + touches.iter().skip(1).take_while(is_now).count();
+        if touches.len() == 1 && self.loaded == 0 {
+            // Nothing came before, and nothing follows.
+            if !request.is_store {
+                set(fresh, touch, EVERY_SCOPE);
+            }
+            return 1;
+        }
+        let now = touches.iter().take(count).filter_map(|touch| Some((touch, all.of(touch)?)));
+        now.clone().filter(|(_, request)| !request.is_store).for_each(|(touch, request)| {
+            self.compare(touch, request, all, fresh);
+        });
+        now.for_each(|(touch, request)| self.apply(touch, request, all));
+        count
+    }
+
+    /// Compares a load with the earlier ones.
+    fn compare(&mut self, touch: &Touch, request: &Request, all: Requests<'_>, fresh: &mut [u8]) {
+        let bytes = all.bytes(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+        if bytes & self.loaded == 0 {
+            return set(fresh, touch, EVERY_SCOPE);
+        }
+        let block = self.current(request.block, 0).map_or(0, |(_, loader)| loader.bytes);
+        let warp = self.current(request.block, request.who());
+        let warp_bytes = warp.map_or(0, |(_, loader)| loader.bytes);
+        let lanes = match warp {
+            Some((place, _)) if warp_bytes & bytes != 0 => self.lanes_of(place, all),
+            _ => None,
+        };
+        let own = lanes.and_then(|place| self.lanes.get(place));
+        let fresh = fresh.get_mut(touch.lanes()).unwrap_or_default();
+        for ((lane, bytes), fresh) in all.bytes(touch, self.first_byte).zip(fresh) {
+            let thread = own.and_then(|own| own.get(lane)).copied().unwrap_or(0);
+            for (scope, loaded) in [thread, warp_bytes, block, self.loaded].into_iter().enumerate() {
+                *fresh |= u8::from(bytes & !loaded != 0) << scope;
+            }
+        }
+    }
+
+    /// Applies a touch to what is known.
+    fn apply(&mut self, touch: &Touch, request: &Request, all: Requests<'_>) {
+        let bytes = all.bytes(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+        if request.is_store {
+            return self.store(bytes);
+        }
+        self.loaded |= bytes;
+        let place = self.enter_loader(request.block, 0, touch);
+        self.loaders.known[place].bytes |= bytes;
+        let known = self.loaders.known.len();
+        let place = self.enter_loader(request.block, request.who(), touch);
+        if place < known
+            && let Some(lanes) = self.lanes_of(place, all)
+            && let Some(lanes) = self.lanes.get_mut(lanes)
+        {
+            for (lane, bytes) in all.bytes(touch, self.first_byte) {
+                lanes[lane % 32] |= bytes;
+            }
+        }
+        self.loaders.known[place].bytes |= bytes;
+    }
+
+    fn store(&mut self, bytes: Bytes) {
+        self.loaded &= !bytes;
+        if self.loaders.known.is_empty() {
+            return;
+        }
+        self.stores += 1;
+        for (byte, stored) in self.stored.iter_mut().enumerate() {
+            if bytes >> byte & 1 == 1 {
+                *stored = self.stores;
+            }
+        }
+    }
+
+    /// A warp or a block as of now, if it loaded bytes.
+    fn current(&mut self, block: u64, warp: u32) -> Option<(usize, Loader)> {
+        let place = self.loaders.find(block, warp)?;
+        let loader = self.loaders.known.get_mut(place)?;
+        if loader.stores < self.stores {
+            let since = self.stored.iter().enumerate().filter(|(_, stored)| **stored > loader.stores);
+            let void = since.fold(0, |void, (byte, _)| void | 1 << byte);
+            loader.stores = self.stores;
+            loader.bytes &= !void;
+            if let Some(lanes) = loader.lanes.and_then(|place| self.lanes.get_mut(place)) {
+                for bytes in lanes {
+                    *bytes &= !void;
+                }
+            }
+        }
+        Some((place, *loader))
+    }
+
+    /// The position of a warp or a block, which is entered if it is new.
+    fn enter_loader(&mut self, block: u64, warp: u32, touch: &Touch) -> usize {
+        if let Some((place, _)) = self.current(block, warp) {
+            return place;
+        }
+        self.loaders.push(Loader { block, warp, stores: self.stores, first: *touch, ..Loader::default() })
+    }
+
+    /// The position of the lanes of a warp.
+    fn lanes_of(&mut self, place: usize, all: Requests<'_>) -> Option<usize> {
+        let next = self.lanes.len();
+        let loader = self.loaders.known.get_mut(place)?;
+        let lanes = *loader.lanes.get_or_insert(next);
+        if lanes == next {
+            let mut bytes = [0; 32];
+            // Only the first touch has set the warp's bytes.
+            for (lane, loaded) in all.bytes(&loader.first, self.first_byte) {
+                bytes[lane % 32] |= loaded & loader.bytes;
+            }
+            self.lanes.push(bytes);
+        }
+        Some(lanes)
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let Loaders { known, places } = &self.loaders;
+        known.capacity() * size_of::<Loader>()
+            + places.capacity() * size_of::<((u64, u32), usize)>()
+            + self.lanes.capacity() * size_of::<[Bytes; 32]>()
+    }
+}
+
+/// Sets bits of all lanes of a touch.
+fn set(fresh: &mut [u8], touch: &Touch, bits: u8) {
+    fresh.get_mut(touch.lanes()).unwrap_or_default().iter_mut().for_each(|fresh| *fresh |= bits);
+}
+
+impl Loaders {
+    fn find(&self, block: u64, warp: u32) -> Option<usize> {
+        if self.known.len() > FEW {
+            return self.places.get(&(block, warp)).copied();
+        }
+        self.known.iter().position(|loader| (loader.block, loader.warp) == (block, warp))
+    }
+
+    fn push(&mut self, loader: Loader) -> usize {
+        let place = self.known.len();
+        self.known.push(loader);
+        // The map begins with all that were few before.
+        let new = match place.cmp(&FEW) {
+            Ordering::Less => return place,
+            Ordering::Equal => 0,
+            Ordering::Greater => place,
+        };
+        for (place, loader) in self.known.iter().enumerate().skip(new) {
+            self.places.insert((loader.block, loader.warp), place);
+        }
+        place
+    }
+
+    fn clear(&mut self) {
+        self.known.clear();
+        if self.places.capacity() > SMALL_MAP {
+            self.places = HashMap::new();
+        } else if !self.places.is_empty() {
+            self.places.clear();
+        }
+    }
+}
