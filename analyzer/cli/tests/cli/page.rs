@@ -39,7 +39,8 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
     let page = page(&place, "tiny.stallmap");
     let sections = sections(&page);
     assert_eq!(sections.first().map(|section| section.0), Some("verdict"));
-    assert_eq!(sections.get(1).map(|section| section.0), Some("losses"));
+    assert_eq!(sections.iter().rev().nth(1).map(|section| section.0), Some("losses"));
+    assert_eq!(sections.last().map(|section| section.0), Some("coverage"));
     let mut tables = 0;
     for (id, section) in sections {
         let queries: Vec<String> = between(section, "<code>", "</code></pre>").map(unescaped).collect();

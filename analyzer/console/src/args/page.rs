@@ -35,6 +35,20 @@ fn page() -> String {
     let globals = root.get_arguments().filter(|argument| argument.is_global_set());
     table(&mut page, "option of every command", globals);
     writeln!(page, "\n```text\n{}\n```", exit::HELP).unwrap();
+    let is_own = |argument: &&Arg| {
+        !argument.is_global_set() && !["help", "version"].contains(&argument.get_id().as_str())
+    };
+    writeln!(page, "\n## stallmap NAME.stallmap\n\nExplain a capture on one screen.").unwrap();
+    table(
+        &mut page,
+        "argument",
+        root.get_arguments().filter(is_own).filter(|argument| argument.is_positional()),
+    );
+    table(
+        &mut page,
+        "option",
+        root.get_arguments().filter(is_own).filter(|argument| !argument.is_positional()),
+    );
     commands(&mut page, &root, "stallmap");
     page
 }

@@ -408,12 +408,9 @@ line     -
         let headers = ["share", "samples", "low", "high", "time", "tensor"];
         let mut table = Table::of_text(headers, vec![row]).numbers(&[0, 1, 2, 3, 4]);
         table.can_fold = true;
-        let expected = "\
- share     time  tensor
-──────  ───────  ──────
-29.1 %  1.66 µs  weight
-";
-        check(&table, Some(30), expected);
+        let rule = "──────  ───────  ──────";
+        let expected = format!(" share     time  tensor\n{rule}\n29.1 %  1.66 µs  weight\n");
+        check(&table, Some(30), &expected);
     }
 
     #[test]
