@@ -14,7 +14,6 @@ use stallmap_console::answer::{answers, csv, json, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
-use stallmap_console::explain::explain;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
@@ -64,14 +63,14 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let runtime = runtime()?;
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
-        let verdict = runtime.block_on(verdict(&session))?;
+        let verdict = runtime.block_on(Verdict::of(&session))?;
         let text = runtime.block_on(page::page(args, &session, subject, &verdict))?;
         page::save(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
         return Ok(OK);
     }
     let verdict = if args.section.is_empty() && args.format() == ReportFormat::Text {
-        Some(runtime.block_on(verdict(&session))?)
+        Some(runtime.block_on(Verdict::of(&session))?)
     } else {
         None
     };
@@ -93,12 +92,6 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         runtime.block_on(warn_of_losses(&session, &args.capture))?;
     }
     Ok(OK)
-}
-
-/// The verdict. Views that sections read after it are computed once.
-async fn verdict(session: &Session) -> Outcome<Verdict> {
-    session.keep(["object_cost", "finding"]).await.map_err(|error| explain(error, Some(session)))?;
-    Verdict::of(session).await
 }
 
 /// The parameter of every section.

@@ -18,6 +18,7 @@ use stallmap_console::answer::rows;
 use stallmap_console::args::verdict::{Verdict as Args, VerdictFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::explain::explain;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, Canvas};
 use stallmap_console::row::Row;
@@ -92,6 +93,9 @@ fn texts() -> Vec<String> {
 impl Verdict {
     /// Queries a capture.
     pub(crate) async fn of(session: &Session) -> Outcome<Self> {
+        let texts = texts();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(session)))?;
         let mut ask = Ask { session, sql: Vec::new() };
         let run = ask.rows::<Run>(queries::RUN, 0).await?.into_iter().next().unwrap_or_default();
         let tensors = ask.rows::<TensorShare>(queries::TENSORS, TENSORS).await?;

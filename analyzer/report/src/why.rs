@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::{asked, rows};
 use stallmap_console::args::verdict::Why;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
@@ -55,7 +55,8 @@ pub fn run(context: &Context, args: &Why) -> Outcome {
 
 /// The finding of a rank.
 async fn finding(session: &Session, number: u32) -> Outcome<Finding> {
-    let batches = rows(session, &queries::FINDINGS.sql(&[("$top", number.into())])).await?;
+    let sql = queries::FINDINGS.sql(&[("$top", number.into())]);
+    let batches = asked(session, queries::FINDINGS, &sql).await?;
     let mut findings = Finding::read(queries::FINDINGS.name, &batches)?;
     let found = findings.first().map_or(0, |finding| finding.found);
     let last = findings.pop().filter(|finding| finding.number == u64::from(number));

@@ -20,7 +20,7 @@ impl Query {
 
     /// True if it reads its views whole. Others ask for one kernel or for some tensors.
     pub fn is_whole(self) -> bool {
-        ["diff", "report", "top", "tree"].contains(&self.command)
+        ["diff", "report", "top", "tree", "verdict"].contains(&self.command)
     }
 
     /// The file's text.
