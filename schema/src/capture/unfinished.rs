@@ -55,7 +55,9 @@ mod tests {
         for path in [&folder.join("tables/x"), &file, &other] {
             fs::write(path, "").unwrap();
         }
-        [&folder, &file, &other].map(|path| begin(path));
+        for path in [&folder, &file, &other] {
+            begin(path);
+        }
         end(&other);
         paths().iter().filter(|path| path.starts_with(root.path())).for_each(|path| remove(path));
         assert!(!folder.exists() && !file.exists() && other.exists());
