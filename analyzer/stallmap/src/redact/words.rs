@@ -128,7 +128,7 @@ const COMMON_FOLDERS: [&str; 16] = [
 /// The folder of a user, in places where systems put them.
 static USER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let below = r"(?i)(?:^|[/\\])(?:home\d*|homes|users?|people)[/\\]+([^/\\]+)";
-    Regex::new(&format!(r"{below}|^/+(?:u|nfs|scratch)/+([^/]+)")).ok()
+    Regex::new(&format!(r"{below}|^/+(?:u|nfs|scratch)/+(?:(?:home|users)/+)?([^/]+)")).ok()
 });
 /// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
