@@ -64,7 +64,10 @@ impl Cache {
 
     /// The cached analysis of a section.
     pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
-        let file = File::open(self.path(key).filter(|_| !self.is_replaced)?).ok()?;
+        // To open a pipe waits for its writer.
+        let path = self.path(key).filter(|_| !self.is_replaced)?;
+        path.metadata().ok().filter(fs::Metadata::is_file)?;
+        let file = File::open(path).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         file::decode(key, &bytes)

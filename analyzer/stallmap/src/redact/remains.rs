@@ -52,16 +52,16 @@ pub(super) fn search(reader: &CaptureReader, words: &Words) -> Result<(), Captur
 struct Secrets {
     /// Secrets long enough to search in any bytes, also as UTF-16.
     anywhere: AhoCorasick,
-    /// Folders, as words.
+    /// Folders and machines, as words.
     folders: AhoCorasick,
-    /// Users and machines, as words in any case.
+    /// Users, as words in any case.
     people: AhoCorasick,
     /// Names of files, code and models, as words where such names are.
     names: AhoCorasick,
 }
 
-const FOLDER: &str = "a folder's name";
-const PERSON: &str = "a user's or a machine's name, or a word like it,";
+const FOLDER: &str = "a folder's or a machine's name";
+const PERSON: &str = "a user's name, or a word like it,";
 const NAME: &str = "a replaced name";
 
 impl Secrets {

@@ -128,7 +128,7 @@ const COMMON_FOLDERS: [&str; 16] = [
 /// The folder of a user, in places where systems put them.
 static USER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let below = r"(?i)(?:^|[/\\])(?:home\d*|homes|users?|people)[/\\]+([^/\\]+)";
-    Regex::new(&format!(r"{below}|^/+(?:u|nfs|scratch)/+([^/]+)")).ok()
+    Regex::new(&format!(r"{below}|^/+(?:u|nfs|scratch)/+(?:(?:home|users)/+)?([^/]+)")).ok()
 });
 /// Installed files: the folder's name, and the path below it.
 static INSTALLED: LazyLock<Option<Regex>> =
@@ -145,7 +145,9 @@ pub(super) struct Words {
     files: bool,
     /// Complete folders that were replaced. None of them may occur in the result.
     folders: BTreeSet<String>,
-    /// Names of users and machines in lower case, replaced wherever they occur as a word.
+    /// Names of machines, replaced wherever they occur as a word: `h200` is not the GPU H200.
+    hosts: BTreeMap<String, String>,
+    /// Names of users in lower case, replaced wherever they occur as a word.
     people: BTreeMap<String, String>,
     /// Distinctive names of files, code and models, replaced wherever they occur as a word.
     names: BTreeMap<String, String>,
@@ -197,16 +199,17 @@ impl Words {
     /// Placeholders for a salt.
     pub(super) fn new(salt: &[u8], files: bool) -> Self {
         let key = blake3::derive_key("stallmap redact 1", salt);
-        let (folders, people, names) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Self { key, files, folders, people, names, finders: None }
+        let (folders, hosts) = (BTreeSet::new(), BTreeMap::new());
+        let (people, names) = (BTreeMap::new(), BTreeMap::new());
+        Self { key, files, folders, hosts, people, names, finders: None }
     }
 
-    /// Replaced folders.
+    /// Replaced folders and machines.
     pub(super) fn folders(&self) -> impl Iterator<Item = &str> {
-        self.folders.iter().map(String::as_str)
+        self.folders.iter().chain(self.hosts.keys()).map(String::as_str)
     }
 
-    /// Replaced users and machines.
+    /// Replaced users.
     pub(super) fn people(&self) -> impl Iterator<Item = &str> {
         self.people.keys().map(String::as_str)
     }
@@ -245,7 +248,13 @@ impl Words {
     /// The name of a machine.
     pub(super) fn host(&mut self, name: &str) -> String {
         let alias = format!("host-{}", self.alias(name));
-        self.person(name, &alias);
+        if name.len() >= SHORTEST_SECRET
+            && !is_common(&name.to_ascii_lowercase())
+            && !self.hosts.contains_key(name)
+        {
+            self.hosts.insert(name.to_owned(), alias.clone());
+            self.finders = None;
+        }
         alias
     }
 
@@ -377,7 +386,7 @@ impl Words {
     /// An automaton that cannot be built replaces nothing. The search of the result needs the same and is an error.
     fn finders(&mut self) -> Rc<[Finder]> {
         let finders = self.finders.get_or_insert_with(|| {
-            let finders = [(&self.names, false), (&self.people, true)];
+            let finders = [(&self.names, false), (&self.hosts, false), (&self.people, true)];
             finders.into_iter().filter_map(|(words, any_case)| Finder::new(words, any_case)).collect()
         });
         Rc::clone(finders)
@@ -412,9 +421,7 @@ impl Words {
 
     fn person(&mut self, name: &str, alias: &str) {
         let name = name.to_ascii_lowercase();
-        let is_common =
-            [&COMMON_USERS[..], &COMMON_WORDS, &PUBLIC].iter().any(|words| words.contains(&name.as_str()));
-        if name.len() >= SHORTEST_SECRET && !is_common && !self.people.contains_key(&name) {
+        if name.len() >= SHORTEST_SECRET && !is_common(&name) && !self.people.contains_key(&name) {
             self.people.insert(name, alias.to_owned());
             self.finders = None;
         }
@@ -426,6 +433,11 @@ impl Words {
             self.folders.insert(text.to_owned());
         }
     }
+}
+
+/// True for a word that does not identify anybody.
+fn is_common(name: &str) -> bool {
+    [&COMMON_USERS[..], &COMMON_WORDS, &PUBLIC].iter().any(|words| words.contains(&name))
 }
 
 /// True for a file that Python made up: text in angle brackets that says no place.
@@ -481,7 +493,8 @@ mod tests {
     fn names_of_files_are_replaced_where_they_are_words() {
         let mut words = Words::new(b"salt", true);
         let path = words.path("/home/alice/train.SECRET.py");
-        assert!(path.ends_with(".py") && !path.contains("SECRET"), "{path}");
+        assert!(!path.contains("SECRET"), "{path}");
+        assert_eq!(path.rsplit('.').next(), Some("py"));
         assert!(!words.named("in train.SECRET.py:7").contains("SECRET"));
         assert!(words.path("/usr/bin/python").starts_with("/d-"));
         assert_eq!(words.named("--python is python"), "--python is python");
@@ -511,6 +524,8 @@ mod tests {
     fn texts_lose_paths_and_people() {
         let mut words = words();
         words.host("alices-laptop");
+        words.host("h200");
+        assert_eq!(words.named("NVIDIA H200"), "NVIDIA H200");
         words.path("/home/alice/x.py");
         let text =
             words.scrub("cannot open '/home/alice/data/x.bin' on alices-laptop, says alice and/or palice");

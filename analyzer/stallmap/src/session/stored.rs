@@ -65,6 +65,8 @@ impl Store {
     /// The stored rows of a view.
     pub(crate) fn get(&self, view: &str) -> Option<Stored> {
         let path = self.path(view).filter(|_| !self.is_replaced)?;
+        // To open a pipe waits for its writer.
+        path.metadata().ok().filter(fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
         File::open(&path).ok()?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;

@@ -1,5 +1,6 @@
 //! The client for a URL: HTTP, or S3 with the settings of the environment.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,8 +86,14 @@ fn s3(
 /// True if an endpoint is on this machine.
 fn is_local(endpoint: &str) -> bool {
     let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
-    let name = if host.starts_with('[') { host } else { host.split(':').next().unwrap_or(host) };
-    name == "localhost" || name.starts_with("127.") || name.starts_with("[::1]")
+    // A user before the host would make the rest of the name another one.
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !host.ends_with(']') => (name, port),
+        _ => (host, ""),
+    };
+    let is_loopback = |name: &str| name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    port.bytes().all(|byte| byte.is_ascii_digit())
+        && (["localhost", "[::1]"].contains(&name) || is_loopback(name))
 }
 
 fn options(allow_http: bool) -> ClientOptions {
@@ -107,4 +114,28 @@ fn retry() -> RetryConfig {
 
 fn bad_url(cause: &object_store::Error, path: &Path) -> CaptureError {
     error::refused(format!("the URL cannot be used: {cause}"), "check the URL", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for local in
+            ["http://localhost:9000", "http://127.0.0.1", "http://127.1.2.3:80/x", "http://[::1]:9000/"]
+        {
+            assert!(is_local(local), "{local}");
+        }
+        let others = [
+            "http://127.0.0.1.evil.example",
+            "http://localhost.evil.example:80",
+            "http://localhost:80@evil.example",
+            "http://[::1]evil.example",
+            "http://10.0.0.1",
+        ];
+        for other in others {
+            assert!(!is_local(other), "{other}");
+        }
+    }
 }

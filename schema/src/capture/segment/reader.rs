@@ -20,7 +20,7 @@ use crate::hash;
 const SEARCH_BYTES: usize = 1 << 20;
 
 /// Bytes of false frames after which the rest of a segment is damage: each false header can claim many.
-const MOST_FALSE_BYTES: u64 = 4 << 30;
+const MOST_FALSE_BYTES: u64 = 1 << 30;
 
 /// A complete frame in a segment: its checksum has been verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
