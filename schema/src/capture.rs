@@ -15,7 +15,6 @@
 //! without a copy, and any tool that reads ZIP opens it.
 
 pub mod bounds;
-pub mod check;
 mod container;
 pub mod encoding;
 pub mod entry;

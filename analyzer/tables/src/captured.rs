@@ -29,7 +29,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
-use stallmap_schema::capture::check::check_keys;
+use stallmap_check::check_keys;
 use stallmap_schema::capture::numbering::Numbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use stallmap_schema::capture::check::check;
+use stallmap_check::check;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack::{pack, unpack};
 use stallmap_schema::capture::reader::CaptureReader;

@@ -1,7 +1,7 @@
 //! Tests of `check`: each rule finds its violations.
 
 use parquet::arrow::ArrowWriter;
-use stallmap_schema::capture::check::{Rule, check};
+use stallmap_check::{Rule, check};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{KernelId, OpId};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use stallmap_schema::capture::check::check;
+use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack, pack_opened, unpack};

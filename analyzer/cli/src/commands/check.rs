@@ -6,8 +6,8 @@ use stallmap::library::fault::Fault;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
 use stallmap::session::{Session, UNNAMED};
+use stallmap_check::SHOWN;
 use stallmap_schema::capture;
-use stallmap_schema::capture::check::SHOWN;
 
 use stallmap_console::args::Check;
 use stallmap_console::context::{Context, runtime};
@@ -79,7 +79,7 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =
-        capture::check::check(&reader).iter().map(ToString::to_string).collect();
+        stallmap_check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's.
     match Session::over(vec![(UNNAMED.to_owned(), reader)], context.resources())

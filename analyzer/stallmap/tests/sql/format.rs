@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stallmap::redact;
 use stallmap::session::Session;
-use stallmap_schema::capture::check::check;
+use stallmap_check::check;
 use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack_opened, unpack_opened};
 use stallmap_schema::capture::reader::CaptureReader;

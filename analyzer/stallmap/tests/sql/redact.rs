@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use stallmap::library;
 use stallmap::redact::{Also, Options, redact};
 use stallmap::session::Session;
-use stallmap_schema::capture::check::check;
+use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::summary::Summary;
 use stallmap_finish::{append, finish};
-use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use stallmap_check::check;
 use stallmap_finish::recover;
-use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{FrameEncoder, SegmentReader, SegmentWriter};
 use stallmap_schema::cell::Blob;

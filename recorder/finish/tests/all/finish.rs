@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use stallmap_check::check;
 use stallmap_finish::finish;
 use stallmap_finish::summary::Summary;
-use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::hash;

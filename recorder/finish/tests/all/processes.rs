@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::{finish, merge};
-use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::LossTotal;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};

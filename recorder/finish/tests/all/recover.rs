@@ -6,9 +6,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
-use stallmap_schema::capture::check::check;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{Frame, SegmentReader};
 use stallmap_schema::table::Row;

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashSet};
 use arrow::array::Array;
 use arrow::datatypes::DataType;
 
-use super::{Found, Rule};
-use crate::capture::reader::CaptureReader;
-use crate::cell::Cell;
-use crate::table::{ColumnDef, Row, TableDef};
-use crate::tables;
-use crate::tables::code::Module;
+use crate::{Found, Rule};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::Cell;
+use stallmap_schema::table::{ColumnDef, Row, TableDef};
+use stallmap_schema::tables;
+use stallmap_schema::tables::code::Module;
 
 type Target = (&'static str, &'static str);
 

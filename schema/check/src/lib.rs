@@ -2,7 +2,7 @@
 //! come out even.
 //!
 //! Every rule lists its violations: up to [`SHOWN`] one by one and the rest as a number. A capture that
-//! cannot be opened at all is an error of [`super::reader::CaptureReader::open`], not a violation.
+//! cannot be opened at all is an error of [`stallmap_schema::capture::reader::CaptureReader::open`], not a violation.
 
 mod access;
 mod content;
@@ -16,11 +16,11 @@ pub use table::check_keys;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::entry;
-use super::error::CaptureError;
-use super::reader::CaptureReader;
-use super::source::EntryBytes;
-use crate::tables;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::tables;
 
 /// Violations of one rule that are listed one by one.
 pub const SHOWN: usize = 10;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, UInt32Type, UInt64Type};
 
-use super::{Found, Rule};
-use crate::capture::reader::CaptureReader;
-use crate::table::Row;
-use crate::tables::launch::LaunchRun;
-use crate::tables::memory::MemoryAccess;
+use crate::{Found, Rule};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::memory::MemoryAccess;
 
 const COLUMNS: [&str; 5] = ["kernel_id", "sequence", "lane_mask", "stride_bytes", "offsets"];
 

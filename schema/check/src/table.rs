@@ -6,11 +6,11 @@ use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
-use super::{Found, Rule};
-use crate::capture::reader::CaptureReader;
-use crate::cell::Cell;
-use crate::table::TableDef;
-use crate::tables;
+use crate::{Found, Rule};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::Cell;
+use stallmap_schema::table::TableDef;
+use stallmap_schema::tables;
 
 /// Violations of order and of keys in a table after which the rest of it is not read.
 const MOST_VIOLATIONS: usize = 1_000;

@@ -1,10 +1,10 @@
 //! Hashes of page contents. Read batch by batch: contents are most of a capture.
 
-use super::{Found, Rule};
-use crate::capture::reader::CaptureReader;
-use crate::hash;
-use crate::table::Row;
-use crate::tables::replay::{BundleContent, PAGE_BYTES};
+use crate::{Found, Rule};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::hash;
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 
 pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     // A table that cannot be read has been reported with its schema.

@@ -15,11 +15,11 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
-use super::{Found, Rule};
-use crate::capture::pages;
-use crate::capture::reader::CaptureReader;
-use crate::capture::source::EntryBytes;
-use crate::table::TableDef;
+use crate::{Found, Rule};
+use stallmap_schema::capture::pages;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::table::TableDef;
 
 /// Reads a table that has been read to its end: its pages are within their bounds.
 pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Found, Rule};
-use crate::capture::reader::CaptureReader;
-use crate::cell::Cell;
-use crate::table::Row;
-use crate::tables::launch::LaunchRun;
-use crate::tables::sample::PcSample;
+use crate::{Found, Rule};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::Cell;
+use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::sample::PcSample;
 
 pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     let mut sums = sums(reader);
