@@ -1,4 +1,4 @@
-//! The commands by name; nothing is decided here.
+//! The commands by name. Nothing is decided here.
 
 mod check;
 mod completions;

@@ -39,8 +39,8 @@ const SECTIONS: [Query; 11] = [
     queries::LOSSES,
     queries::COVERAGE,
 ];
-/// Sections that the verdict replaces in the text without a choice of sections.
-const REPLACED: &[&str] = &["findings", "why"];
+/// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
+const REPLACED: &[&str] = &["findings", "why", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 

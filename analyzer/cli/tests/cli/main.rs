@@ -1,6 +1,6 @@
 //! Complete commands: output, messages on stderr, exit codes.
 //!
-//! `INSTA_UPDATE=always cargo test -p stallmap-cli --test cli` rewrites the snapshots; read the difference.
+//! `INSTA_UPDATE=always cargo test -p stallmap-cli --test cli` rewrites the snapshots. Read the difference.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 

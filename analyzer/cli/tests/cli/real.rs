@@ -17,7 +17,7 @@ fn every_bundled_capture_passes() {
         let verdict = place.run(&[path]).stdout;
         assert!(report.stdout.starts_with(&verdict), "{path}: {}", report.stdout);
         assert!(report.stdout.contains("\nCoverage of"), "{path}: {}", report.stdout);
-        assert!(report.stdout.lines().count() < 120, "{path}: {} lines", report.stdout.lines().count());
+        assert!(report.stdout.lines().count() < 130, "{path}: {} lines", report.stdout.lines().count());
     }
 }
 

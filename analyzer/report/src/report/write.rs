@@ -16,7 +16,7 @@ use stallmap_console::output::{self, written};
 const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source"];
 
 /// Columns of tensors that the report without a choice of sections leaves to `--all`.
-const BRIEFLY: &[&str] = &["low", "high", "op"];
+const BRIEFLY: &[&str] = &["low", "high", "op", "born_at"];
 
 /// Writes the text report, the verdict first.
 pub(super) fn text(
