@@ -37,7 +37,6 @@ use stallmap_code::{Cache, Code};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
-use stallmap_engine::interval_rule;
 use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
 use stallmap_tables::captured::{CapturedTable, Presence, STORE};
 use stallmap_tables::guard::GuardScans;
@@ -338,7 +337,7 @@ fn context(first: &str) -> Result<SessionContext, AnalyzeError> {
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_analyzer_rules(rules)
-        .with_physical_optimizer_rules(interval_rule::rules())
+        .with_physical_optimizer_rules(stallmap_joins::rule::rules())
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);
