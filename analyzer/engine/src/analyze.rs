@@ -100,7 +100,7 @@ impl ExecutionPlan for AnalyzeExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false; self.inputs.len()]
+        self.inputs.iter().map(|_| false).collect()
     }
 
     // One launch's accesses have to stay together, and those of an instruction in it. If the planner divides a scan
@@ -114,7 +114,7 @@ impl ExecutionPlan for AnalyzeExec {
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; self.inputs.len()]
+        self.inputs.iter().map(|_| false).collect()
     }
 
     fn apply_expressions(

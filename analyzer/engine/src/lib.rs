@@ -24,23 +24,17 @@ mod analysis;
 mod analyze;
 mod cells;
 mod copies;
-pub mod derived;
 mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
-mod interval_join;
-pub mod interval_rule;
-#[cfg(test)]
-mod interval_tests;
-mod intervals;
 pub mod life;
 mod memory;
 #[cfg(test)]
 mod partition_tests;
 mod redundancy;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 pub mod request;
 pub mod resolve;
 mod reuse;
@@ -57,3 +51,5 @@ mod tensor_map;
 mod touch;
 pub mod view;
 mod words;
+
+pub use stallmap_tables::derived;

@@ -16,8 +16,7 @@ const PIECE_BYTES: u64 = 4;
 /// Pieces of a chunk.
 const CHUNK: u64 = 64;
 /// Pieces that share an entry of the current launch. Divides a chunk.
-const ROW_PIECES: usize = 8;
-const ROW: u64 = ROW_PIECES as u64;
+const ROW: u64 = 8;
 const _: () = assert!(CHUNK.is_multiple_of(ROW));
 /// Maximum of pieces per access: no instruction accesses more bytes.
 const MOST_BYTES: u64 = 64;
@@ -84,7 +83,7 @@ impl Times {
 }
 
 /// Adjacent pieces that a launch touches.
-type Row = [Times; ROW_PIECES];
+type Row = [Times; 8];
 
 /// The rows of a launch, by object and number.
 #[derive(Debug, Default)]
@@ -114,7 +113,7 @@ impl Rows {
         let next = self.all.len();
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
-            self.all.push((key, [NEVER; ROW_PIECES]));
+            self.all.push((key, [NEVER; 8]));
         }
         self.last = Some((key, place));
         place

@@ -218,7 +218,7 @@ impl Redundancy {
 
 /// Sorts touches by their sectors, and keeps the order of each sector's.
 fn by_sector(touches: Vec<Touch>, sectors: usize) -> Vec<Touch> {
-    let mut starts = vec![0_usize; sectors + 1];
+    let mut starts: Vec<usize> = std::iter::repeat_n(0, sectors + 1).collect();
     for touch in &touches {
         starts[touch.sector as usize + 1] += 1;
     }

@@ -31,7 +31,7 @@ pub(super) struct Touches {
     crowds: Distinct<usize>,
     crowd_rate: f64,
     shares: Vec<Share>,
-    /// Those of the current share.
+    /// Sectors of the current share.
     sectors: u64,
     /// Remaining rows.
     left: Option<usize>,

@@ -41,7 +41,6 @@ use stallmap_code::table::{CodeTable, Kind};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
-use stallmap_engine::interval_rule;
 use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
 use stallmap_tables::captured::{CapturedTable, Presence, STORE};
 use stallmap_tables::guard::GuardScans;
@@ -352,7 +351,7 @@ fn context(first: &str, resources: &Resources) -> Result<SessionContext, Analyze
         .with_config(config)
         .with_runtime_env(resources.runtime()?)
         .with_analyzer_rules(rules)
-        .with_physical_optimizer_rules(interval_rule::rules())
+        .with_physical_optimizer_rules(stallmap_joins::rule::rules())
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -22,7 +22,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{binary, col, lit};
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -67,6 +67,14 @@ pub struct CapturedTable {
     is_as_file: bool,
     /// Assumptions of queries about the file, checked before its first row is read.
     vetted: OnceLock<Result<(), String>>,
+}
+
+/// Bytes of the row groups that a scan reads.
+enum Division {
+    /// In one run.
+    Whole(Range<i64>),
+    /// In as many runs, or more.
+    Ranges(Vec<Range<i64>>),
 }
 
 /// Presence of a declared table in a capture.
@@ -258,7 +266,8 @@ impl CapturedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.plan(state, projection, limit, (self.ranges(state.config().target_partitions()), None))
+        let ranges = self.ranges(state.config().target_partitions());
+        self.plan(state, projection, limit, (Division::Ranges(ranges), None))
     }
 
     /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
@@ -268,7 +277,7 @@ impl CapturedTable {
         projection: &Vec<usize>,
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.plan(state, Some(projection), None, (self.ranges(1), predicate))
+        self.plan(state, Some(projection), None, (Division::Whole(0..self.end()), predicate))
     }
 
     /// Scans like [`CapturedTable::scan_in_order`], up to as many as the session has partitions, with about equal
@@ -285,7 +294,7 @@ impl CapturedTable {
                 (Some(one), Some(other)) => Some(binary(one, Operator::And, other, &self.schema)?),
                 (one, other) => one.or(other),
             };
-            self.plan(state, Some(projection), None, (vec![part.bytes], both))
+            self.plan(state, Some(projection), None, (Division::Whole(part.bytes), both))
         };
         self.parts(state.config().target_partitions()).into_iter().map(scan).collect()
     }
@@ -323,7 +332,7 @@ impl CapturedTable {
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        (ranges, predicate): (Vec<Range<i64>>, Option<Arc<dyn PhysicalExpr>>),
+        (division, predicate): (Division, Option<Arc<dyn PhysicalExpr>>),
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.vet()?;
         let mut global = state.config_options().execution.parquet.clone();
@@ -336,6 +345,11 @@ impl CapturedTable {
         if let Some(predicate) = predicate.or_else(|| needs_adapter.then(|| lit(true))) {
             source = source.with_predicate(predicate);
         }
+        let (ranges, partitioning) = match division {
+            // DataFusion divides a scan further, and merges by order, unless its partitioning is declared.
+            Division::Whole(range) => (vec![range], Some(Partitioning::UnknownPartitioning(1))),
+            Division::Ranges(ranges) => (ranges, None),
+        };
         let groups = ranges.into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);
             let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
@@ -345,6 +359,7 @@ impl CapturedTable {
             .with_file_groups(groups.collect())
             .with_statistics(self.statistics.clone())
             .with_output_ordering(self.ordering()?.into_iter().collect())
+            .with_output_partitioning(partitioning)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .with_expr_adapter(self.renumbering.clone().map(|renumbering| Arc::new(renumbering) as _))

@@ -3,6 +3,7 @@
 
 pub mod captured;
 mod cuts;
+pub mod derived;
 pub mod error;
 pub mod guard;
 pub mod listing;

@@ -30,7 +30,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use super::intervals::{Finder, Intervals};
+use crate::intervals::{Finder, Intervals};
 
 /// Pairs whose condition is evaluated at once.
 const PAIRS_AT_A_TIME: usize = 1 << 15;
@@ -321,9 +321,11 @@ impl Sides<'_> {
         let needed = needed.collect::<Result<_>>()?;
         let needed = RecordBatch::try_new_with_options(Arc::clone(condition.schema()), needed, &options)?;
         let met = condition.expression().evaluate(&needed)?.into_array(needed.num_rows())?;
-        let met = met.as_boolean_opt().ok_or_else(|| super::index::wrong("join condition"))?;
-        let kept = |rows: &UInt32Array| Ok::<_, DataFusionError>(filter(rows, met)?.as_primitive().clone());
-        let pairs = Pairs { intervals: kept(&pairs.intervals)?, points: kept(&pairs.points)? };
+        let met = met
+            .as_boolean_opt()
+            .ok_or_else(|| DataFusionError::Internal("a condition of a join is true or false".to_owned()))?;
+        let chosen = |rows: &UInt32Array| Ok::<_, DataFusionError>(filter(rows, met)?.as_primitive().clone());
+        let pairs = Pairs { intervals: chosen(&pairs.intervals)?, points: chosen(&pairs.points)? };
         let columns = columns.iter().map(|&column| self.column(column, &pairs)).collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.points.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)

@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
-use super::interval_rule;
+use crate::rule;
 
 /// Conditions with bounds, on the tables `a` (x, y) and `b` (low, high, y).
 const JOINS: [&str; 7] = [
@@ -48,7 +48,7 @@ fn context(
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(SessionConfig::new().with_target_partitions(2).with_batch_size(7))
         .with_runtime_env(runtime);
-    let state = if has_rule { state.with_physical_optimizer_rules(interval_rule::rules()) } else { state };
+    let state = if has_rule { state.with_physical_optimizer_rules(rule::rules()) } else { state };
     let context = SessionContext::new_with_state(state.build());
     let x: UInt64Array = points.iter().map(|point| point.0).collect();
     let y: Int64Array = points.iter().map(|point| point.1).collect();

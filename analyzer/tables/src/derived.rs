@@ -1,4 +1,4 @@
-//! The tables derived by the engine, declared like those of a capture.
+//! The tables that the engine derives, declared like those of a capture.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::interval_join::{Bounds, IntervalJoinExec, is_number};
+use crate::join::{Bounds, IntervalJoinExec, is_number};
 
 /// DataFusion's rules, with this one after the choice of join sides.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
@@ -104,7 +104,7 @@ fn side(expr: &Arc<dyn PhysicalExpr>, filter: &JoinFilter) -> Option<JoinSide> {
     (first != JoinSide::None && sides.all(|side| side == Some(first))).then_some(first)
 }
 
-/// What a number is converted from, for a comparison with others. Its value is the same.
+/// The source of a conversion between numbers, for a comparison with others. It has the same value.
 fn uncast(expr: &Arc<dyn PhysicalExpr>) -> &Arc<dyn PhysicalExpr> {
     match expr.downcast_ref::<CastExpr>() {
         Some(cast) if is_number(cast.cast_type()) => uncast(cast.expr()),
