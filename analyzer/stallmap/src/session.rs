@@ -188,12 +188,6 @@ impl Session {
         self.frame(plan).await
     }
 
-    /// Plans one statement that may also write and read files (COPY TO, CREATE EXTERNAL TABLE).
-    pub async fn sql_with_files(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = self.context.state().create_logical_plan(sql).await?;
-        self.frame(plan).await
-    }
-
     /// One statement's plan, with views as leaves.
     pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
         Ok(self.context.state().create_logical_plan(sql).await?)

@@ -7,7 +7,6 @@ use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
 use stallmap::session::{Session, UNNAMED};
 use stallmap_check::SHOWN;
-use stallmap_schema::capture;
 
 use stallmap_console::args::Check;
 use stallmap_console::context::{Context, runtime};

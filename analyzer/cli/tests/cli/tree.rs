@@ -216,7 +216,11 @@ fn the_views_of_call_paths_have_the_totals_of_the_tree() {
         let place = place(capture);
         let path = format!("{capture}.stallmap");
         let tree = place.run(&[&["tree", &path, direction], &levels[..]].concat());
-        let query = format!("SELECT * FROM {view}");
+        // The tree shows labels of kernels, the views full names.
+        let query = format!(
+            "SELECT p.level, coalesce(n.short_kernel, p.name) AS name, p.samples, p.own_samples FROM {view} p \
+             LEFT JOIN kernel_name n ON p.level = 'kernel' AND n.kernel = p.name"
+        );
         let view = place.run(&["sql", &path, "--format", "json", "-c", &query]);
         let of_tree = totals(&tree, ["kind", "name", "samples", "self_samples"], is_named);
         let of_view = totals(&view, ["level", "name", "samples", "own_samples"], is_named);
