@@ -73,12 +73,13 @@ fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
 const FINDINGS: &str = "SELECT * FROM finding ORDER BY sentence, query";
 
 /// Commands that read stored views, of captures that differ in one line of the program.
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 7] = [
     &["report", "contiguous.stallmap"],
     &["report", "views.stallmap", "--format", "json"],
     &["top", "findings", "views.stallmap", "--format", "csv"],
     &["tree", "views.stallmap", "--format", "csv"],
     &["diff", "views.stallmap", "contiguous.stallmap"],
+    &["report", "views.stallmap", "--html", "page.html"],
     &["sql", "views.stallmap", "-c", FINDINGS, "--format", "json"],
 ];
 

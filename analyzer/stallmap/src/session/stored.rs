@@ -5,7 +5,7 @@
 //! code and SQL that takes part ([`RULES`]). So nothing stored can be out of date, and no capture can stand in for
 //! another. A file that cannot be read or written costs time and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,8 +134,10 @@ fn read(content: Vec<u8>) -> Option<Stored> {
     }
     let sources = metadata.key_value_metadata()?.iter().find(|pair| pair.key == SOURCES)?.value.as_ref()?;
     let sources = sources.split_whitespace().map(str::to_owned).collect();
-    let schema = Arc::clone(builder.schema());
-    let rows = builder.build().ok()?.collect::<Result<Vec<_>, _>>().ok()?;
+    // The metadata of the file is no part of the view: plans that read two views would differ in it.
+    let schema = Arc::new(builder.schema().as_ref().clone().with_metadata(HashMap::new()));
+    let rows = builder.build().ok()?.map(|batch| batch?.with_schema(Arc::clone(&schema)));
+    let rows = rows.collect::<Result<Vec<_>, _>>().ok()?;
     Some(Stored { schema, rows, sources })
 }
 
