@@ -69,7 +69,7 @@ struct Cell {
     last: Option<(u64, u16)>,
 }
 
-/// Elements of one cell that a request touches, with the adjacent sectors that hold them.
+/// Elements of one cell that a warp request touches, with the adjacent sectors that hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Touch {
     cell: u32,

@@ -132,7 +132,7 @@ impl Reuse {
         }
     }
 
-    /// Adds the sample of the touched sectors of a request.
+    /// Adds the sample of the touched sectors of a warp request.
     fn add_request(&mut self, block: u64, sequence: u64) {
         let begin = position(self.touches.len());
         for &(first, last) in &self.touched {
@@ -248,7 +248,7 @@ impl Analysis for Reuse {
         }
         let Some((stream, unit_bytes)) = self.passes.pop() else { return false };
         if unit_bytes == SECTOR_BYTES {
-            // Stable, for the pieces of a request that is too wide for one row.
+            // Stable, for the pieces of a warp request that is too wide for one row.
             self.requests.sort_by_key(|request| stream.order(request));
         }
         self.running = Some(Pass::new(stream, unit_bytes));
@@ -340,7 +340,7 @@ impl Pass {
         true
     }
 
-    /// Begins the stream of a request.
+    /// Begins the stream of a warp request.
     fn open(&mut self, requests: &[Request], request: &Request, known: &Units) {
         let rest = requests.get(self.next..).unwrap_or_default();
         let length = rest.partition_point(|other| self.stream.is_same(request, other)).max(1);

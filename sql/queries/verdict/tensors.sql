@@ -1,5 +1,5 @@
 -- Shares by tensor
--- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls that no tensor explains, and the rest.
+-- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls without a tensor, and the rest.
 -- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most.
 WITH cost AS (
   SELECT

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Tensor,
     /// Memory stalls of other tensors.
     OtherTensors,
-    /// Memory stalls that no tensor explains.
+    /// Memory stalls without a tensor.
     Memory,
     /// All samples of a line or kernel.
     Line,
