@@ -52,11 +52,6 @@ impl Cache {
         Self { is_replaced: true, ..self }
     }
 
-    /// True if its content is computed again.
-    pub const fn is_replaced(&self) -> bool {
-        self.is_replaced
-    }
-
     /// The folder. `None` if caching is disabled.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
@@ -64,26 +59,34 @@ impl Cache {
 
     /// The cached analysis of a section.
     pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
-        // To open a pipe waits for its writer.
-        let path = self.path(key).filter(|_| !self.is_replaced)?;
-        path.metadata().ok().filter(fs::Metadata::is_file)?;
-        let file = File::open(path).ok()?;
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
-        file::decode(key, &bytes)
+        file::decode(key, &self.read(&self.path(key)?, MAX_FILE_BYTES)?)
     }
 
     /// Caches the analysis of a section, atomically.
     pub(super) fn put(&self, key: &blake3::Hash, findings: &Findings) -> io::Result<()> {
-        static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let Some(path) = self.path(key) else { return Ok(()) };
-        let folder = path.parent().unwrap_or(&path);
+        Self::write(&path, &[&file::encode(key, findings)])
+    }
+
+    /// The first `most_bytes` of a file in the cache. None if there is none, or if it is to be replaced.
+    pub fn read(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
+        // To open a pipe waits for its writer.
+        path.metadata().ok().filter(|metadata| metadata.is_file() && !self.is_replaced)?;
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(most_bytes).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Writes a file of the cache from its parts, atomically. Its folder is created.
+    pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let folder = path.parent().unwrap_or(path);
         fs::create_dir_all(folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = folder.join(format!(".{}.{number}", std::process::id()));
         let written = File::create_new(&unfinished)
-            .and_then(|mut file| file.write_all(&file::encode(key, findings)))
-            .and_then(|()| fs::rename(&unfinished, &path));
+            .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part)))
+            .and_then(|()| fs::rename(&unfinished, path));
         if written.is_err() {
             // The file may not exist. Only the first error matters.
             drop(fs::remove_file(&unfinished));

@@ -44,15 +44,15 @@ pub async fn answers(
     parameters: &[(&str, u64)],
 ) -> Outcome<Vec<Answer>> {
     let progress = Progress::start("asking");
-    let whole: Vec<String> =
-        wanted.iter().filter(|section| section.is_whole()).map(|section| section.sql(parameters)).collect();
-    let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
+    let texts: Vec<(Query, String)> =
+        wanted.iter().map(|section| (*section, section.sql(parameters))).collect();
+    let whole: Vec<&str> =
+        texts.iter().filter(|(section, _)| section.is_whole()).map(|(_, sql)| sql.as_str()).collect();
     session.keep_views_of(&whole).await.map_err(|error| explain(error, Some(session)))?;
     let mut answers = Vec::new();
-    for &section in wanted {
+    for (section, sql) in texts {
         progress.say(format!("querying {}", section.name));
-        let sql = section.sql(parameters);
-        let rows = asked(session, section, &sql).await?;
+        let rows = rows(session, &sql).await?;
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         let absence = if is_empty { absent::why(session, &sql).await } else { None };
         answers.push(Answer { section, sql, rows, absence });

@@ -6,11 +6,9 @@
 //! another. A file that cannot be read or written costs time and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
@@ -38,10 +36,7 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 #[derive(Debug)]
 pub(crate) struct Store {
     reader: CaptureReader,
-    /// The folder of all captures. None if nothing is stored.
-    root: Option<PathBuf>,
-    /// True if stored rows are replaced.
-    is_replaced: bool,
+    cache: Cache,
     /// The folder of this capture and these rules. None if the capture is not in memory.
     folder: OnceLock<Option<PathBuf>>,
 }
@@ -58,17 +53,12 @@ pub(crate) struct Stored {
 impl Store {
     /// The store of a capture in a cache.
     pub(crate) fn new(reader: CaptureReader, cache: &Cache) -> Self {
-        let root = cache.folder().map(|folder| folder.join("views"));
-        Self { reader, root, is_replaced: cache.is_replaced(), folder: OnceLock::new() }
+        Self { reader, cache: cache.clone(), folder: OnceLock::new() }
     }
 
     /// The stored rows of a view.
     pub(crate) fn get(&self, view: &str) -> Option<Stored> {
-        let path = self.path(view).filter(|_| !self.is_replaced)?;
-        // To open a pipe waits for its writer.
-        path.metadata().ok().filter(fs::Metadata::is_file)?;
-        let mut bytes = Vec::new();
-        File::open(&path).ok()?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+        let bytes = self.cache.read(&self.path(view)?, MAX_FILE_BYTES)?;
         let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
         if hash != hash_of(view, content).as_bytes() {
             return None;
@@ -80,15 +70,17 @@ impl Store {
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
     pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
         let Some(path) = self.path(view) else { return false };
-        let written = encode(stored).map(|content| write(&path, &hash_of(view, &content), &content));
+        let written =
+            encode(stored).map(|content| write(&path, &[hash_of(view, &content).as_bytes(), &content]));
         matches!(written, Ok(Ok(())))
     }
 
     fn path(&self, view: &str) -> Option<PathBuf> {
         let folder = self.folder.get_or_init(|| {
+            let root = self.cache.folder()?.join("views");
             let content = content_hash(&self.reader)?.to_hex();
             let (first, rest) = content.split_at(2);
-            Some(self.root.as_ref()?.join(first).join(rest).join(RULES))
+            Some(root.join(first).join(rest).join(RULES))
         });
         folder.as_ref().map(|folder| folder.join(format!("{view}.parquet")))
     }
@@ -141,23 +133,12 @@ fn read(content: Vec<u8>) -> Option<Stored> {
     Some(Stored { schema, rows, sources })
 }
 
-/// Writes a file under another name and renames it. Other rules' rows of the capture are removed first.
-fn write(path: &Path, hash: &blake3::Hash, content: &[u8]) -> std::io::Result<()> {
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// Writes a file. Other rules' rows of the capture are removed first.
+fn write(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     if !folder.exists() {
         // The folder may not exist. What remains only takes space.
         drop(folder.parent().map(fs::remove_dir_all));
-        fs::create_dir_all(folder)?;
     }
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let unfinished = folder.join(format!(".{}.{number}", std::process::id()));
-    let written = File::create_new(&unfinished)
-        .and_then(|mut file| file.write_all(hash.as_bytes()).and_then(|()| file.write_all(content)))
-        .and_then(|()| fs::rename(&unfinished, path));
-    if written.is_err() {
-        // Only the first error matters.
-        drop(fs::remove_file(&unfinished));
-    }
-    written
+    Cache::write(path, parts)
 }
