@@ -91,9 +91,10 @@ class Child:
                 start_new_session=os.name != "nt",
             )
         except OSError as error:
+            self._messages.close()
             raise _program.not_started(command[0], error) from error
         self._owner = os.getpid()
-        self._end = weakref.finalize(self, _end, self._process)
+        self._end = weakref.finalize(self, _end, self._process, self._messages, self._owner)
         self.hello = self._greeting(self._process)
         return self._process
 
@@ -162,17 +163,17 @@ class Child:
     def _stop(self) -> None:
         if self._end is not None:
             self._end()
-        if self._messages is not None:
-            self._messages.close()
         self._process = self._messages = self._end = None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], messages: BinaryIO, owner: int) -> None:
+    if owner != os.getpid():
+        return  # A forked child ends: the process answers its parent.
     process.kill()
     process.wait()
-    for pipe in (process.stdin, process.stdout):
+    for file in (process.stdin, process.stdout, messages):
         try:
-            pipe.close()  # type: ignore[union-attr]
+            file.close()  # type: ignore[union-attr]
         except OSError:
             pass  # Bytes that the ended process did not read.
 
