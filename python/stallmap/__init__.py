@@ -51,7 +51,7 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"stallmap.{_HOMES[name]}"), name)
 
 
-def __dir__() -> list:
+def __dir__() -> "list[str]":
     return sorted([*globals(), *_HOMES])
 
 

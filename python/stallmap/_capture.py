@@ -37,7 +37,7 @@ def open(capture: Optional[Location] = None, /, **named: Location) -> Capture:
 
 
 def _place(location: Any) -> str:
-    text = os.fspath(location)
+    text: str = os.fspath(location)
     return text if re.match(r"[a-z0-9]+://", text) else os.path.abspath(text)
 
 

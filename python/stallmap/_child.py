@@ -103,7 +103,7 @@ class Child:
             letter, content = self._frame(process)
             if letter == b"E":
                 raise _error(content)
-            hello = json.loads(content)
+            hello: Dict[str, Any] = json.loads(content)
             if hello.get("protocol") != _PROTOCOL:
                 version = hello.get("version")
                 hint = "install one release of the package and of the program"
@@ -123,8 +123,8 @@ class Child:
                 stream += content
                 continue
             if stream:
-                facts = (head.get(field) for field in ("name", "title", "sql", "rows"))
-                sections.append(Section(*facts, bytes(stream)))
+                name, title, sql, rows = (head.get(field) for field in ("name", "title", "sql", "rows"))
+                sections.append(Section(name, title, sql, rows, bytes(stream)))
                 stream = bytearray()
             if letter == b"S":
                 head = json.loads(content)

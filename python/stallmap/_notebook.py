@@ -1,8 +1,8 @@
 """`%%stallmap` in notebooks: a statement over a capture, with its rows below.
 
-    %load_ext stallmap
-    %%stallmap train.stallmap
-    SELECT * FROM object_cost ORDER BY samples DESC LIMIT 5
+%load_ext stallmap
+%%stallmap train.stallmap
+SELECT * FROM object_cost ORDER BY samples DESC LIMIT 5
 """
 
 from __future__ import annotations

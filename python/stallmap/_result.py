@@ -42,7 +42,8 @@ class Result:
 
     def pl(self) -> polars.DataFrame:
         """The rows as a data frame of polars."""
-        return _needed("polars").read_ipc_stream(self.stream)
+        frame: polars.DataFrame = _needed("polars").read_ipc_stream(self.stream)
+        return frame
 
     def df(self) -> pandas.DataFrame:
         """The rows as a data frame of pandas.
@@ -55,13 +56,10 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._reader().__arrow_c_stream__(requested_schema)
 
-    def __arrow_c_schema__(self) -> Any:
-        return self._reader().schema.__arrow_c_schema__()
-
     def _reader(self) -> Any:
         """A reader with the Arrow PyCapsule interface, of the first library that is installed."""
-        if (pyarrow := _installed("pyarrow")) is not None:
-            return import_module("pyarrow.ipc").open_stream(self.stream) if pyarrow else None
+        if _installed("pyarrow") is not None:
+            return import_module("pyarrow.ipc").open_stream(self.stream)
         if _installed("nanoarrow") is not None:
             return import_module("nanoarrow.ipc").InputStream.from_readable(self.stream)
         if (polars := _installed("polars")) is not None:

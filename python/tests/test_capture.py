@@ -202,7 +202,9 @@ class Opening(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "stallmap")
             with open(path, "w") as file:
-                file.write("#!/bin/sh\nprintf 'H\\100\\0\\0\\0{\"protocol\": 99, \"version\": \"9.9.9\"}                              '\n")
+                file.write(
+                    '#!/bin/sh\nprintf \'H\\100\\0\\0\\0{"protocol": 99, "version": "9.9.9"}                              \'\n'
+                )
             os.chmod(path, 0o755)
             with mock.patch.dict(os.environ, {"STALLMAP_PROGRAM": path}):
                 with self.assertRaisesRegex(stallmap.Error, "another release: 9.9.9"):
@@ -234,9 +236,7 @@ class Comparing(unittest.TestCase):
             self.assertEqual(rows.sql, section["sql"])
             self.assertEqual(len(rows), len(section["rows"]))
             if section["name"] != "comparable":
-                self.assertEqual(
-                    rows.arrow().column("what").to_pylist(), [row["what"] for row in section["rows"]]
-                )
+                self.assertEqual(rows.arrow().column("what").to_pylist(), [row["what"] for row in section["rows"]])
         self.assertIn("<h4>kernels</h4>", diff._repr_html_())
 
     def test_wrong_options_are_errors(self):
