@@ -82,7 +82,7 @@ class Child:
         command = [_program.path(), "serve", "--stdio", "--", *self._captures]
         self._messages = tempfile.TemporaryFile()
         try:
-            # In its own session, so that Ctrl-C reaches Python alone.
+            # In its own session, because Ctrl-C is for Python alone.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -152,12 +152,12 @@ class Child:
         if process is None or messages is None:
             return Error("the program `stallmap` has ended", None, 5)
         code = process.wait()
-        messages.seek(0, os.SEEK_END)
-        messages.seek(max(0, messages.tell() - _MOST_MESSAGE_BYTES))
+        size = messages.seek(0, os.SEEK_END)
+        messages.seek(max(0, size - _MOST_MESSAGE_BYTES))
         text = messages.read().decode("utf-8", "replace")
         self._stop()
         if code < 0:
-            return Error(f"the program `stallmap` was ended by signal {-code}", "ask again: it is started anew", code)
+            return Error(f"the program `stallmap` was ended by signal {-code}", "repeat the query, which starts the program again", code)
         return _program.of_messages(text, code)
 
     def _stop(self) -> None:

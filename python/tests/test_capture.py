@@ -166,7 +166,7 @@ class Opening(unittest.TestCase):
         capture.close()
 
     def test_the_process_ends_with_python_and_with_the_capture(self):
-        program = "import stallmap, sys; c = stallmap.open(sys.argv[1]); print(c._child._process.pid)"
+        program = "import stallmap, sys\nc = stallmap.open(sys.argv[1])\nprint(c._child._process.pid)"
         environment = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
         printed = subprocess.run(
             [sys.executable, "-c", program, VIEWS], env=environment, capture_output=True, text=True, check=True

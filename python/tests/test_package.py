@@ -18,7 +18,7 @@ def python(*words, **variables):
 
 class Package(unittest.TestCase):
     def test_importing_it_loads_nothing_that_costs(self):
-        code = "import sys, stallmap; print(sorted({'subprocess', 'pyarrow', 'polars', 'tempfile'} & set(sys.modules)))"
+        code = "import sys, stallmap\nprint(sorted({'subprocess', 'pyarrow', 'polars', 'tempfile'} & set(sys.modules)))"
         done = python("-c", code)
         self.assertEqual((done.stdout, done.stderr), ("[]\n", ""))
 

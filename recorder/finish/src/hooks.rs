@@ -1,6 +1,6 @@
 //! Failures of the Python hooks: files in the recording's folder, each a loss of its process.
 //!
-//! The hooks leave them where the injected library cannot be told: before it is loaded, or because it cannot be.
+//! The hooks leave them where they cannot call the injected library: before it is loaded, or because it cannot be.
 
 use std::fs::{self, File};
 use std::io::Read as _;

@@ -133,7 +133,7 @@ fn a_hook_that_fails_leaves_its_exception() {
         .env("PYTHONPATH", search_path(&[&folders.recorder().join("hook"), &folders.installed()]))
         .env(stallmap_config::VARIABLE, config.to_json().unwrap())
         .env("STALLMAP_LIBRARY", library())
-        .args(["-c", "import torch; print('program ends')"]);
+        .args(["-c", "import torch\nprint('program ends')"]);
     let output = run(command);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "program ends\n");
     let names: Vec<PathBuf> =
