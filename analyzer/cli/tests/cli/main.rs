@@ -14,6 +14,7 @@ mod hostile;
 mod library;
 mod page;
 mod prepare;
+mod python;
 mod readme;
 mod real;
 mod remote;
@@ -23,6 +24,8 @@ mod snapshots;
 mod terminal;
 mod tree;
 mod verdict;
+#[cfg(target_os = "linux")]
+mod wheel;
 
 use stallmap_testkit::tiny;
 use stallmap_testkit::tree as many;
