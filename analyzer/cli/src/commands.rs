@@ -3,7 +3,6 @@
 mod check;
 mod completions;
 pub(crate) mod describe;
-mod export;
 mod id;
 mod info;
 mod pack;
@@ -24,6 +23,7 @@ use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
+use stallmap_export as export;
 use stallmap_lists::{diff, forest, top, tree};
 use stallmap_report::{open, report, source, verdict, why};
 

@@ -9,6 +9,7 @@ mod bad_input;
 mod command;
 mod diff;
 mod examples;
+mod export;
 mod forest;
 mod hostile;
 mod library;
