@@ -13,6 +13,7 @@ mod export;
 mod forest;
 mod hostile;
 mod library;
+mod mcp;
 mod page;
 mod prepare;
 mod readme;
