@@ -65,6 +65,7 @@ const LISTED: &[(&str, &str, Secrecy)] = &[
     ("launch", "pystates_hash", Secrecy::Identity),
     ("graph_launch", "pystates_hash", Secrecy::Identity),
     ("launch_run", "match_reason", Secrecy::Open),
+    ("gpu_activity", "kernel_name", Secrecy::Symbol),
     ("launch_parameter", "bytes", Secrecy::Parameters),
     ("tensor_map", "address", Secrecy::Address),
     ("python_frame", "frame_id", Secrecy::Identity),

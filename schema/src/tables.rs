@@ -2,6 +2,7 @@
 
 use crate::table::{Row, TableDef};
 
+pub mod activity;
 pub mod code;
 pub mod launch;
 pub mod loss;
@@ -22,6 +23,7 @@ pub const ALL: &[TableDef] = &[
     launch::Launch::TABLE,
     launch::GraphLaunch::TABLE,
     launch::LaunchRun::TABLE,
+    activity::GpuActivity::TABLE,
     launch::LaunchParameter::TABLE,
     launch::TensorMap::TABLE,
     python::PythonFrame::TABLE,
@@ -56,6 +58,7 @@ const ADDED: &[&[TableDef]] = &[
         replay::Counter::TABLE,
     ],
     &[launch::GraphLaunch::TABLE],
+    &[activity::GpuActivity::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

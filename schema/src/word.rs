@@ -48,6 +48,8 @@ words! {
         Counters = "counters",
         /// None: launches as they are.
         Native = "native",
+        /// CUPTI's activity records, the program's own concurrency: begin and end of the work of each GPU.
+        Timeline = "timeline",
     }
     /// The effect of an access on memory.
     AccessKind {
@@ -129,6 +131,30 @@ words! {
         /// Anything else, or not known.
         Other = "other",
     }
+    /// The kind of work in a row of `gpu_activity`.
+    ActivityKind {
+        /// A kernel.
+        Kernel = "kernel",
+        /// A copy.
+        Copy = "copy",
+        /// A fill (memset).
+        Fill = "fill",
+        /// A wait: of the host, or of a stream for an event.
+        Synchronization = "synchronization",
+    }
+    /// The two sides of a wait.
+    SynchronizationKind {
+        /// The host, for an event.
+        Event = "event",
+        /// A stream, for an event.
+        StreamWaitEvent = "stream_wait_event",
+        /// The host, for a stream.
+        Stream = "stream",
+        /// The host, for all streams of a context.
+        Context = "context",
+        /// Another kind, or not known.
+        Other = "other",
+    }
     /// The kind of things that a loss row counts.
     LossKind {
         /// Launches that the run saw and did not record (selection, unsupported form).
@@ -153,6 +179,8 @@ words! {
         Bundle = "bundle",
         /// Replays that gave no result.
         Replay = "replay",
+        /// Work of a GPU whose times were measured, and are not in the capture.
+        Activity = "activity",
         /// An instrument or event source that was not available.
         Source = "source",
     }

@@ -20,6 +20,8 @@ class Side:
     unmatched: int = 0
     samples: int = 0
     lost_samples: int = 0
+    # Launches that were recorded, less those with a measured time.
+    untimed: int = 0
     accesses: int = 0
     kernels: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     losses: collections.Counter = dataclasses.field(default_factory=collections.Counter)
@@ -44,7 +46,7 @@ def is_readable():
 
 
 def read(path):
-    """The capture's sides by instrument: `accesses`, `pc_samples`."""
+    """The capture's sides by instrument: `accesses`, `pc_samples`, `timeline`."""
     with zipfile.ZipFile(path) as archive:
         instruments = dict(rows_of(archive, "run", "run_id", "instrument"))
         sides = {instrument: Side() for instrument in instruments.values()}
@@ -53,6 +55,9 @@ def read(path):
         counts = ["sample_count", "lost_sample_count", "lane_access_count"]
         for row in rows_of(archive, "launch_run", *columns, *counts):
             add_launch(sides[instruments[row[0]]], row[2:], names)
+        timed = {row for row in rows_of(archive, "gpu_activity", "run_id", "kernel_id") if row[1] is not None}
+        for instrument, side in sides.items():
+            side.untimed = side.recorded - sum(instruments[run] == instrument for run, _ in timed)
         for run, kind, reason, count, detail in rows_of(
             archive, "loss", "run_id", "kind", "reason", "lost_count", "detail"
         ):

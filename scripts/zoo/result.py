@@ -5,8 +5,14 @@ import dataclasses
 from zoo.programs import Program
 
 # The instrument of a capture's side, by the pass that records it.
-INSTRUMENTS = {"accesses": ["accesses"], "samples": ["pc_samples"], "both": ["accesses", "pc_samples"]}
-WORDS = {"accesses": "accesses", "pc_samples": "samples"}
+INSTRUMENTS = {
+    "accesses": ["accesses"],
+    "samples": ["pc_samples"],
+    "timeline": ["timeline"],
+    "both": ["accesses", "pc_samples"],
+    "all": ["accesses", "pc_samples", "timeline"],
+}
+WORDS = {"accesses": "accesses", "pc_samples": "samples", "timeline": "timeline"}
 
 
 @dataclasses.dataclass
@@ -101,6 +107,9 @@ class Result:
         lost_samples = any(kind in ("sample", "source") for kind, _ in side.losses)
         if instrument == "pc_samples" and self.program.sampled and side.unsampled and not lost_samples:
             faults.append(f"{side.unsampled} launches have neither samples nor a loss")
+        lost_times = sum(count for (kind, _), count in side.losses.items() if kind == "activity")
+        if instrument == "timeline" and side.untimed > lost_times and not self.program.dies:
+            faults.append(f"{side.untimed} launches have neither a time nor a loss")
         return faults
 
 

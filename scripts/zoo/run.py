@@ -34,7 +34,7 @@ def parse(words):
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     names = lambda text: [name for name in text.split(",") if name]
     parser.add_argument("--programs", type=names, default=names(environment("ZOO_PROGRAMS", "")))
-    parser.add_argument("--passes", type=names, default=names(environment("ZOO_PASSES", "accesses,samples")))
+    parser.add_argument("--passes", type=names, default=names(environment("ZOO_PASSES", "accesses,samples,timeline")))
     parser.add_argument("--jobs", type=int, default=int(environment("ZOO_JOBS", "4")))
     parser.add_argument("--samples-jobs", type=int, default=int(environment("ZOO_SAMPLES_JOBS", "0")))
     parser.add_argument("--timeout", type=float, default=float(environment("ZOO_TIMEOUT", "60")))
@@ -165,11 +165,11 @@ class Zoo:
     def recorded(self, name, command, folder, env, result):
         """One run under the recorder."""
         path = folder / f"{name}.stallmap"
-        side = [] if name == "both" else ["--only", name]
-        extra = [] if name == "accesses" else result.program.sampling
+        side = {"all": [], "both": ["--only", "accesses,samples"]}.get(name, ["--only", name])
+        extra = [] if name in ("accesses", "timeline") else result.program.sampling
         full = [str(self.recorder), "-o", str(path), *side, *extra, "--", *command]
         limit = self.options.timeout + 10 * result.native.seconds
-        with self.sampling if name != "accesses" else contextlib.nullcontext():
+        with self.sampling if name not in ("accesses", "timeline") else contextlib.nullcontext():
             ended = self.go(full, folder, env, limit)
         record = Pass(ended, path.exists())
         if self.can_read and path.exists():

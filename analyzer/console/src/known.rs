@@ -21,6 +21,7 @@ pub struct Known {
     sampled_launches: f64,
     collected_samples: f64,
     lost_samples: f64,
+    measured_launches: f64,
     /// The GPUs' names.
     pub gpus: String,
     /// Sampling periods in cycles.
@@ -35,6 +36,7 @@ rows! {
         sampled_launches: Option<f64>,
         collected_samples: Option<f64>,
         lost_samples: Option<f64>,
+        measured_launches: Option<f64>,
         gpus: Option<String>,
         periods: Option<String>,
     }
@@ -57,6 +59,7 @@ impl Known {
             sampled_launches: found.sampled_launches.unwrap_or_default(),
             collected_samples: found.collected_samples.unwrap_or_default(),
             lost_samples: found.lost_samples.unwrap_or_default(),
+            measured_launches: found.measured_launches.unwrap_or_default(),
             gpus: found.gpus.unwrap_or_default(),
             periods: found.periods.unwrap_or_default(),
             is_lossy,
@@ -74,7 +77,20 @@ impl Known {
         };
         let (known, launches) = (number::measured(self.sampled_launches), number::measured(self.launches));
         let noun = if launches == "1" { "launch" } else { "launches" };
-        format!("Coverage of {capture}: {known} of {launches} {noun} sampled, {samples}")
+        let times = self.times();
+        format!("Coverage of {capture}: {known} of {launches} {noun} sampled, {samples}, {times}")
+    }
+
+    /// The basis of the times: measured or estimated.
+    fn times(&self) -> String {
+        if self.measured_launches == 0.0 {
+            "times estimated".to_owned()
+        } else if self.measured_launches < self.launches {
+            let (measured, all) = (self.measured_launches, self.launches);
+            format!("{} of {} times measured", number::measured(measured), number::measured(all))
+        } else {
+            "times measured".to_owned()
+        }
     }
 
     /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.

@@ -13,16 +13,17 @@ const EXAMPLES: &str = "\
 Examples:
   stallmap-record -o step.stallmap -- python train.py --steps 2
   stallmap-record -o gemm.stallmap --kernels 'gemm|nvjet' --count 20 -- ./program
-  stallmap-record -o stalls.stallmap --only samples -- ./program
+  stallmap-record -o stalls.stallmap --only samples,timeline -- ./program
   stallmap-record -o ddp.stallmap -- torchrun --nproc-per-node 8 train.py
   stallmap-record recover step.stallmap.partial
   stallmap-record doctor
 
-The program runs twice, each time in a fresh process. The first run records its
-memory accesses, the second samples its stalls: the driver does not let one
-process do both. Its output, exit code and signals pass through. Standard output
-of the second run is dropped (see --repeat-output). Standard input from a file is
-read again, a pipe is empty in the second run.
+The program runs three times, each time in a fresh process. The first run records
+its memory accesses, the second samples its stalls: the driver does not let one
+process do both. The third measures times, with the kernels side by side as they
+run alone. Output, exit code and signals of the program pass through. Standard
+output of later runs is dropped (see --repeat-output). Standard input from a file
+is read again, a pipe is empty in later runs.
 
 Every process that the program starts is recorded into the same capture. If
 `mpirun` or `srun` starts one stallmap-record for each rank or host, each writes
@@ -79,9 +80,9 @@ pub(crate) struct Record {
     /// The capture to write
     #[arg(short, long, value_name = "NAME.stallmap", required = true)]
     pub output: Option<PathBuf>,
-    /// Record one side only, with one run of the program
-    #[arg(long, value_enum, value_name = "SIDE")]
-    pub only: Option<Side>,
+    /// Record these sides only, with one run of the program for each
+    #[arg(long, value_enum, value_name = "SIDE,...", value_delimiter = ',')]
+    pub only: Vec<Side>,
     /// Selection and volume
     #[command(flatten)]
     pub volume: Volume,
@@ -158,7 +159,7 @@ pub(crate) struct Method {
     /// Record no Python stacks, ops and tensors
     #[arg(long)]
     pub no_python: bool,
-    /// Let the program print in its second run too
+    /// Let the program print in its later runs too
     #[arg(long)]
     pub repeat_output: bool,
     /// Path of the recorder's library [default: next to this executable]
@@ -263,12 +264,14 @@ pub(crate) enum ProbedPart {
 }
 
 /// One side of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Side {
     /// Memory accesses, tensors, allocations, copies
     Accesses,
     /// Stall samples
     Samples,
+    /// Measured times of kernels, copies and waits, at nearly no cost
+    Timeline,
 }
 
 /// An address space.

@@ -67,17 +67,12 @@ pub(crate) fn config(options: &Record) -> Option<Bundles> {
 pub(crate) fn check(options: &Record) -> Result<(), Failure> {
     let Some(selection) = options.volume.replay else { return Ok(()) };
     let refused = |text: &str, hint: &str| Err(Failure::before(anyhow!("{text}")).hint(hint));
-    if options.only == Some(Side::Samples) {
-        return refused(
-            "--replay needs the accesses: --only samples does not record them",
-            "leave --only out",
-        );
+    let lacks = |side| !options.only.is_empty() && !options.only.contains(&side);
+    if lacks(Side::Accesses) {
+        return refused("--replay needs the accesses: --only leaves them out", "add accesses to --only");
     }
-    if selection.share_percent.is_some() && options.only == Some(Side::Accesses) {
-        return refused(
-            "--replay=share needs the samples: --only accesses does not take them",
-            "leave --only out",
-        );
+    if selection.share_percent.is_some() && lacks(Side::Samples) {
+        return refused("--replay=share needs the samples: --only leaves them out", "add samples to --only");
     }
     let partial = [
         (options.volume.blocks.is_some(), "--blocks"),

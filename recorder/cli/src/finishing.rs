@@ -135,6 +135,10 @@ fn written(summary: &Summary, output: &Path) -> String {
         let samples = sum(Instrument::PcSamples, |run| run.sample_count);
         parts.push(format!("{} samples of {} launches", grouped(samples), grouped(launches)));
     }
+    if of(Instrument::Timeline).next().is_some() {
+        parts
+            .push(format!("{} measured times", grouped(sum(Instrument::Timeline, |run| run.activity_count))));
+    }
     parts.extend(bundles(&summary.bundles));
     parts.extend(replays(&summary.runs));
     let bytes = grouped(summary.bytes);

@@ -19,7 +19,7 @@ use crate::hot;
 use crate::injection::Injection;
 use crate::message::{self, Messages};
 
-/// Runs the program, once or twice, and says how its runs ended.
+/// Runs the program, once for each pass, and says how its runs ended.
 #[derive(Debug)]
 pub(crate) struct Passes<'a> {
     /// The options of the recording.
@@ -56,7 +56,7 @@ impl Passes<'_> {
             let mut command = self.command();
             command.envs(injection.variables(instrument).map_err(Failure::before)?);
             if index > 0 {
-                input.again(&mut command);
+                input.again(&mut command, index == 1);
                 if !self.options.method.repeat_output {
                     command.stdout(Stdio::null());
                 }
@@ -88,7 +88,11 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        let what = if next == Instrument::Accesses { "accesses" } else { "stalls" };
+        let what = match next {
+            Instrument::Accesses => "accesses",
+            Instrument::Timeline => "times",
+            _ => "stalls",
+        };
         message::warning(format_args!("{what} are not recorded: the program is not run again, as {reason}"));
         false
     }
@@ -178,8 +182,8 @@ impl Input {
         Ok(if stdin.is_terminal() || kind.is_char_device() { Self::Same } else { Self::Once })
     }
 
-    /// Gives the input to another run.
-    fn again(&self, command: &mut Command) {
+    /// Gives the input to another run. Only for the first one is there a warning if that fails.
+    fn again(&self, command: &mut Command, is_first: bool) {
         let rewound = match self {
             Self::Same => return,
             // The run shares this process's position in the file.
@@ -190,7 +194,9 @@ impl Input {
             Self::Once => Err(anyhow!("stdin is a pipe and cannot be read again")),
         };
         if let Err(error) = rewound {
-            message::warning(format_args!("the program reads nothing in its second run: {error:#}"));
+            if is_first {
+                message::warning(format_args!("the program reads nothing in its later runs: {error:#}"));
+            }
             command.stdin(Stdio::null());
         }
     }

@@ -108,12 +108,12 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
     Ok(ends)
 }
 
+/// The instruments of a recording.
+const PASSES: [Instrument; 3] = [Instrument::Accesses, Instrument::PcSamples, Instrument::Timeline];
+
 /// The folder proved that the output can be written. It holds no rows.
 fn remove_unless_it_holds_rows(folder: &Folder) {
-    if [Instrument::Accesses, Instrument::PcSamples]
-        .iter()
-        .all(|&instrument| folder.processes(instrument) == 0)
-    {
+    if PASSES.iter().all(|&instrument| folder.processes(instrument) == 0) {
         folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
     } else {
         message::hint(format_args!("run `stallmap-record recover {}`", folder.path().display()));
@@ -135,12 +135,15 @@ fn code_of_all(ends: &[Ended]) -> u8 {
 
 fn instruments(options: &Record) -> Vec<Instrument> {
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
-    match options.only {
-        None if samples_first => vec![Instrument::PcSamples, Instrument::Accesses],
-        None => vec![Instrument::Accesses, Instrument::PcSamples],
-        Some(Side::Accesses) => vec![Instrument::Accesses],
-        Some(Side::Samples) => vec![Instrument::PcSamples],
+    let wanted = |side| options.only.is_empty() || options.only.contains(&side);
+    let mut passes =
+        [(Side::Accesses, Instrument::Accesses), (Side::Samples, Instrument::PcSamples)].to_vec();
+    if samples_first {
+        passes.reverse();
     }
+    // The program's output of the first pass is shown, and the last one needs no other.
+    passes.push((Side::Timeline, Instrument::Timeline));
+    passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument).collect()
 }
 
 fn config(options: &Record, folder: &folder::Folder) -> Config {
@@ -197,8 +200,9 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let number = |value: Option<u64>| value.map(|number| number.to_string());
     let spaces: Vec<String> = volume.spaces.iter().map(|space| word(space)).collect();
+    let sides: Vec<String> = options.only.iter().map(|side| word(side)).collect();
     let options = [
-        ("only", options.only.map(|side| word(&side))),
+        ("only", (!options.only.is_empty()).then(|| sides.join(","))),
         ("kernels", volume.kernels.clone()),
         ("exclude", volume.exclude.clone()),
         ("collectives", volume.collectives.then(|| "true".to_owned())),

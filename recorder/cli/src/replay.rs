@@ -299,7 +299,7 @@ impl<'a> Round<'a> {
         let repeats = match instrument {
             Instrument::PcSamples => SAMPLE_REPEATS,
             Instrument::Native => NATIVE_REPEATS,
-            Instrument::Counters | Instrument::Accesses => 1,
+            Instrument::Counters | Instrument::Accesses | Instrument::Timeline => 1,
         };
         let cold_by_itself = instrument == Instrument::Counters;
         Ok(Plan {

@@ -85,6 +85,8 @@ pub enum Instrument {
     Counters,
     /// None: launches as they are, only in replays.
     Native,
+    /// CUPTI's activity records: measured times, the program's own concurrency.
+    Timeline,
 }
 
 /// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, PyTorch's

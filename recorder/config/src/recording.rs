@@ -64,7 +64,8 @@ pub struct Pass {
 
 impl Instrument {
     /// Every instrument.
-    pub const ALL: [Self; 4] = [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native];
+    pub const ALL: [Self; 5] =
+        [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native, Self::Timeline];
 
     /// The instrument's text in captures and in folders' names.
     pub const fn word(self) -> &'static str {
@@ -73,6 +74,7 @@ impl Instrument {
             Self::PcSamples => "pc_samples",
             Self::Counters => "counters",
             Self::Native => "native",
+            Self::Timeline => "timeline",
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
 use crate::summary::{BundleSummary, Progress, Summary};
-use crate::{launches, python, tensors};
+use crate::{launches, python, tensors, timeline};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -69,6 +69,9 @@ impl<'a> Assembly<'a> {
             runs.iter().map(|run| (run.run_id(), CodeMap::new(&run.rows.code_ranges, &modules))).collect();
         for run in &mut runs {
             sampling::correct_functions(run, &modules);
+        }
+        for run in &mut runs {
+            timeline::settle(run, &mut losses);
         }
         launches::identify(&mut runs);
         for run in &mut runs {
@@ -148,6 +151,7 @@ impl<'a> Assembly<'a> {
             append(writer, rows.launches)?;
             append(writer, sorted(rows.graph_launches, |row| (row.graph_id, row.graph_launch)))?;
             append(writer, rows.launch_runs.iter().cloned())?;
+            append(writer, rows.activities)?;
             append(writer, rows.ops)?;
             append(writer, rows.storages)?;
             append(writer, rows.tensors)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
-use stallmap_schema::word::{LossKind, Match};
+use stallmap_schema::word::{Instrument, LossKind, Match};
 
 use crate::loss::Losses;
 use crate::matching::{self, Described};
@@ -95,7 +95,12 @@ pub(crate) fn identify(runs: &mut [RunState]) {
                 row.match_reason = None;
             }
         } else if let Some(reference) = described.get(&run.row.reference_run_id) {
-            rename(run, &matching::match_launches(reference, own));
+            let matches = if run.row.instrument == Instrument::Timeline {
+                matching::match_without_python(reference, own)
+            } else {
+                matching::match_launches(reference, own)
+            };
+            rename(run, &matches);
         }
     }
 }
@@ -120,6 +125,9 @@ fn rename(run: &mut RunState, matches: &BTreeMap<KernelId, Result<KernelId, &'st
                 row.match_reason = unmatched.and_then(|found| found.err()).map(str::to_owned);
             }
         }
+    }
+    for activity in &mut run.rows.activities {
+        activity.kernel_id = activity.kernel_id.map(|kernel_id| found(&kernel_id).unwrap_or(kernel_id));
     }
     run.rows.launches.retain(|launch| found(&launch.kernel_id).is_none());
     run.rows.parameters.retain(|parameter| found(&parameter.kernel_id).is_none());

@@ -36,6 +36,7 @@ mod runs;
 mod sampling;
 pub mod summary;
 mod tensors;
+mod timeline;
 
 use std::path::Path;
 

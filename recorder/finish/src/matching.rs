@@ -117,6 +117,41 @@ pub(crate) fn match_launches(
     matches
 }
 
+/// As [`match_launches`] for a run without Python: its launches have neither state nor op. Launches that are then alike
+/// match only if both runs have as many of them in the thread.
+pub(crate) fn match_without_python(
+    reference: &[Described],
+    run: &[Described],
+) -> BTreeMap<KernelId, Result<KernelId, &'static str>> {
+    let plain = |launches: &[Described]| -> Vec<Described> {
+        let strip = |launch: &Described| Described {
+            likeness: Likeness { state: None, op_name: None, ..launch.likeness.clone() },
+            ..launch.clone()
+        };
+        launches.iter().map(strip).collect()
+    };
+    let (reference, run) = (plain(reference), plain(run));
+    let mut matches = match_launches(&reference, &run);
+    let (expected, seen) = (tally(&reference), tally(&run));
+    for launch in &run {
+        if expected.get(&launch.likeness) != seen.get(&launch.likeness)
+            && let Some(found @ Ok(_)) = matches.get_mut(&launch.kernel_id)
+        {
+            *found = Err("another number of such launches in the reference run");
+        }
+    }
+    matches
+}
+
+/// Launches of each likeness.
+fn tally(launches: &[Described]) -> BTreeMap<&Likeness, u64> {
+    let mut counts = BTreeMap::new();
+    for launch in launches {
+        *counts.entry(&launch.likeness).or_default() += 1;
+    }
+    counts
+}
+
 /// Functions and shapes with a launch of unknown dynamic shared memory, which is then not part of the likeness.
 fn without_shared_bytes<'a>(
     launches: impl Iterator<Item = &'a Described>,

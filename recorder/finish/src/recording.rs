@@ -20,8 +20,8 @@ const FIRST_FRAMES: usize = 64;
 pub(crate) struct Folder {
     /// At least one.
     parts: Vec<Part>,
-    /// The runs in the order of their run_ids. Sampling runs come last. In one folder, the program's own process comes
-    /// before its children. Otherwise runs are in the order of rank and start.
+    /// The runs in the order of their run_ids: access runs, sampling runs, timelines. In one folder, the program's own
+    /// process comes before its children. Otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
 }
 
@@ -54,7 +54,7 @@ impl Folder {
         runs.sort_by_cached_key(|run| {
             let passes = &part.recording.passes;
             let own = passes.iter().position(|pass| run.is_of(pass, &part.recording));
-            (run.is_sampling(), own.unwrap_or(passes.len()), run.order())
+            (run.kind(), own.unwrap_or(passes.len()), run.order())
         });
         Ok(Self { parts: vec![part], runs })
     }
@@ -71,7 +71,7 @@ impl Folder {
             let cause = "no folder is named".to_owned();
             return Err(FinishError::NoRecording { cause, path: PathBuf::new() });
         }
-        runs.sort_by_cached_key(|run| (run.is_sampling(), run.order()));
+        runs.sort_by_cached_key(|run| (run.kind(), run.order()));
         Ok(Self { parts, runs })
     }
 
@@ -132,8 +132,13 @@ impl RunFolder {
         Some(Self { name, part, segment, reserve, row })
     }
 
-    fn is_sampling(&self) -> bool {
-        self.name.instrument == Instrument::PcSamples
+    /// Sort key of kinds of runs: a run refers to one of an earlier kind.
+    fn kind(&self) -> u8 {
+        match self.name.instrument {
+            Instrument::Accesses | Instrument::Counters | Instrument::Native => 0,
+            Instrument::PcSamples => 1,
+            Instrument::Timeline => 2,
+        }
     }
 
     /// Sort key of runs of one kind: rank (those without one come last), start, process.

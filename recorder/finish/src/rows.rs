@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
-    AllocationEvent, CodeRange, LossTotal, OpEnd, RawSample, RunFact, StorageEvent, TensorName,
+    ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity, RawSample,
+    RunFact, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
+use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -66,6 +68,10 @@ run_rows! {
     launches: Launch,
     launch_runs: LaunchRun,
     graph_launches: GraphLaunch,
+    raw_activities: RawActivity,
+    activity_names: ActivityName,
+    graph_node_numbers: GraphNodeNumber,
+    activities: GpuActivity,
     parameters: LaunchParameter,
     frames: PythonFrame,
     states: PythonState,

@@ -22,6 +22,8 @@ pub(crate) struct RunState {
     pub(crate) bases: Bases,
     /// True if the process reported that it had written everything.
     pub(crate) clean_end: bool,
+    /// Rows of `gpu_activity`, which are written before the summary is made.
+    pub(crate) activity_count: u64,
     /// Index among the folder's runs.
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
@@ -111,32 +113,45 @@ fn read_run(
         }
     }
     let (bases, unusable) = (Bases::default(), BTreeMap::new());
-    RunState { row, rows, bases, clean_end, folder_index, crcs, unusable }
+    RunState { row, rows, bases, clean_end, activity_count: 0, folder_index, crcs, unusable }
 }
 
-/// A sampling run refers to the access run of the same process. See [`pairing`]. Every other run is its own reference,
-/// and is counted where it launched something and the other pass has processes to find it among.
+/// Reasons of a process that another pass lacks, by that pass.
+const ALONE: [(Instrument, &str); 3] = [
+    (Instrument::Accesses, "no process of the accesses pass is this one"),
+    (Instrument::PcSamples, "no process of the sampling pass is this one"),
+    (Instrument::Timeline, "no process of the timeline pass is this one"),
+];
+
+/// The runs of a later pass refer to the first pass's run of the same process. See [`pairing`]. Every other run is its
+/// own reference, and is counted where it launched something and the other pass has processes to find it among.
 fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
     for run in runs.iter_mut() {
         run.row.reference_run_id = run.row.run_id;
     }
-    let (references, mut samplings): (Vec<&mut RunState>, Vec<&mut RunState>) =
-        runs.iter_mut().partition(|run| run.row.instrument == Instrument::Accesses);
-    let pairs = pairing::pair(&processes(&references, folder), &processes(&samplings, folder));
-    for (run, reference) in samplings.iter_mut().zip(&pairs) {
-        if let Some(reference) = reference.and_then(|index| references.get(index)) {
-            run.row.reference_run_id = reference.row.run_id;
+    let has = |pass: &Instrument| runs.iter().any(|run| run.row.instrument == *pass);
+    let passes: Vec<(Instrument, &str)> = ALONE.into_iter().filter(|(pass, _)| has(pass)).collect();
+    let Some(((first, not_in_first), later)) = passes.split_first() else { return };
+    let (references, mut others): (Vec<&mut RunState>, Vec<&mut RunState>) =
+        runs.iter_mut().partition(|run| run.row.instrument == *first);
+    for (pass, not_in_pass) in later {
+        let (mut group, rest): (Vec<&mut RunState>, Vec<&mut RunState>) =
+            others.into_iter().partition(|run| run.row.instrument == *pass);
+        others = rest;
+        let pairs = pairing::pair(&processes(&references, folder), &processes(&group, folder));
+        for (run, reference) in group.iter_mut().zip(&pairs) {
+            if let Some(reference) = reference.and_then(|index| references.get(index)) {
+                run.row.reference_run_id = reference.row.run_id;
+            }
         }
-    }
-    let paired: BTreeSet<RunId> = samplings.iter().map(|run| run.row.reference_run_id).collect();
-    let (has_accesses, has_samples) = (!references.is_empty(), !samplings.is_empty());
-    let alone = samplings.iter().filter(|run| has_accesses && run.is_reference());
-    for run in alone.filter(|run| !run.rows.launches.is_empty()) {
-        losses.add(run.run_id(), LossKind::Source, "no process of the accesses pass is this one", 1);
-    }
-    let alone = references.iter().filter(|run| has_samples && !paired.contains(&run.run_id()));
-    for run in alone.filter(|run| !run.rows.launches.is_empty()) {
-        losses.add(run.run_id(), LossKind::Source, "no process of the sampling pass is this one", 1);
+        let paired: BTreeSet<RunId> = group.iter().map(|run| run.row.reference_run_id).collect();
+        let alone = group.iter().filter(|run| run.is_reference()).map(|run| (run, not_in_first));
+        let without = references.iter().filter(|run| !paired.contains(&run.run_id()));
+        for (run, reason) in alone.chain(without.map(|run| (run, not_in_pass))) {
+            if !run.rows.launches.is_empty() {
+                losses.add(run.run_id(), LossKind::Source, reason, 1);
+            }
+        }
     }
 }
 
@@ -182,6 +197,7 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
             Pass::PcSamples => Instrument::PcSamples,
             Pass::Counters => Instrument::Counters,
             Pass::Native => Instrument::Native,
+            Pass::Timeline => Instrument::Timeline,
         },
         reference_run_id: run_id,
         program: recording.program.clone(),

@@ -70,6 +70,8 @@ pub struct RunSummary {
     pub lane_access_count: u64,
     /// Samples taken, the dropped ones too.
     pub sample_count: u64,
+    /// Work of the GPUs with its measured time.
+    pub activity_count: u64,
     /// Replays, by their result.
     pub replays: BTreeMap<ReplayResult, u64>,
     /// Values of hardware counters.
@@ -113,6 +115,7 @@ impl RunSummary {
             request_count: sum(|row| row.request_count),
             lane_access_count: sum(|row| row.lane_access_count),
             sample_count: sum(|row| row.sample_count),
+            activity_count: run.activity_count,
             replays,
             counter_count: run.rows.counters.len() as u64,
         }

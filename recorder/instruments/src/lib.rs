@@ -23,6 +23,7 @@ pub fn attach() -> bool {
         let (attached, what) = match instrument {
             Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
             Instrument::PcSamples => (pc_sampling::attach(), "stall samples"),
+            Instrument::Timeline => (pc_sampling::attach(), "times"),
             // The replayer measures these itself.
             Instrument::Counters | Instrument::Native => (Ok(()), "replays"),
         };
@@ -45,7 +46,7 @@ pub fn shut_down() {
     }
     match ATTACHED.get().copied().flatten() {
         Some(Instrument::Accesses) => sanitizer::shut_down(),
-        Some(Instrument::PcSamples) => pc_sampling::shut_down(),
+        Some(Instrument::PcSamples | Instrument::Timeline) => pc_sampling::shut_down(),
         Some(Instrument::Counters | Instrument::Native) | None => {}
     }
 }

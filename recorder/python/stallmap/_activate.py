@@ -11,7 +11,7 @@ import torch
 from stallmap import _autograd, _dispatch, _modules, _names, _optimizers
 from stallmap import _recorder, _region, _stacks, _tensors, _threads, _triton
 from stallmap._files import Files
-from stallmap._session import CPU, SESSION
+from stallmap._session import CPU, LIGHT, SESSION
 
 _active = None
 
@@ -59,8 +59,10 @@ def _activate(library):
     SESSION.forgetters += [names.forget, autograd.forget]
     optimizers = _optimizers.Optimizers(library, names)
     recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
-    mode = _dispatch.DispatchMode(recorder)
     _hide_from_compiler(library)
+    if LIGHT:
+        return recorder
+    mode = _dispatch.DispatchMode(recorder)
     _hook_allocator(library)
     autograd.hook(names.announce_gradients)
     optimizers.hook()

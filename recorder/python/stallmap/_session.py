@@ -5,6 +5,7 @@ every hook returns at once: a process that never uses the GPU leaves no trace. A
 its own session, which begins when the child starts CUDA.
 """
 
+import json
 import os
 import sys
 
@@ -12,6 +13,9 @@ from stallmap import _library
 
 # For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
+
+# A pass that measures time hooks regions only: Python would be slower than the GPU that it measures.
+LIGHT = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}").get("instrument") == "timeline"
 
 _RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
 

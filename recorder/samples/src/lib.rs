@@ -1,4 +1,5 @@
-//! CUPTI's instruments: samples of stall reasons, and hardware counters of replays.
+//! CUPTI's instruments: samples of stall reasons, times of all work, and hardware counters of replays.
 
 pub mod counters;
 pub mod pc_sampling;
+mod timeline;

@@ -1,6 +1,7 @@
 //! The stall instrument: CUPTI PC sampling. Kernels are serialized, which gives each sample its launch.
 //!
-//! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone.
+//! Sampling is on only from a selected launch's entry to its exit. Every other launch runs as it would alone. In a
+//! timeline pass the same callbacks report launches and graphs, nothing is sampled, and [`crate::timeline`] measures.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
 use std::cell::RefCell;
@@ -9,13 +10,14 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stallmap_config::Config;
+use stallmap_config::{Config, Instrument as Pass};
 use stallmap_schema::id::{ModuleId, Pc};
 use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
-use stallmap_sys::cupti::{ApiData, Cupti, ModuleData, ResourceData, domain, resource};
+use stallmap_sys::cupti::{ApiData, Cupti, GraphData, ModuleData, ResourceData, domain, resource};
 use stallmap_sys::locate;
 
+use crate::timeline::{self, Clones};
 use functions::Functions;
 use period::{FINEST, Periods};
 use rows::Book;
@@ -32,6 +34,7 @@ mod calls;
 mod driver;
 mod functions;
 mod graph;
+mod kernels;
 mod launch;
 mod period;
 mod rows;
@@ -43,6 +46,8 @@ mod split;
 struct Instrument {
     api: Cupti,
     config: &'static Config,
+    /// True where times are measured and nothing is sampled.
+    is_timeline: bool,
     selector: Selector,
     samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
     functions: Mutex<Functions>,
@@ -81,9 +86,11 @@ pub fn samples_of_last_launch() -> Taken {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
+    let is_timeline = config.instrument == Pass::Timeline;
     let instrument = Instrument {
         api,
         config,
+        is_timeline,
         selector: Selector::new(config.selection.clone())?,
         samplers: Mutex::default(),
         functions: Mutex::default(),
@@ -110,6 +117,11 @@ pub fn attach() -> Result<(), String> {
         // SAFETY: the subscriber was made above.
         check(unsafe { (api.enable_callback)(1, subscriber, domain, id) }, "enable callbacks")?;
     }
+    if is_timeline {
+        // SAFETY: as above. Without it kernels of graphs have their times by name and order.
+        unsafe { (api.enable_callback)(1, subscriber, domain::RESOURCE, resource::GRAPH_NODE_CLONED) };
+        timeline::start(&locate::cupti())?;
+    }
     if graphs::are_known() {
         for id in graphs::CALLBACKS.into_iter().chain(MODULE_LOAD_IDS) {
             // SAFETY: as above. An older CUPTI does not know the newest. Programs of its time do not call them.
@@ -123,7 +135,9 @@ pub fn attach() -> Result<(), String> {
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
     }
-    session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
+    if !is_timeline {
+        session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
+    }
     Ok(())
 }
 
@@ -133,6 +147,9 @@ pub fn shut_down() {
     let samplers = std::mem::take(&mut *lock(&instrument.samplers));
     for sampler in samplers.into_values() {
         sampler.end(&instrument.api);
+    }
+    if instrument.is_timeline {
+        timeline::shut_down();
     }
 }
 
@@ -171,11 +188,18 @@ impl Instrument {
                     self.module_loaded(data.context, module.module_id, cubin);
                 }
             }
+            resource::GRAPH_NODE_CLONED if !data.descriptor.is_null() => {
+                // SAFETY: by this function's contract.
+                Clones::add(unsafe { &*data.descriptor.cast::<GraphData>() });
+            }
             _ => {}
         }
     }
 
     fn context_created(&self, context: Handle) {
+        if self.is_timeline {
+            return;
+        }
         let exponent = run_exponent(self.config);
         let sampler = Arc::new(Sampler::new(context, self.config.sampling_buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
@@ -190,6 +214,7 @@ impl Instrument {
         if let Some(sampler) = sampler {
             sampler.end(&self.api);
         }
+        kernels::forget();
         lock(&self.functions).unload_all(context.key());
         lock(&self.periods).forget();
     }
@@ -205,6 +230,7 @@ impl Instrument {
         let code = unsafe { (self.api.cubin_crc)(&raw mut parameters) };
         let crc = (code == 0).then_some(parameters.cubinCrc);
         let code = code::register(cubin, crc);
+        kernels::forget();
         lock(&self.functions).load(context.key(), number, &code, crc);
         LOADED.with_borrow_mut(|loaded| loaded.push(code.module_id));
     }
@@ -218,6 +244,7 @@ impl Instrument {
     }
 
     fn module_unloads(&self, context: Handle, number: u32) {
+        kernels::forget();
         lock(&self.functions).unload(context.key(), number);
         lock(&self.periods).forget();
     }

@@ -26,6 +26,7 @@ use crate::guard::{self, say};
 use crate::torch::calls::State as TorchState;
 use compress::{Compressors, Raw};
 use reserve::Reserve;
+use tables::Batch;
 use writer::{Message, Shared, Writer};
 
 mod compress;
@@ -141,6 +142,7 @@ impl Session {
             Instrument::PcSamples => InstrumentWord::PcSamples,
             Instrument::Counters => InstrumentWord::Counters,
             Instrument::Native => InstrumentWord::Native,
+            Instrument::Timeline => InstrumentWord::Timeline,
         };
         let mut arguments = host::arguments();
         let rank = Rank::of_process(arguments.iter().map(String::as_str));
@@ -258,6 +260,19 @@ where
 {
     if let Some(session) = session() {
         session.emit(row);
+    }
+}
+
+/// Records rows of one table as a batch, which costs the threads that record single rows nothing.
+pub fn emit_all<R>(rows: Vec<R>)
+where
+    R: Row,
+{
+    let Some(session) = session().filter(|_| !rows.is_empty()) else { return };
+    if session.shared.has_failed() {
+        session.shared.lose_rows(rows.len());
+    } else if let Ok(rows) = R::batch(rows) {
+        session.send(Message::Rows(Batch { table: R::TABLE.name, rows }));
     }
 }
 

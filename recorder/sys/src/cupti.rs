@@ -8,6 +8,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 pub use cudarc::cupti::sys as types;
 
+pub mod activity;
+
 use crate::cuda::Handle;
 
 /// CUptiResult: 0 for success.
@@ -69,6 +71,8 @@ pub mod resource {
     pub const MODULE_LOADED: u32 = 6;
     /// [`super::ModuleData`] is the descriptor.
     pub const MODULE_UNLOAD_STARTING: u32 = 7;
+    /// A node of a graph was copied to another graph, or to an executable one. [`super::GraphData`] is the descriptor.
+    pub const GRAPH_NODE_CLONED: u32 = 20;
 }
 
 /// Data of API callbacks.
@@ -114,4 +118,17 @@ pub struct ModuleData {
     pub cubin_bytes: usize,
     /// The cubin.
     pub cubin: *const u8,
+}
+
+/// Descriptor of graph callbacks.
+#[repr(C)]
+pub struct GraphData {
+    /// The graph.
+    pub graph: Handle,
+    /// The graph that it was copied from.
+    pub original_graph: Handle,
+    /// The node.
+    pub node: Handle,
+    /// The node that it was copied from.
+    pub original_node: Handle,
 }

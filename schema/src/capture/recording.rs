@@ -5,7 +5,7 @@
 //! disk, and names that are resolved when all is known.
 
 use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId, TensorId};
-use crate::word::{LossKind, StorageOrigin};
+use crate::word::{ActivityKind, CopyKind, LossKind, StorageOrigin, SynchronizationKind};
 
 /// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
 pub const AMBIGUOUS_FUNCTION: &str = "function of the launch is ambiguous";
@@ -120,5 +120,50 @@ crate::tables! {
         samples: u64,
         /// Ordinal of the launch, where the correlation id is that of a call with several kernels. It holds then.
         ordinal: Option<u64>,
+    }
+    /// A CUPTI activity record: work of a GPU, or a wait.
+    RawActivity "raw_activity" key [] sort [] {
+        /// As in `gpu_activity`.
+        kind: ActivityKind,
+        /// CUPTI's correlation id, which `launch_run` holds too. All nodes of a graph launch share it.
+        correlation_id: u64,
+        /// CUPTI's number of the graph node in the executable graph. Null outside graphs.
+        graph_node_id: Option<u64>,
+        /// The kernel's name, as in `activity_name`. Null for everything but kernels.
+        name_id: Option<u64>,
+        /// As in `gpu_activity`.
+        device_id: Option<i32>,
+        /// CUPTI's number of the context.
+        context_number: u32,
+        /// CUPTI's number of the stream. Null where the work belongs to none.
+        stream_number: Option<u32>,
+        /// As in `gpu_activity`.
+        begin_ns: i64,
+        /// As in `gpu_activity`.
+        end_ns: Option<i64>,
+        /// As in `gpu_activity`.
+        size_bytes: Option<u64>,
+        /// As in `gpu_activity`.
+        copy_kind: Option<CopyKind>,
+        /// As in `gpu_activity`.
+        peer_device_id: Option<i32>,
+        /// As in `gpu_activity`.
+        synchronization: Option<SynchronizationKind>,
+    }
+    /// The name of a kernel in activity records.
+    ActivityName "activity_name" key [] sort [] {
+        /// Its number.
+        name_id: u64,
+        /// Mangled name.
+        name: String,
+    }
+    /// The node of an executable graph that CUPTI gave a number.
+    GraphNodeNumber "graph_node_number" key [] sort [] {
+        /// CUPTI's number.
+        graph_node_id: u64,
+        /// The graph, as in `launch.graph_id`.
+        graph_id: u64,
+        /// The node, as in `launch.graph_node`.
+        graph_node: u32,
     }
 }

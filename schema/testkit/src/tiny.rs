@@ -22,6 +22,7 @@ use stallmap_schema::hash;
 use stallmap_schema::id::{
     Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId, StorageId, TensorId,
 };
+use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::loss::Loss;
@@ -31,7 +32,8 @@ use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{
-    AccessKind, CopyKind, Direction, Instrument, LossKind, Match, OpKind, Phase, Space, StorageOrigin,
+    AccessKind, ActivityKind, CopyKind, Direction, Instrument, LossKind, Match, OpKind, Phase, Space,
+    StorageOrigin, SynchronizationKind,
 };
 
 /// Start of the driver's one allocation.
@@ -273,6 +275,23 @@ fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         end_ns: Some(at(61)),
         op_id: None,
         pystates_hash: None,
+    }])?;
+    // A wait: no launch has a measured time.
+    writer.append_rows([GpuActivity {
+        run_id: ACCESSES,
+        activity_id: 0,
+        kind: ActivityKind::Synchronization,
+        kernel_id: None,
+        kernel_name: None,
+        device_id: None,
+        stream_id: Some(0),
+        begin_ns: at(60),
+        end_ns: Some(at(61)),
+        size_bytes: None,
+        copy_kind: None,
+        peer_device_id: None,
+        synchronization: Some(SynchronizationKind::Stream),
+        correlation_id: Some(7),
     }])?;
     writer.append_rows((0..3).map(|ordinal| LaunchParameter {
         kernel_id: kernel(ordinal),

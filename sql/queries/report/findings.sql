@@ -2,7 +2,9 @@
 -- Inefficiencies and recommended changes (→). saving: upper bound. share: current cost. Both in % of all samples. Two
 -- findings can share samples, so savings do not add up. The view `finding` has all, each with a query for its evidence.
 WITH placed AS (
-  SELECT *, least($top + 1, row_number() OVER (ORDER BY saving_samples DESC, samples DESC, finding, subject)) AS place
+  SELECT *, least($top + 1, row_number() OVER (
+    ORDER BY finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, finding, subject
+  )) AS place
   FROM finding
 )
 SELECT

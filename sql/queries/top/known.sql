@@ -6,6 +6,7 @@ SELECT
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM pc_sample WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
     AS collected_samples,
+  (SELECT count(*) FROM measured_time) AS measured_launches,
   (
     SELECT CAST(coalesce(sum(missing_count), 0) AS DOUBLE)
     FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))

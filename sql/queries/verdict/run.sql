@@ -1,5 +1,7 @@
 -- Run
--- The program, its GPUs, its launches and their GPU time, estimated from the sampling period. steps: optimizer steps.
+-- The program, its GPUs, its launches and their GPU time. timed_launches: launches with a time. measured_launches:
+-- launches whose time was measured, not estimated. busy_share: part of the devices' time with work. steps: optimizer
+-- steps.
 SELECT
   r.program, r.arguments, CAST(date_trunc('second', to_timestamp_nanos(r.started_ns)) AS VARCHAR) AS started,
   (SELECT string_agg(name, ', ' ORDER BY name) FROM (SELECT DISTINCT name FROM device)) AS gpus,
@@ -8,6 +10,9 @@ SELECT
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
   (SELECT count(*) FROM memory_access) AS requests,
+  (SELECT count(time_ns) FROM launch_time) AS timed_launches,
+  (SELECT count(*) FROM measured_time) AS measured_launches,
+  (SELECT sum(busy_ns) / nullif(CAST(sum(span_ns) AS DOUBLE), 0.0) FROM device_time) AS busy_share,
   c.samples, c.memory_samples, c.estimated_ns
 FROM (
   SELECT sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns

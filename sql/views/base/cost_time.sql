@@ -1,5 +1,8 @@
 -- One launch's cost: the time that one of its samples represents.
 --
+-- The samples of a launch share its measured time. Without one, it is estimated from the sampling period, by
+-- `sample_time`, over the multiprocessors that the grid occupies: each runs one block, or more.
+--
 -- Launches of the program share the drops of their run, because samples arrive late. A loss that names its launch
 -- counts for that launch only. Replays of one launch run back to back, so each replayed launch has its own drops.
 CREATE VIEW cost_time (
@@ -8,7 +11,9 @@ CREATE VIEW cost_time (
   -- The run that provides its cost.
   run_id,
   -- Nanoseconds of one execution that one sample of the view `sample` represents. Null if the capture lacks a number.
-  sample_ns
+  sample_ns,
+  -- True if the launch's time was measured. See `measured_time`.
+  is_measured
 ) AS
 WITH timed AS (
   -- A replay may use another device of its kind, and a run of replays uses one.
@@ -34,17 +39,24 @@ WITH timed AS (
   FROM own o
   JOIN collected d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
   WHERE d.samples > 0
+), taken AS (
+  SELECT kernel_id, sum(samples) AS samples FROM sample GROUP BY kernel_id
 )
 SELECT
   k.kernel_id, k.run_id,
-  CASE
+  coalesce(m.time_ns / nullif(n.samples, 0.0), CASE
     WHEN d.taken > d.lost THEN t.taken_ns * d.taken / (d.taken - d.lost)
     ELSE t.sample_ns * coalesce(w.factor, 1.0)
   END
     -- A launch may have a period of its own.
     * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.scale)
+    * greatest(1.0, coalesce(v.multiprocessor_count / (CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z), 1.0))),
+  m.kernel_id IS NOT NULL
 FROM cost_run k
 JOIN launch l ON l.kernel_id = k.kernel_id
+LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
+LEFT JOIN measured_time m ON m.kernel_id = k.kernel_id
+LEFT JOIN taken n ON n.kernel_id = k.kernel_id
 LEFT JOIN timed t ON t.run_id = k.run_id AND (t.device_id = l.device_id OR t.devices = 1)
 LEFT JOIN dropped d ON d.run_id = k.run_id AND d.kernel_id = k.kernel_id
 LEFT JOIN lost w ON w.run_id = k.run_id AND w.kernel_id = k.kernel_id

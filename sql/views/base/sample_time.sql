@@ -6,8 +6,7 @@
 -- Drops of one known launch scale that launch only: see `cost_time`. Measured on an H200 (132 multiprocessors, 1.98
 -- GHz): a kernel of 0.12 ms took 440,000 samples at a period of 64 cycles. The formula gives 0.11 ms. The clock is the
 -- device's maximum, so the estimate is low at a lower clock. A launch that leaves multiprocessors without a block
--- counts as the part of the GPU that it uses. Its time from start to end, in `launch_duration` from its replays, is
--- longer. Null if the capture lacks a number. A run of replays has samples of several executions, and a launch may have
+-- counts as the part of the GPU that it uses: `cost_time` makes it a time. Null if the capture lacks a number. A run of replays has samples of several executions, and a launch may have
 -- its own period: see `cost_time`.
 CREATE VIEW sample_time (
   -- The run.

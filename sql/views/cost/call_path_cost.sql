@@ -27,7 +27,7 @@ CREATE VIEW call_path_cost (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH RECURSIVE enclosing AS (

@@ -24,7 +24,7 @@ CREATE VIEW graph_cost (
   share,
   -- Part of `samples` that several nodes share. Their division among these nodes is an estimate.
   split_share,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns,
   -- The op that launched it first. Null outside ops.
   op,

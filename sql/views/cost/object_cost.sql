@@ -36,7 +36,7 @@ CREATE VIEW object_cost (
   memory_samples,
   -- Share of the samples of memory stalls. Null for other stalls.
   memory_share,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH used AS (

@@ -26,7 +26,7 @@ CREATE VIEW object_cost_by (
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -14,7 +14,7 @@ CREATE VIEW op_cost (
   memory_samples,
   -- Their part of the samples here.
   memory_share,
-  -- Estimated GPU time, nanoseconds. See `sample_time` and `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -20,7 +20,7 @@ CREATE VIEW rank_cost (
   memory_share,
   -- Part of the samples of all ranks.
   share,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns,
   -- Launches that were not recorded.
   lost_launch_count,

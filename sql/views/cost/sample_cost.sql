@@ -1,6 +1,8 @@
--- Samples of one launch: cost of kernels, lines and ops, before attribution to tensors.
+-- Cost of one launch: of kernels, lines and ops, before attribution to tensors.
+--
+-- A launch without samples whose time was measured is a row too.
 CREATE VIEW sample_cost (
-  -- The run that took the samples.
+  -- The run that took the samples. Of a launch without samples, the run that defines it.
   run_id,
   -- The launch.
   kernel_id,
@@ -8,7 +10,7 @@ CREATE VIEW sample_cost (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds: measured, or estimated from the samples. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (
@@ -23,3 +25,9 @@ WITH summed AS (
 SELECT s.run_id, s.kernel_id, s.samples, s.memory_samples, s.samples * t.sample_ns
 FROM summed s
 LEFT JOIN cost_time t ON t.run_id = s.run_id AND t.kernel_id = s.kernel_id
+UNION ALL
+SELECT l.run_id, m.kernel_id, 0.0, 0.0, m.time_ns
+FROM measured_time m
+JOIN launch l ON l.kernel_id = m.kernel_id
+LEFT JOIN summed s ON s.kernel_id = m.kernel_id
+WHERE s.kernel_id IS NULL

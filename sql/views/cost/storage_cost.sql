@@ -25,7 +25,7 @@ CREATE VIEW storage_cost (
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH object AS (

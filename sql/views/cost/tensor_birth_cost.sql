@@ -28,7 +28,7 @@ CREATE VIEW tensor_birth_cost (
   share,
   -- Part of the samples of memory stalls.
   memory_share,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -41,7 +41,7 @@ CREATE VIEW tensor_cost (
   memory_samples,
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH launched AS (

@@ -34,7 +34,7 @@ CREATE VIEW tensor_stall_cost (
   share,
   -- Share of the samples of memory stalls. Null for the charge self.
   memory_share,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH used AS (

@@ -41,6 +41,15 @@ WITH seen AS (
   LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = r.run_id
 ), costed AS (
   SELECT sum(CASE WHEN is_replay THEN 1 ELSE 0 END) AS replayed, count(*) AS launches FROM cost_run LIMIT 1
+), timed AS (
+  SELECT
+    sum(CASE WHEN m.kernel_id IS NULL THEN 0 ELSE 1 END) AS measured, count(*) AS launches,
+    sum(CASE WHEN m.source = 'replay' THEN 1 ELSE 0 END) AS replayed
+  FROM launch l
+  LEFT JOIN measured_time m ON m.kernel_id = l.kernel_id
+  LIMIT 1
+), located AS (
+  SELECT count(*) AS kernels, count(kernel_id) AS launched FROM gpu_activity WHERE kind = 'kernel' LIMIT 1
 ), launched AS (
   SELECT count(*) AS launches, count(op_id) AS with_op, count(pystates_hash) AS with_stack FROM launch LIMIT 1
 ), called AS (
@@ -85,6 +94,16 @@ WITH seen AS (
   WHERE matchable > 0
   UNION ALL
   SELECT 23, 'launches sampled in replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
+  UNION ALL
+  SELECT 24, 'launches with a measured time', measured, launches, CASE WHEN measured > replayed THEN measured = launches END,
+    CASE
+      WHEN measured = 0 THEN 'times are estimated from samples'
+      WHEN replayed = measured THEN 'measured in replays'
+    END
+  FROM timed
+  WHERE launches > 0
+  UNION ALL
+  SELECT 25, 'measured kernels with their launch', launched, kernels, launched = kernels, NULL FROM located WHERE kernels > 0
   UNION ALL
   SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
     NULL

@@ -1,9 +1,11 @@
 -- One kind of op, in one phase of the step: its CPU time next to its GPU time (DeepContext's CPU latency analysis).
 --
--- CPU time is exclusive: without the ops inside, and without launch calls, which last as long as the kernels under the
--- recorder. The median call represents all calls, because the first ones also load code. The time includes the
--- recorder's overhead and is an upper bound: compare ops with each other. Threshold: an op is CPU-bound if it takes
--- more than ten times as long as its kernels.
+-- With a timeline run, CPU time is the host's time for the launches of the op, as it runs alone: see `host_time`. Without
+-- one, it is the time of the op under the recorder, exclusive: without the ops inside and without launch calls, which
+-- last as long as the kernels there. It then is an upper bound, compares ops with each other, and proves nothing about
+-- the GPU. The median call represents all calls, because the first ones also load code. With a timeline, calls with the
+-- first launch of a kernel do not count at all. Threshold: an op is CPU-bound if
+-- a timeline shows that the host takes longer for its launches than the GPU.
 CREATE VIEW cpu_latency (
   -- The op's name.
   op,
@@ -15,13 +17,15 @@ CREATE VIEW cpu_latency (
   launch_count,
   -- CPU time, nanoseconds: that of the median call, times the calls.
   cpu_ns,
-  -- Estimated GPU time of those launches, nanoseconds. Null if none was measured.
+  -- GPU time of those launches, nanoseconds. Null if neither measured nor sampled. See `launch_time`.
   estimated_ns,
   -- CPU time divided by GPU time.
   ratio,
   -- Samples of those launches.
   samples,
-  -- True if `ratio` is above 10.
+  -- timeline, or recorder if the CPU time was taken under its instruments.
+  source,
+  -- True if `ratio` is above 1 with a timeline. Null without one.
   is_cpu_bound
 ) AS
 WITH inner_op AS (
@@ -31,19 +35,27 @@ WITH inner_op AS (
   GROUP BY parent_op_id
 ), cost AS (
   SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+), host AS (
+  SELECT h.kernel_id, avg(CAST(h.host_ns AS DOUBLE)) AS ns
+  FROM host_time h
+  LEFT JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f ON f.kernel_id = h.kernel_id
+  WHERE f.kernel_id IS NULL
+  GROUP BY h.kernel_id
 ), launched AS (
   SELECT
     l.op_id, count(*) AS launches, sum(r.end_ns - r.begin_ns) AS call_ns,
+    CASE WHEN count(h.ns) = count(*) THEN sum(h.ns) END AS host_ns,
     sum(c.samples) AS samples, sum(c.estimated_ns) AS estimated_ns
   FROM launch l
   LEFT JOIN launch_run r ON r.run_id = l.run_id AND r.kernel_id = l.kernel_id
   LEFT JOIN cost c ON c.kernel_id = l.kernel_id
+  LEFT JOIN host h ON h.kernel_id = l.kernel_id
   WHERE l.op_id IS NOT NULL
   GROUP BY l.op_id
 ), own AS (
   SELECT
     o.name, o.phase,
-    greatest(o.end_ns - o.begin_ns - coalesce(i.ns, 0) - coalesce(u.call_ns, 0), 0) AS cpu_ns,
+    greatest(o.end_ns - o.begin_ns - coalesce(i.ns, 0) - coalesce(u.call_ns, 0), 0) AS recorder_ns, u.host_ns,
     u.launches, u.samples, u.estimated_ns
   FROM op o
   LEFT JOIN inner_op i ON i.op_id = o.op_id
@@ -53,14 +65,16 @@ WITH inner_op AS (
 ), summed AS (
   SELECT
     name, phase, count(*) AS calls, coalesce(sum(launches), 0) AS launches,
-    median(CAST(cpu_ns AS DOUBLE)) * count(*) AS cpu_ns,
+    median(CAST(recorder_ns AS DOUBLE)) * count(*) AS recorder_ns,
+    median(host_ns) * sum(CASE WHEN launches > 0 THEN 1 ELSE 0 END) AS host_ns,
     sum(estimated_ns) AS estimated_ns, coalesce(sum(samples), 0.0) AS samples
   FROM own
   GROUP BY name, phase
 )
 SELECT
-  name, phase, calls, launches, cpu_ns, estimated_ns,
-  cpu_ns / nullif(estimated_ns, 0.0),
+  name, phase, calls, launches, coalesce(host_ns, recorder_ns), estimated_ns,
+  coalesce(host_ns, recorder_ns) / nullif(estimated_ns, 0.0),
   samples,
-  coalesce(cpu_ns / nullif(estimated_ns, 0.0) > 10, false)
+  CASE WHEN host_ns IS NULL THEN 'recorder' ELSE 'timeline' END,
+  CASE WHEN host_ns IS NOT NULL AND estimated_ns IS NOT NULL THEN host_ns > estimated_ns END
 FROM summed

@@ -31,7 +31,7 @@ CREATE VIEW finding (
   saving_samples,
   -- Their part of all samples.
   saving_share,
-  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
+  -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   estimated_ns,
   -- The view that found it.
   found_by,

@@ -26,7 +26,7 @@ CREATE VIEW finding_copy (
   samples,
   -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
+  -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

@@ -1,8 +1,9 @@
--- The program, if its CPU takes more than ten times as long in its ops as the GPU in their kernels (cpu_bound), by
--- `cpu_latency`: one row or none.
+-- One device that waits for the host (cpu_bound): a fifth or more of its time passes without work because the next launch
+-- call comes late, by `gpu_gap`. Gaps before the first launch of a kernel do not count, neither as time: the driver loads
+-- its code, and libraries prepare. A program without a timeline run has no row: under the recorder's instruments, nothing
+-- shows whether the GPU waits.
 --
--- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost. CPU time was measured under the
--- recorder and is an upper bound.
+-- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
 CREATE VIEW finding_cpu (
   -- The kind of inefficiency.
   finding,
@@ -16,9 +17,9 @@ CREATE VIEW finding_cpu (
   advice,
   -- The kernel: null, as there are several.
   kernel,
-  -- No line: null, as there are several.
+  -- The line at whose launches the device waited longest.
   line,
-  -- The op with the most CPU time.
+  -- The op at whose launches the device waited longest. Null outside ops.
   op,
   -- No tensor: null.
   tensor_id,
@@ -26,31 +27,63 @@ CREATE VIEW finding_cpu (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
+  -- Time without work because of late launch calls, nanoseconds.
   estimated_ns,
   -- SQL that shows its evidence.
   query
 ) AS
-WITH summed AS (
+WITH gap AS (
   SELECT
-    sum(cpu_ns) AS cpu_ns, sum(estimated_ns) AS estimated_ns, CAST(sum(launch_count) AS BIGINT) AS launches,
-    first_value(op ORDER BY cpu_ns DESC, op) AS op
-  FROM cpu_latency
-  WHERE launch_count > 0
-  LIMIT 1
+    g.*, f.kernel_id IS NOT NULL AS is_first
+  FROM gpu_gap g
+  LEFT JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f
+    ON f.kernel_id = g.next_kernel_id
+), late AS (
+  SELECT
+    run_id, device_id,
+    sum(CASE WHEN is_first THEN 0 ELSE duration_ns END) AS late_ns,
+    sum(CASE WHEN is_first THEN duration_ns ELSE 0 END) AS first_ns,
+    sum(CASE WHEN is_first THEN 0 ELSE 1 END) AS gaps,
+    max(CASE WHEN is_first THEN 0 ELSE duration_ns END) AS longest_ns
+  FROM gap
+  WHERE cause = 'late launch'
+  GROUP BY run_id, device_id
+), placed AS (
+  SELECT
+    g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op, sum(g.duration_ns) AS ns
+  FROM gap g
+  JOIN launch_context l ON l.kernel_id = g.next_kernel_id
+  WHERE g.cause = 'late launch' AND NOT g.is_first
+  GROUP BY g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line), l.op
+), worst AS (
+  SELECT
+    run_id, device_id,
+    first_value(line ORDER BY ns DESC, line, op) AS line, first_value(op ORDER BY ns DESC, line, op) AS op,
+    max(ns) AS ns
+  FROM placed
+  GROUP BY run_id, device_id
+), waiting AS (
+  SELECT
+    d.run_id, d.device_id, t.late_ns, t.gaps, t.longest_ns, w.line, w.op, w.ns AS worst_ns,
+    CAST(CAST(round(100.0 * t.late_ns / (d.span_ns - t.first_ns)) AS BIGINT) AS VARCHAR) || ' % of '
+      || CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms' AS part
+  FROM device_time d
+  JOIN late t ON t.run_id = d.run_id AND t.device_id = d.device_id
+  LEFT JOIN worst w ON w.run_id = d.run_id AND w.device_id = d.device_id
+  WHERE t.late_ns >= 0.2 * (d.span_ns - t.first_ns)
 )
 SELECT
   'cpu_bound',
-  'ops of the program',
-  'The CPU takes ' || CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms, including the recorder''s overhead, in ops '
-    || 'that launch ' || CAST(launches AS VARCHAR) || ' kernels, which take '
-    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of the GPU: the GPU waits for work. Most CPU time goes '
-    || 'to ' || op || '.',
-  CAST(CAST(cpu_ns / 1e6 AS DECIMAL(12, 2)) AS VARCHAR) || ' ms of CPU for '
-    || CAST(CAST(estimated_ns / 1e6 AS DECIMAL(12, 3)) AS VARCHAR) || ' ms of GPU, most of it in ' || op,
-  'Launch less: larger batches, torch.compile, CUDA graphs. Measure the rest without the recorder.',
-  CAST(NULL AS VARCHAR) AS kernel, CAST(NULL AS VARCHAR) AS line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  0.0 AS samples, 0.0 AS saving_samples, estimated_ns,
-  'SELECT op, phase, call_count, launch_count, cpu_ns, estimated_ns, ratio FROM cpu_latency ORDER BY cpu_ns DESC'
-FROM summed
-WHERE cpu_ns > 10 * estimated_ns
+  'device ' || CAST(device_id AS VARCHAR),
+  'GPU ' || CAST(device_id AS VARCHAR) || ' waits for the host in ' || part || ': in ' || CAST(gaps AS VARCHAR)
+    || ' gaps the next launch call began after the GPU had become idle. The longest lasts '
+    || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
+    || coalesce('. Most of it, ' || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before launches at '
+    || line, '') || '.',
+  'GPU idle for ' || part || ' because launch calls come late' || coalesce(', most of it before ' || line, ''),
+  'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.',
+  CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS estimated_ns,
+  'SELECT * FROM gpu_gap WHERE cause = ''late launch'' AND device_id = ' || CAST(device_id AS VARCHAR)
+    || ' ORDER BY duration_ns DESC'
+FROM waiting

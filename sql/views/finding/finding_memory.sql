@@ -27,7 +27,7 @@ CREATE VIEW finding_memory (
   samples,
   -- 0.
   saving_samples,
-  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
+  -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query

@@ -1,7 +1,8 @@
 -- One way in which launches leave the GPU idle: too_few_blocks (all launches with fewer blocks than the GPU has
 -- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
 --
--- too_few_blocks: a quarter or more of the multiprocessors get no block. Spread over all of them, the work would take
+-- too_few_blocks: a quarter or more of the multiprocessors get no block, and such launches take a twentieth or more of
+-- the time of all launches. Spread over all of them, the work would take
 -- at least the part of the time that is used now. Saving: the idle part. low_occupancy: registers, shared memory or the
 -- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
 -- are memory stalls, which more warps would hide. Saving: the memory stalls times the excluded part of the warps.
@@ -31,7 +32,7 @@ CREATE VIEW finding_occupancy (
   samples,
   -- Upper bound of samples that a fix saves.
   saving_samples,
-  -- Estimated time that `samples` represent, nanoseconds. See `cost_time`.
+  -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   estimated_ns,
   -- SQL that shows its evidence.
   query
@@ -124,3 +125,6 @@ SELECT
     WHEN 'too_few_blocks' THEN 'idle_multiprocessor_share >= 0.25 AND device_id = ' || CAST(device_id AS VARCHAR)
     ELSE 'function_id = ' || CAST(function_id AS VARCHAR) END
 FROM summed
+CROSS JOIN (SELECT sum(estimated_ns) AS all_ns FROM sample_cost)
+-- Launches that take no time to speak of cost nothing, however few their blocks.
+WHERE finding <> 'too_few_blocks' OR all_ns IS NULL OR estimated_ns IS NULL OR estimated_ns >= 0.05 * all_ns

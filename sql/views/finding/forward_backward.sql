@@ -19,9 +19,9 @@ CREATE VIEW forward_backward (
   ratio,
   -- True if `ratio` is above 2.
   is_suspicious,
-  -- Estimated time of the forward op, nanoseconds. See `cost_time`.
+  -- GPU time of the forward op, nanoseconds. See `launch_time`.
   forward_ns,
-  -- Estimated time of its gradient, nanoseconds.
+  -- GPU time of its gradient, nanoseconds.
   backward_ns
 ) AS
 WITH cost AS (

@@ -1,8 +1,8 @@
 -- One line of the user's code, in one phase of the step: its launches, and whether they are many short kernels
 -- (DeepContext's kernel fusion analysis).
 --
--- Thresholds: a candidate launches four or more kernels in each step, and their mean time is below 10 microseconds,
--- about the cost of a launch. Launches without a Python line have nothing in common, so they are not candidates.
+-- Thresholds: a candidate launches four or more kernels in each step, their mean time is below 10 microseconds, about the
+-- cost of a launch, and together they take a twentieth or more of the time of all launches. Launches without a Python line have nothing in common, so they are not candidates.
 CREATE VIEW fusion_candidate (
   -- The innermost user line around the launches. Null without a Python stack.
   line,
@@ -22,11 +22,13 @@ CREATE VIEW fusion_candidate (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns,
   -- Mean per launch.
   mean_ns,
-  -- True with a line, `step_launch_count` of 4 or more, and `mean_ns` below 10,000.
+  -- Part of the time of all launches.
+  time_share,
+  -- True with a line, `step_launch_count` of 4 or more, `mean_ns` below 10,000 and `time_share` of 0.05 or more.
   is_candidate
 ) AS
 WITH summed AS (
@@ -44,6 +46,7 @@ WITH summed AS (
 SELECT
   line, forward_line, phase, launch_count, step_launch_count, kernel_count, op_count, samples, memory_samples,
   estimated_ns,
-  estimated_ns / launch_count,
-  coalesce(line IS NOT NULL AND step_launch_count >= 4 AND estimated_ns / launch_count < 10000, false)
-FROM summed
+  estimated_ns / launch_count, estimated_ns / all_ns,
+  coalesce(line IS NOT NULL AND step_launch_count >= 4 AND estimated_ns / launch_count < 10000
+    AND estimated_ns / all_ns >= 0.05, false)
+FROM (SELECT *, nullif(sum(estimated_ns) OVER (), 0.0) AS all_ns FROM summed)

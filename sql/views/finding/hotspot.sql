@@ -23,7 +23,7 @@ CREATE VIEW hotspot (
   is_hotspot,
   -- True if `parent_share` is 0.5 or more.
   is_main_child,
-  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
+  -- GPU time, nanoseconds, inclusive. See `launch_time`.
   estimated_ns
 ) AS
 WITH node AS (

@@ -49,7 +49,7 @@ CREATE VIEW tensor_node (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns,
   -- Samples attributed to it, to its views and to their views.
   tree_samples

@@ -22,7 +22,7 @@ CREATE VIEW tree_cost (
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH rooted AS (

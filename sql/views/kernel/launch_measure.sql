@@ -27,9 +27,9 @@ CREATE VIEW launch_measure (
   memory_samples,
   -- Weight of one counted sample: 1 if the program was sampled. See `cost_run`.
   sample_weight,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds: measured, or estimated. See `launch_time`.
   estimated_ns,
-  -- Its time from start to end in a replay, nanoseconds. See `launch_duration`.
+  -- Its time from start to end, nanoseconds, if it was measured. See `measured_time`.
   duration_ns,
   -- Warp requests. Null if its accesses were not recorded.
   request_count,
@@ -45,8 +45,7 @@ WITH cost AS (
     k.kernel_id,
     max(k.scale) AS scale,
     coalesce(sum(s.samples), 0.0) AS samples,
-    coalesce(sum(s.memory_samples), 0.0) AS memory_samples,
-    sum(CASE WHEN s.kernel_id IS NULL THEN 0.0 ELSE s.estimated_ns END) AS estimated_ns
+    coalesce(sum(s.memory_samples), 0.0) AS memory_samples
   FROM cost_run k
   LEFT JOIN sample_cost s ON s.run_id = k.run_id AND s.kernel_id = k.kernel_id
   GROUP BY k.kernel_id
@@ -68,14 +67,15 @@ SELECT
   ),
   o.step,
   c.kernel_id IS NOT NULL,
-  c.samples, c.memory_samples, c.scale, c.estimated_ns, d.duration_ns,
+  c.samples, c.memory_samples, c.scale, coalesce(t.time_ns, CASE WHEN c.samples = 0.0 THEN 0.0 END),
+  CASE WHEN t.is_measured THEN t.time_ns END,
   a.request_count, a.bytes, a.sectors, a.excess
 FROM launch l
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN cost c ON c.kernel_id = l.kernel_id
 LEFT JOIN access a ON a.kernel_id = l.kernel_id
-LEFT JOIN launch_duration d ON d.kernel_id = l.kernel_id
+LEFT JOIN launch_time t ON t.kernel_id = l.kernel_id
 WINDOW same_kind AS (
   PARTITION BY l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.dynamic_shared_bytes
   ORDER BY l.ordinal

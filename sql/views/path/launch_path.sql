@@ -18,7 +18,7 @@ CREATE VIEW launch_path (
   samples,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH parted AS (

@@ -23,7 +23,7 @@ CREATE VIEW path_bottom_up (
   share,
   -- Samples of memory stalls.
   memory_samples,
-  -- Estimated GPU time, nanoseconds. See `cost_time`.
+  -- GPU time, nanoseconds. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -16,7 +16,7 @@ CREATE VIEW path_flat (
   share,
   -- Samples of memory stalls, inclusive.
   memory_samples,
-  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
+  -- GPU time, nanoseconds, inclusive. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

@@ -23,7 +23,7 @@ CREATE VIEW path_top_down (
   share,
   -- Samples of memory stalls, inclusive.
   memory_samples,
-  -- Estimated GPU time, nanoseconds, inclusive. See `cost_time`.
+  -- GPU time, nanoseconds, inclusive. See `launch_time`.
   estimated_ns
 ) AS
 WITH summed AS (

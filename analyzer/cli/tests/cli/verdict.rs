@@ -27,7 +27,7 @@ fn a_screen_is_24_lines_of_80_columns() {
         let text = screen(path, 80);
         assert!(text.lines().count() <= 24, "{path}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{path}: {text}");
-        assert!(text.contains("(estimated)"), "{path}: {text}");
+        assert!(text.contains(" of GPU time"), "{path}: {text}");
         // The percents of the bars add up to 100, less one for each that rounds to nothing.
         let bars = text
             .lines()

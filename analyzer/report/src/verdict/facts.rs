@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stallmap_console::output::number::{counted, grouped, measured, nanoseconds};
+use stallmap_console::output::number::{counted, grouped, measured, nanoseconds, percent};
 use stallmap_console::rows;
 
 rows! {
@@ -19,6 +19,9 @@ rows! {
         pub(super) sampled_launches: u64,
         pub(super) samples: Option<f64>,
         pub(super) estimated_ns: Option<f64>,
+        pub(super) timed_launches: u64,
+        pub(super) measured_launches: u64,
+        pub(super) busy_share: Option<f64>,
     }
 
     /// A part of all samples: a tensor, or everything of a kind.
@@ -100,9 +103,23 @@ impl Run {
         }
         pieces.push(counted(self.launches, "launch", "launches"));
         if let Some(time) = self.estimated_ns {
-            pieces.push(format!("{} of GPU time (estimated)", nanoseconds(time)));
+            pieces.push(format!("{} of GPU time{}", nanoseconds(time), self.basis()));
+        }
+        if let Some(share) = self.busy_share {
+            pieces.push(format!("GPU busy {}", percent(share)));
         }
         pieces
+    }
+
+    /// The measured part of the time, in words.
+    fn basis(&self) -> String {
+        match self.measured_launches {
+            0 => " (estimated)".to_owned(),
+            measured if measured < self.timed_launches => {
+                format!(" ({} of {} measured)", grouped(measured.into()), grouped(self.timed_launches.into()))
+            }
+            _ => String::new(),
+        }
     }
 
     /// The script or module that an interpreter ran, else the program, without folders.

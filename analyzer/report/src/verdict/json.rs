@@ -36,6 +36,8 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
             "program": run.script(), "started": run.started, "gpus": run.gpus, "ranks": run.ranks,
             "steps": run.steps, "launches": run.launches, "sampled_launches": run.sampled_launches,
             "samples": run.samples, "estimated_ns": run.estimated_ns,
+            "timed_launches": run.timed_launches, "measured_launches": run.measured_launches,
+            "busy_share": run.busy_share,
         },
         "shares": shares.collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),

@@ -24,11 +24,24 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
     if facts.run.launches == 0 {
         return "The capture has no launches of kernels.".to_owned();
     }
+    if let Some(sentence) = waiting(facts) {
+        return sentence;
+    }
     if facts.run.samples.unwrap_or_default() <= 0.0 {
         return "The capture has no stall samples, so it does not show what the GPU waited for.".to_owned();
     }
     let rules = [one_tensor(facts), one_finding(facts), memory(facts)];
     rules.into_iter().flatten().next().unwrap_or_else(|| reason(facts))
+}
+
+/// The GPU waits for its host, which no kernel makes up for.
+fn waiting(facts: &Facts<'_>) -> Option<String> {
+    let first = facts.findings.first().filter(|finding| finding.class == "cpu_bound")?;
+    let fact = first.fact.as_deref()?;
+    if facts.run.samples.unwrap_or_default() <= 0.0 {
+        return Some(format!("{fact}."));
+    }
+    Some(format!("{fact}. {}", memory_spread(facts)))
 }
 
 /// One tensor has most of the stalls.

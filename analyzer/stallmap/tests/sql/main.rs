@@ -181,9 +181,9 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 13] = [
-    "base", "tensor", "stall", "cost", "pattern", "forest", "life", "replay", "counter", "kernel", "path",
-    "coverage", "finding",
+const PACKAGES: [&str; 14] = [
+    "base", "tensor", "stall", "cost", "time", "pattern", "forest", "life", "replay", "counter", "kernel",
+    "path", "coverage", "finding",
 ];
 
 #[test]

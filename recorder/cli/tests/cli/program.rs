@@ -12,7 +12,8 @@ use nix::unistd::Pid;
 use super::run::Place;
 
 /// Leaves the first trace of a process that starts CUDA: a folder of its own.
-const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *) run=accesses;; esac; \
+const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *timeline*) run=timeline;; \
+                     *) run=accesses;; esac; \
                      mkdir a.stallmap.partial/run-$run-$$;";
 
 #[test]
@@ -110,11 +111,13 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
     "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"replays":false}
     "bundles":null,"replays":false}
+    "bundles":null,"replays":false}
     "#);
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
     "bundles":null,"replays":false}
     "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
+    "bundles":null,"replays":false}
     "#);
 }
 
@@ -159,10 +162,12 @@ fn a_file_is_read_again_by_the_second_run() {
     --- stderr
     run line
     run line
+    run line
     stallmap-record: warning: no launches seen in the accesses run of process [ID]
     stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
-    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
-    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    stallmap-record: warning: no launches seen in the timeline run of process [ID]
+    stallmap-record: warning: not recorded: 3 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 3 x segment: the process ended before it had written everything
     ");
 }
 
@@ -191,13 +196,15 @@ fn a_pipe_is_empty_for_the_second_run() {
     --- stdout
     run line
     run
+    run
     --- stderr
-    stallmap-record: warning: the program reads nothing in its second run: stdin is a pipe and cannot be read again
-    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches
+    stallmap-record: warning: the program reads nothing in its later runs: stdin is a pipe and cannot be read again
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches; 0 measured times
     stallmap-record: warning: no launches seen in the accesses run of process [ID]
     stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
-    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
-    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    stallmap-record: warning: no launches seen in the timeline run of process [ID]
+    stallmap-record: warning: not recorded: 3 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 3 x segment: the process ended before it had written everything
     ");
 }
 
@@ -224,12 +231,13 @@ fn runs_that_end_differently_are_said() {
     exit code 5
     --- stdout
     --- stderr
-    stallmap-record: warning: the runs of the program ended differently: exit code 0, then exit code 5
-    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches
+    stallmap-record: warning: the runs of the program ended differently: exit code 0, then exit code 5, then exit code 5
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches; 0 measured times
     stallmap-record: warning: no launches seen in the accesses run of process [ID]
     stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
-    stallmap-record: warning: not recorded: 2 x segment: segment cannot be read
-    stallmap-record: warning: not recorded: 2 x segment: the process ended before it had written everything
+    stallmap-record: warning: no launches seen in the timeline run of process [ID]
+    stallmap-record: warning: not recorded: 3 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 3 x segment: the process ended before it had written everything
     ");
 }
 

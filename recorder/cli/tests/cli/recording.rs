@@ -119,16 +119,17 @@ fn two_runs_become_one_capture() {
     let place = Place::new();
     assert_snapshot!(record(&place, "well", &["--count", "5"]), @r"
     exit code 0
-    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests; 0 samples of 2 launches
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests; 0 samples of 2 launches; 0 measured times
+    stallmap-record: warning: not recorded: 2 x activity: times of the launch are missing
     stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
     stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded
     ");
     assert_eq!(place.names(), ["a.stallmap"]);
     let capture = place.path("a.stallmap");
     let runs: Vec<Run> = rows(&capture);
-    assert_eq!((runs.len(), runs[0].exit_code, runs[1].exit_code), (2, Some(0), Some(0)));
+    assert_eq!((runs.len(), runs[0].exit_code, runs[2].exit_code), (3, Some(0), Some(0)));
     assert_eq!(rows::<Launch>(&capture).len(), 2);
-    assert_eq!(rows::<LaunchRun>(&capture).len(), 4);
+    assert_eq!(rows::<LaunchRun>(&capture).len(), 6);
 }
 
 #[test]

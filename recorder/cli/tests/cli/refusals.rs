@@ -90,15 +90,15 @@ fn replays_need_every_access() {
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: --replay needs the accesses: --only samples does not record them
-    stallmap-record: hint: leave --only out
+    stallmap-record: error: --replay needs the accesses: --only leaves them out
+    stallmap-record: hint: add accesses to --only
     ");
     assert_snapshot!(refused(&["--replay=share:80", "--only", "accesses"]), @r"
     exit code 125
     --- stdout
     --- stderr
-    stallmap-record: error: --replay=share needs the samples: --only accesses does not take them
-    stallmap-record: hint: leave --only out
+    stallmap-record: error: --replay=share needs the samples: --only leaves them out
+    stallmap-record: hint: add samples to --only
     ");
     assert_snapshot!(refused(&["--replay", "--blocks", "4"]), @r"
     exit code 125

@@ -105,8 +105,8 @@ impl RunRows {
     pub(crate) fn globalize(&mut self, run_id: RunId, bases: &Bases) {
         self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
         name! { self, run_id,
-            run options devices launches launch_runs graph_launches states ops storages tensors allocations copies
-            fills bundles losses
+            run options devices launches launch_runs graph_launches activities states ops storages tensors allocations
+            copies fills bundles losses
         }
     }
 
@@ -115,6 +115,7 @@ impl RunRows {
             launches: [kernel_id, op_id];
             launch_runs: [kernel_id];
             graph_launches: [op_id];
+            activities: [kernel_id];
             parameters: [kernel_id];
             ops: [op_id, parent_op_id, forward_op_id];
             op_ends: [op_id];

@@ -12,3 +12,4 @@ mod recover;
 mod replays;
 mod samples;
 mod size;
+mod timeline;

@@ -98,10 +98,11 @@ impl Instrument {
         let kernels = pending.kernel_count();
         let plan = |machine: Machine| machine.graph(kernels);
         match self.begin_sampling(context, pending.kind(), plan) {
-            Ok(sampling) => {
+            Ok(Some(sampling)) => {
                 pending.begin_ns = sampling.begin_ns;
                 pending.sampling = Some(sampling);
             }
+            Ok(None) => {}
             Err(reason) => session::lose(LossKind::Launch, reason, selected, None),
         }
     }
@@ -121,7 +122,7 @@ impl Instrument {
             thread_id: session::thread_id(),
             stream_id: lock(&self.book).stream(pending.stream),
             // Samples name their node's launch by its ordinal.
-            correlation_id: None,
+            correlation_id: self.is_timeline.then_some(correlation_id),
             begin_ns: pending.begin_ns,
             end_ns,
         };
@@ -131,7 +132,7 @@ impl Instrument {
             let nodes = nodes.as_ref().filter(|_| selected);
             self.node_launched(
                 pending,
-                (ordinal, node),
+                (ordinal, node, selected),
                 device_id,
                 &times,
                 nodes.map(|nodes| (nodes, index)),
@@ -185,7 +186,7 @@ impl Instrument {
     fn node_launched(
         &self,
         pending: &PendingGraph,
-        (ordinal, node): (u64, &Node),
+        (ordinal, node, is_selected): (u64, &Node, bool),
         device_id: i32,
         times: &CallTimes,
         sampled: Option<(&Nodes<'_>, usize)>,
@@ -201,15 +202,14 @@ impl Instrument {
             context: node.captured.map_or(pending.context, |captured| captured.context),
         };
         let crcs = samples::crcs(records, &node.name);
-        if let Some(function_id) = self.function(&ran, node.function, &crcs) {
-            session::emit(Launch {
-                graph_id: Some(pending.launch.graph_id),
-                graph_launch: Some(pending.launch.graph_launch),
-                graph_node: Some(node.index),
-                capture_ordinal: node.captured.map(|captured| captured.ordinal),
-                ..rows::launch(&ran, function_id, device_id)
-            });
-        }
+        let function = self.function(&ran, node.function, &crcs);
+        let launch = function.map(|(function_id, _is_certain)| Launch {
+            graph_id: Some(pending.launch.graph_id),
+            graph_launch: Some(pending.launch.graph_launch),
+            graph_node: Some(node.index),
+            capture_ordinal: node.captured.map(|captured| captured.ordinal),
+            ..rows::launch(&ran, function_id, device_id)
+        });
         let sampled = sampled.zip(share).zip(pending.sampling.as_ref());
         let sampled = sampled.map(|(((nodes, index), share), sampling)| {
             nodes.reading.reasons.emit(&share.records, Some(ordinal));
@@ -220,7 +220,8 @@ impl Instrument {
                 is_split: share.is_split.then_some(true),
             }
         });
-        session::emit(rows::launch_run(&ran, Match::Reference, times, sampled));
+        let is_recorded = sampled.is_some() || (self.is_timeline && is_selected);
+        self.emit(launch, rows::launch_run(&ran, Match::Reference, times, is_recorded, sampled));
     }
 }
 

@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::id::{FunctionId, KernelId};
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::ApiData;
 
+use super::buffer::Record;
 use super::functions::{Found, Launched};
 use super::graph::PendingGraph;
+use super::kernels::{self, Kernel};
 use super::period::{Kind, Machine, Plan};
 use super::rows::{self, CallTimes, Ran, Sampled};
 use super::sampler::{Failure, Reading, Sampler};
 use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
+use crate::timeline::{Clones, queue};
 use stallmap_session::gpu::call::{self, Call};
 use stallmap_session::gpu::graphs;
-use stallmap_session::gpu::name::text;
 use stallmap_session::{context, replayed, session};
 
 /// The reason of a launch call that failed.
@@ -39,9 +42,11 @@ enum Open {
 /// A launch whose call is running.
 struct Pending {
     ordinal: u64,
-    name: String,
+    kernel: Arc<Kernel>,
     call: Call,
     begin_ns: i64,
+    /// True if the selection takes it, and it can be measured.
+    is_recorded: bool,
     /// `None` where the launch is not sampled.
     sampling: Option<Sampling>,
     /// The launch of the capture that it replays.
@@ -78,9 +83,9 @@ impl Instrument {
         const ENTER: c_int = 0;
         let correlation_id = u64::from(data.correlation_id);
         if graphs::CALLBACKS.contains(&id) {
-            if data.site != ENTER && result(data) == 0 {
+            if data.site != ENTER {
                 // SAFETY: by this function's contract. The call is ending.
-                unsafe { self.graphs.called(id, data.parameters) };
+                unsafe { self.graph_call(id, data) };
             }
         } else if MODULE_LOAD_IDS.contains(&id) {
             let has_loaded = data.site != ENTER && result(data) == 0 && !data.parameters.is_null();
@@ -99,6 +104,25 @@ impl Instrument {
                 Some((id, open)) if id == correlation_id => self.closed(open, result(data), correlation_id),
                 other => self.abandon(other),
             }
+        }
+    }
+
+    /// A call that changes graphs ends.
+    ///
+    /// # Safety
+    /// `data` is that of a call of the function with this callback id.
+    unsafe fn graph_call(&self, id: u32, data: &ApiData) {
+        let has_succeeded = result(data) == 0;
+        if has_succeeded {
+            // SAFETY: by this function's contract.
+            unsafe { self.graphs.called(id, data.parameters) };
+        }
+        if self.is_timeline {
+            let is_made = has_succeeded && graphs::INSTANTIATIONS.contains(&id) && !data.parameters.is_null();
+            // SAFETY: the first parameter of these functions points to the handle that the call has made.
+            let made = unsafe { is_made.then(|| *data.parameters.cast::<*const Handle>()) };
+            // SAFETY: as above, where it is not null.
+            Clones::settle(&self.graphs, made.and_then(|made| unsafe { made.as_ref() }.copied()));
         }
     }
 
@@ -134,33 +158,45 @@ impl Instrument {
         if graphs::capture(id, call.stream).is_some() {
             return Some(Open::Captured(id, call.stream));
         }
-        let name = text(data.symbol);
+        let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
         let kind = (call.function.key(), call.shape);
         let plan = |machine: Machine| machine.kernel(blocks(call.shape));
-        let decision = self.selector.decide(&name);
+        let decision = self.selector.decide_taken(kernel.taken);
         let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, plan));
         if let Err(reason) = sampling {
             session::lose(LossKind::Launch, reason, 1, None);
         }
-        let sampling = sampling.ok();
+        let (is_recorded, sampling) = (sampling.is_ok(), sampling.ok().flatten());
         let begin_ns = sampling.as_ref().map_or_else(session::now_ns, |sampling| sampling.begin_ns);
         let (ordinal, replayed) = (session::take_ordinal(), replayed::current());
-        Some(Open::Launch(Box::new(Pending { ordinal, name, call, begin_ns, sampling, replayed })))
+        Some(Open::Launch(Box::new(Pending {
+            ordinal,
+            kernel,
+            call,
+            begin_ns,
+            is_recorded,
+            sampling,
+            replayed,
+        })))
     }
 
-    /// Starts sampling for a launch of a kind. An error is the reason that it is not sampled.
+    /// Starts sampling for a launch of a kind; `None` where the pass samples nothing. An error is the reason that it is
+    /// not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: Handle,
         kind: Kind,
         plan: impl FnOnce(Machine) -> Plan,
-    ) -> Result<Sampling, &'static str> {
+    ) -> Result<Option<Sampling>, &'static str> {
+        if self.is_timeline {
+            return Ok(None);
+        }
         let sampler = self.sampler(context).ok_or("context was not seen")?;
         let machine = sampler.machine(driver::multiprocessors);
         let wanted = self.config.sampling_period_exponent;
         let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
         let exponent = sampler.enter(&self.api, wanted)?;
-        Ok(Sampling { sampler, machine, exponent, begin_ns: session::now_ns() })
+        Ok(Some(Sampling { sampler, machine, exponent, begin_ns: session::now_ns() }))
     }
 
     fn closed(&self, open: Open, result: c_int, correlation_id: u64) {
@@ -211,18 +247,14 @@ impl Instrument {
         let kernel = Ran {
             ordinal: launch.ordinal,
             kernel_id,
-            name: &launch.name,
+            name: &launch.kernel.name,
             shape: launch.call.shape,
             shared_bytes: launch.call.shared_bytes,
             context: context::current(),
         };
         let device_id = self.device();
-        if let Some(function_id) =
-            self.function(&kernel, launch.call.function.key(), &samples::crcs(records, &launch.name))
-            && launch.replayed.is_none()
-        {
-            session::emit(rows::launch(&kernel, function_id, device_id));
-        }
+        let function_id = self.function_of(launch, &kernel, records);
+        let row = function_id.map(|function_id| rows::launch(&kernel, function_id, device_id));
         if let Some(reading) = &reading {
             reading.reasons.emit(&reading.records, None);
         }
@@ -234,7 +266,20 @@ impl Instrument {
             end_ns,
         };
         let matched = if launch.replayed.is_some() { Match::Replayed } else { Match::Reference };
-        session::emit(rows::launch_run(&kernel, matched, &times, sampled));
+        let run = rows::launch_run(&kernel, matched, &times, launch.is_recorded, sampled);
+        self.emit(row.filter(|_| launch.replayed.is_none()), run);
+    }
+
+    /// Writes the rows of a launch, those of a timeline soon.
+    pub(super) fn emit(&self, launch: Option<Launch>, run: LaunchRun) {
+        if self.is_timeline {
+            queue::add(launch, run);
+            return;
+        }
+        if let Some(launch) = launch {
+            session::emit(launch);
+        }
+        session::emit(run);
     }
 
     /// Counts the samples of a launch, and learns from them how to sample the next one of its kind.
@@ -275,13 +320,28 @@ impl Instrument {
         device_id
     }
 
-    /// The function of a launch, which is named once; `None`, and counted, where its module was not seen.
+    /// The function of a launch. Without samples, all launches of a kernel have the same.
+    fn function_of(&self, launch: &Pending, kernel: &Ran<'_>, records: &[Record]) -> Option<FunctionId> {
+        let known = launch.kernel.function_id.get().copied().filter(|_| self.is_timeline);
+        known.or_else(|| {
+            let crcs = samples::crcs(records, kernel.name);
+            let (function_id, is_certain) = self.function(kernel, launch.call.function.key(), &crcs)?;
+            if is_certain {
+                launch.kernel.function_id.set(function_id).unwrap_or_default();
+            }
+            Some(function_id)
+        })
+    }
+
+    /// The function of a launch, and whether it can be no other. Functions are named once.
+    ///
+    /// `None`, and counted, where its module was not seen.
     pub(super) fn function(
         &self,
         kernel: &Ran<'_>,
         function: usize,
         crcs: &BTreeSet<u64>,
-    ) -> Option<FunctionId> {
+    ) -> Option<(FunctionId, bool)> {
         let is_ambiguous = lock(&self.functions).is_ambiguous(kernel.name);
         // The driver is called without a lock.
         let module = if is_ambiguous { driver::module_of(function) } else { None };
@@ -301,7 +361,7 @@ impl Instrument {
         if is_new {
             session::emit(rows::name(function_id, &code, kernel.name, kernel.ordinal));
         }
-        Some(function_id)
+        Some((function_id, is_certain))
     }
 }
 

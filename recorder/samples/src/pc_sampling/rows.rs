@@ -60,7 +60,7 @@ pub(super) struct Ran<'a> {
 pub(super) struct CallTimes {
     pub(super) thread_id: u32,
     pub(super) stream_id: u32,
-    /// CUPTI's, where the call launched one kernel.
+    /// CUPTI's, where it names one kernel's samples, or the kernels of a graph launch that are not sampled.
     pub(super) correlation_id: Option<u64>,
     pub(super) begin_ns: i64,
     pub(super) end_ns: i64,
@@ -116,6 +116,7 @@ pub(super) fn launch_run(
     kernel: &Ran<'_>,
     matched: Match,
     times: &CallTimes,
+    recorded: bool,
     sampled: Option<Sampled>,
 ) -> LaunchRun {
     LaunchRun {
@@ -129,7 +130,7 @@ pub(super) fn launch_run(
         correlation_id: times.correlation_id,
         begin_ns: times.begin_ns,
         end_ns: Some(times.end_ns),
-        recorded: sampled.is_some(),
+        recorded,
         request_count: None,
         lane_access_count: None,
         lost_request_count: None,

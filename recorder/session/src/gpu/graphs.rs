@@ -45,6 +45,9 @@ pub const CALLBACKS: [u32; 19] = [
     graph_id::CLONE,
 ];
 
+/// The part of [`CALLBACKS`] that makes an executable graph: their first parameter points to its handle.
+pub const INSTANTIATIONS: [u32; 5] = graph_id::INSTANTIATE;
+
 /// Most nodes that are read of one graph.
 const MOST_NODES: usize = 1 << 20;
 /// Graphs in graphs that are followed.
@@ -200,6 +203,11 @@ impl Graphs {
     /// The kernel nodes of an executable graph, by number; `None` where it was never seen.
     pub fn nodes(&self, exec: Handle) -> Option<Arc<Vec<Node>>> {
         self.lock().nodes(exec.key())
+    }
+
+    /// The number of an executable graph; `None` where it was never seen.
+    pub fn graph_id(&self, exec: Handle) -> Option<u64> {
+        self.lock().graph_id(exec.key())
     }
 
     /// Launches of a node of an executable graph are announced by another handle than its own.

@@ -64,8 +64,13 @@ impl Selector {
 
     /// Decides if the launch of a kernel on this thread is recorded. The error is the reason against it.
     pub fn decide(&self, kernel: &str) -> Result<(), &'static str> {
+        self.decide_taken(self.takes(kernel))
+    }
+
+    /// As [`Self::decide`], with the answer of [`Self::takes`] about the kernel.
+    pub fn decide_taken(&self, taken: Result<(), &'static str>) -> Result<(), &'static str> {
         self.is_time()?;
-        self.takes(kernel)?;
+        taken?;
         self.count(self.seen.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -137,6 +137,10 @@ impl Registry {
         self.execs.get(&exec).map(|exec| Arc::clone(&exec.nodes))
     }
 
+    pub(super) fn graph_id(&self, exec: usize) -> Option<u64> {
+        self.execs.get(&exec).map(|exec| exec.graph_id)
+    }
+
     pub(super) fn destroy(&mut self, exec: usize) {
         self.execs.remove(&exec);
     }

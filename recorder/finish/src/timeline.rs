@@ -1,0 +1,155 @@
+//! The timeline of a run: its activity records, in order, each kernel with its launch.
+
+use std::collections::BTreeMap;
+
+use stallmap_schema::capture::recording::RawActivity;
+use stallmap_schema::id::{FunctionId, KernelId, RunId};
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
+
+use crate::loss::Losses;
+use crate::runs::RunState;
+
+/// Turns the records of a run into rows of `gpu_activity`, whose launches are the run's own. Launches get the streams of
+/// their kernels.
+pub(crate) fn settle(run: &mut RunState, losses: &mut Losses) {
+    if run.row.instrument != Instrument::Timeline {
+        return;
+    }
+    let mut records = std::mem::take(&mut run.rows.raw_activities);
+    records.sort_by_key(|record| (record.begin_ns, record.end_ns, record.correlation_id));
+    let names = std::mem::take(&mut run.rows.activity_names);
+    let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();
+    let mut streams: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut ran_on: BTreeMap<KernelId, u32> = BTreeMap::new();
+    let launches = Calls::of(run).assign(&records, &names);
+    for ((activity_id, record), kernel_id) in (0..).zip(records).zip(launches) {
+        let next = u32::try_from(streams.len()).unwrap_or(u32::MAX);
+        let stream_id = record
+            .stream_number
+            .map(|stream| *streams.entry((record.context_number, stream)).or_insert(next));
+        if let Some((kernel_id, stream_id)) = kernel_id.zip(stream_id) {
+            ran_on.insert(kernel_id, stream_id);
+        }
+        let is_nameless = kernel_id.is_none() && record.kind == ActivityKind::Kernel;
+        let kernel_name = record.name_id.filter(|_| is_nameless).and_then(|name| names.get(&name).cloned());
+        run.rows.activities.push(GpuActivity {
+            kernel_id,
+            kernel_name,
+            stream_id,
+            ..row(run.row.run_id, activity_id, &record)
+        });
+    }
+    run.activity_count = run.rows.activities.len() as u64;
+    let recorded = run.rows.launch_runs.iter().filter(|launch| launch.recorded);
+    let timeless = recorded.filter(|launch| !ran_on.contains_key(&launch.kernel_id)).count();
+    losses.add(run.run_id(), LossKind::Activity, "times of the launch are missing", timeless as u64);
+    let known = u32::try_from(streams.len()).unwrap_or(u32::MAX);
+    for launch in &mut run.rows.launch_runs {
+        let own = || known.saturating_add(launch.stream_id);
+        launch.stream_id = ran_on.get(&launch.kernel_id).copied().unwrap_or_else(own);
+    }
+}
+
+/// The row of a record, without its launch and stream.
+fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
+    GpuActivity {
+        run_id,
+        activity_id,
+        kind: record.kind,
+        kernel_id: None,
+        kernel_name: None,
+        device_id: record.device_id,
+        stream_id: None,
+        begin_ns: record.begin_ns,
+        end_ns: record.end_ns,
+        size_bytes: record.size_bytes,
+        copy_kind: record.copy_kind,
+        peer_device_id: record.peer_device_id,
+        synchronization: record.synchronization,
+        correlation_id: Some(record.correlation_id),
+    }
+}
+
+/// A recorded launch of a call.
+struct Launched {
+    kernel_id: KernelId,
+    /// Its node, where a graph launched it.
+    node: Option<u32>,
+    /// Its function's mangled name, where it is known.
+    name: Option<String>,
+    has_time: bool,
+}
+
+/// The recorded launches of each call, and the numbers of graph nodes.
+struct Calls {
+    /// By CUPTI's correlation id, in the order of their ordinals.
+    launches: BTreeMap<u64, Vec<Launched>>,
+    /// The node of each of CUPTI's numbers.
+    nodes: BTreeMap<u64, u32>,
+}
+
+impl Calls {
+    fn of(run: &RunState) -> Self {
+        let names: BTreeMap<FunctionId, &str> =
+            run.rows.code_ranges.iter().map(|range| (range.function_id, range.name.as_str())).collect();
+        let rows: BTreeMap<KernelId, &Launch> =
+            run.rows.launches.iter().map(|launch| (launch.kernel_id, launch)).collect();
+        let mut launches: BTreeMap<u64, Vec<Launched>> = BTreeMap::new();
+        for row in run.rows.launch_runs.iter().filter(|row| row.recorded) {
+            let Some(correlation) = row.correlation_id else { continue };
+            let launch = rows.get(&row.kernel_id);
+            launches.entry(correlation).or_default().push(Launched {
+                kernel_id: row.kernel_id,
+                node: launch.and_then(|launch| launch.graph_node),
+                name: launch.and_then(|launch| names.get(&launch.function_id)).map(|&name| name.to_owned()),
+                has_time: false,
+            });
+        }
+        let numbers = run.rows.graph_node_numbers.iter();
+        Self { launches, nodes: numbers.map(|number| (number.graph_node_id, number.graph_node)).collect() }
+    }
+
+    /// The launch of each kernel's record, by the record's place.
+    ///
+    /// A node has CUPTI's number. Without a number, a name decides that only one launch and one record of the call are
+    /// left with. A node that a conditional one repeats has several records.
+    fn assign(&mut self, records: &[RawActivity], names: &BTreeMap<u64, String>) -> Vec<Option<KernelId>> {
+        let mut found: Vec<Option<KernelId>> = records.iter().map(|record| self.exact(record)).collect();
+        let mut left: BTreeMap<(u64, &str), Vec<usize>> = BTreeMap::new();
+        for (place, record) in records.iter().enumerate() {
+            let name = record.name_id.and_then(|name| names.get(&name)).map(String::as_str);
+            let is_left = found.get(place) == Some(&None) && record.graph_node_id.is_some();
+            if let Some(name) = name.filter(|_| is_left) {
+                left.entry((record.correlation_id, name)).or_default().push(place);
+            }
+        }
+        for ((correlation, name), places) in left {
+            let launches = self.launches.get(&correlation).map_or(&[][..], Vec::as_slice);
+            let mut same = launches.iter().filter(|launch| {
+                !launch.has_time && launch.node.is_some() && launch.name.as_deref() == Some(name)
+            });
+            if let ([place], Some(only), None) = (&places[..], same.next(), same.next())
+                && let Some(slot) = found.get_mut(*place)
+            {
+                *slot = Some(only.kernel_id);
+            }
+        }
+        found
+    }
+
+    fn exact(&mut self, record: &RawActivity) -> Option<KernelId> {
+        if record.kind != ActivityKind::Kernel {
+            return None;
+        }
+        let node = match record.graph_node_id {
+            None => None,
+            Some(number) => Some(self.nodes.get(&number).copied()?),
+        };
+        let launches = self.launches.get_mut(&record.correlation_id)?;
+        let launch = launches.iter_mut().find(|launch| launch.node == node)?;
+        launch.has_time = true;
+        Some(launch.kernel_id)
+    }
+}

@@ -1,0 +1,54 @@
+//! CUPTI's numbers of the nodes of executable graphs.
+//!
+//! An instantiation copies each node, and CUPTI reports each copy with its original during the call. Records of kernels have the
+//! number of the copy.
+
+use std::cell::RefCell;
+
+use stallmap_schema::capture::recording::GraphNodeNumber;
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::cupti::GraphData;
+
+use stallmap_session::gpu::graphs::Graphs;
+use stallmap_session::session;
+
+use super::number;
+
+/// Copies of one call, most: a graph with more has nodes without times.
+const MOST_COPIES: usize = 1 << 20;
+
+thread_local! {
+    /// Copies of nodes in the driver call of this thread: the original's handle, the copy's number.
+    static COPIES: RefCell<Vec<(usize, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Copies of nodes that the driver call of this thread makes.
+pub(crate) struct Clones;
+
+impl Clones {
+    /// A node was copied.
+    pub(crate) fn add(graph: &GraphData) {
+        if let Some(number) = number(graph.node) {
+            COPIES.with_borrow_mut(|copies| {
+                if copies.len() < MOST_COPIES {
+                    copies.push((graph.original_node.key(), number));
+                }
+            });
+        }
+    }
+
+    /// The call ends. `exec` is the graph that it has instantiated, if it has.
+    pub(crate) fn settle(graphs: &Graphs, exec: Option<Handle>) {
+        let copies = COPIES.with_borrow_mut(std::mem::take);
+        let Some((graph_id, nodes)) = exec.and_then(|exec| graphs.graph_id(exec).zip(graphs.nodes(exec)))
+        else {
+            return;
+        };
+        let copies: std::collections::BTreeMap<usize, u64> = copies.into_iter().collect();
+        for node in nodes.iter() {
+            if let Some(&graph_node_id) = copies.get(&node.handle) {
+                session::emit(GraphNodeNumber { graph_node_id, graph_id, graph_node: node.index });
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows of launches on their way to the session: a launch call only appends to a list, a thread of its own writes it.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_session::session;
+
+/// Longest time until rows reach the session.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Waiting launches at which the launching thread writes them itself.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Rows that wait.
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { launches: Vec::new(), runs: Vec::new() });
+
+struct Waiting {
+    launches: Vec<Launch>,
+    runs: Vec<LaunchRun>,
+}
+
+/// Starts the thread that writes. Without it, launching threads write.
+pub(super) fn start() {
+    let write = || {
+        loop {
+            thread::sleep(PAUSE);
+            flush();
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("stallmap-timeline".into()).spawn(write) {
+        stallmap_session::guard::say(&format!("launches are written late: no thread: {error}"));
+    }
+}
+
+/// Records a launch. Without a function it has no row of its own.
+pub(crate) fn add(launch: Option<Launch>, run: LaunchRun) {
+    let count = {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.launches.extend(launch);
+        waiting.runs.push(run);
+        waiting.runs.len()
+    };
+    if count >= MOST_WAITING {
+        flush();
+    }
+}
+
+/// Writes all rows that wait.
+pub(super) fn flush() {
+    let (launches, runs) = {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut waiting.launches), std::mem::take(&mut waiting.runs))
+    };
+    session::emit_all(launches);
+    session::emit_all(runs);
+}

@@ -1,0 +1,59 @@
+-- One stretch of a device's time in which the same work ran, from the first begin to the last end of its work.
+--
+-- A stretch ends where any work of the device begins or ends. Stretches of one device follow each other without gaps,
+-- and their durations add up to the device's whole span. Work that takes no time is left out.
+CREATE VIEW gpu_segment (
+  -- The run.
+  run_id,
+  -- CUDA's device ordinal.
+  device_id,
+  -- Begin, nanoseconds since the Unix epoch.
+  begin_ns,
+  -- End.
+  end_ns,
+  -- Its length, nanoseconds.
+  duration_ns,
+  -- Kernels that run, collectives too.
+  kernel_count,
+  -- Kernels among these that exchange data between GPUs: NCCL, NVSHMEM.
+  collective_count,
+  -- Copies and fills that run.
+  copy_count,
+  -- The work, if only one runs.
+  activity_id
+) AS
+WITH work AS (
+  SELECT
+    a.run_id, a.device_id, a.activity_id, a.begin_ns, a.end_ns, a.kind,
+    coalesce(regexp_like(coalesce(a.kernel_name, f.name), '^nccl(Dev)?Kernel|ncclSymk|nvshmem'), false) AS is_collective
+  FROM gpu_activity a
+  LEFT JOIN launch l ON l.kernel_id = a.kernel_id
+  LEFT JOIN function f ON f.function_id = l.function_id
+  WHERE a.kind <> 'synchronization' AND a.device_id IS NOT NULL AND a.end_ns > a.begin_ns
+), edge AS (
+  SELECT *, begin_ns AS ns, 1 AS step FROM work
+  UNION ALL
+  SELECT *, end_ns AS ns, -1 FROM work
+), moment AS (
+  SELECT
+    run_id, device_id, ns,
+    sum(CASE WHEN kind = 'kernel' THEN step ELSE 0 END) AS kernels,
+    sum(CASE WHEN is_collective THEN step ELSE 0 END) AS collectives,
+    sum(CASE WHEN kind = 'kernel' THEN 0 ELSE step END) AS copies,
+    -- While only one runs, the sum of the numbers of all that run is its number.
+    sum(step * CAST(activity_id AS BIGINT)) AS numbers
+  FROM edge
+  GROUP BY run_id, device_id, ns
+), running AS (
+  SELECT
+    run_id, device_id, ns, lead(ns) OVER so_far AS end_ns,
+    sum(kernels) OVER so_far AS kernels, sum(collectives) OVER so_far AS collectives, sum(copies) OVER so_far AS copies,
+    sum(numbers) OVER so_far AS numbers
+  FROM moment
+  WINDOW so_far AS (PARTITION BY run_id, device_id ORDER BY ns)
+)
+SELECT
+  run_id, device_id, ns, end_ns, end_ns - ns, kernels, collectives, copies,
+  CASE WHEN kernels + copies = 1 THEN CAST(numbers AS BIGINT UNSIGNED) END
+FROM running
+WHERE end_ns IS NOT NULL
