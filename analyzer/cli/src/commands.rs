@@ -3,7 +3,6 @@
 mod check;
 mod completions;
 pub(crate) mod describe;
-mod export;
 mod id;
 mod info;
 mod pack;
@@ -25,6 +24,7 @@ use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
+use stallmap_export as export;
 use stallmap_lists::{diff, forest, top, tree};
 use stallmap_report::{open, report, source, verdict, why};
 
@@ -90,6 +90,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Diff(diff) => diff::run(context, &diff),
         Command::Source(source) => source::run(context, &source),
         Command::Export(export) => export::run(context, &export),
+        Command::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
         Command::Sql(sql) => sql::run(context, &sql),
         Command::Info(info) => info::run(context, &info),
         Command::Check(check) => check::run(context, &check),

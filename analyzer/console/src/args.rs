@@ -5,6 +5,7 @@ pub mod export;
 pub mod forest;
 pub mod gate;
 pub mod list;
+pub mod mcp;
 pub mod memory;
 pub mod order;
 #[cfg(test)]
@@ -87,6 +88,8 @@ pub enum Command {
     Source(Source),
     /// Convert a capture to the files of another tool
     Export(export::Export),
+    /// Answer questions of an agent about captures: an MCP server on standard input and output, read only
+    Mcp(mcp::Mcp),
     /// Query one capture, or several by name, in SQL: interactively, or with statements
     Sql(Sql),
     /// Show the content of a capture: runs, devices, tables and views. Or document one table or view

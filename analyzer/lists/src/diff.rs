@@ -17,7 +17,7 @@ use self::query::{Query, Script, keys};
 use self::row::Row;
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::{Answer, kept_rows};
-use stallmap_console::args::diff::{Diff, DiffMetric, Part};
+use stallmap_console::args::diff::{Diff, DiffMetric, Part, Per};
 use stallmap_console::args::gate::Gate;
 use stallmap_console::args::{NamedCapture, ReportFormat};
 use stallmap_console::context::{Context, runtime};
@@ -28,6 +28,9 @@ use stallmap_console::row::Row as _;
 
 /// The parts compared by default.
 const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
+
+/// Variation of a launch between repetitions, where none were recorded: the option's default.
+const SPREAD: f64 = 0.05;
 
 /// A comparison under way.
 struct Comparison<'a> {
@@ -68,6 +71,34 @@ pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
         answers.push(comparison.part(part).await?);
     }
     Ok(answers)
+}
+
+/// A comparison of one part, for programs.
+pub struct Compared {
+    /// Facts that decide whether the captures are comparable.
+    pub facts: Answer,
+    /// The changes, or the reason for none.
+    pub part: Result<Answer, String>,
+}
+
+/// Compares one part of the captures of a session, each with the first.
+pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u32) -> Outcome<Compared> {
+    let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
+    let mut query = Query { names, per: Per::Auto, top, is_all: false, spread: SPREAD };
+    let script = query.comparable(metric);
+    let found = ask(session, &script).await?;
+    let facts = Fact::read(queries::COMPARABLE.name, &found)?;
+    let decision = Decision::of(&facts, Per::Auto);
+    query.per = decision.per;
+    let base = query.names.first().map_or("", String::as_str);
+    let refusal = fact::refusal(&facts, base);
+    let facts = Answer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None };
+    if let Some(refusal) = refusal {
+        return Ok(Compared { facts, part: Err(refusal) });
+    }
+    let script = query.part(part, decision.measure(metric));
+    let rows = ask(session, &script).await?;
+    Ok(Compared { facts, part: Ok(Answer { section: keys(part), sql: script.text(), rows, absence: None }) })
 }
 
 async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
@@ -243,7 +274,7 @@ fn parts(args: &Diff) -> Outcome<Vec<Part>> {
 }
 
 /// The captures with names: a, b, c and so on by default.
-fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
+pub fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
     let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
     let letters = ('a'..='z').map(String::from);
     let numbers = (1..).map(|number| format!("capture_{number}"));

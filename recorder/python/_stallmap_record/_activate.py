@@ -8,18 +8,11 @@ import types
 
 import torch
 
-<<<<<<< HEAD:recorder/python/stallmap/_activate.py
-from stallmap import _autograd, _dispatch, _modules, _names, _optimizers
-from stallmap import _recorder, _region, _stacks, _tensors, _threads, _triton
-from stallmap._files import Files
-from stallmap._session import CPU, LIGHT, SESSION
-=======
 import _stallmap_record
 from _stallmap_record import _autograd, _dispatch, _modules, _names, _optimizers
 from _stallmap_record import _public, _recorder, _stacks, _tensors, _threads, _triton
 from _stallmap_record._files import Files
-from _stallmap_record._session import CPU, SESSION
->>>>>>> w16:recorder/python/_stallmap_record/_activate.py
+from _stallmap_record._session import CPU, LIGHT, SESSION
 
 _active = None
 
@@ -67,17 +60,12 @@ def _activate(library):
     SESSION.forgetters += [names.forget, autograd.forget]
     optimizers = _optimizers.Optimizers(library, names)
     recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
-<<<<<<< HEAD:recorder/python/stallmap/_activate.py
-    _hide_from_compiler(library)
-    if LIGHT:
-        return recorder
-    mode = _dispatch.DispatchMode(recorder)
-=======
-    mode = _dispatch.DispatchMode(recorder)
     hide("_stallmap_record")
     if _public.folders:
         hide(_public.NAME)
->>>>>>> w16:recorder/python/_stallmap_record/_activate.py
+    if LIGHT:
+        return recorder
+    mode = _dispatch.DispatchMode(recorder)
     _hook_allocator(library)
     autograd.hook(names.announce_gradients)
     optimizers.hook()

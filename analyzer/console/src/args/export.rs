@@ -18,10 +18,94 @@ pub struct Export {
 /// Target tool.
 #[derive(Debug, Subcommand)]
 pub enum Form {
+    /// Perfetto: launches, ops, counters and samples on a timeline, for ui.perfetto.dev
+    #[command(after_help = examples(&[
+        ("stallmap export perfetto train.stallmap -o train.pftrace", "open it in ui.perfetto.dev"),
+        ("stallmap export perfetto train.stallmap --sql", "its queries"),
+    ]))]
+    Perfetto(File),
+    /// Chrome trace events with the categories and arguments of PyTorch's profiler (Kineto), compressed
+    #[command(after_help = examples(&[
+        ("stallmap export kineto train.stallmap -o train.pt.trace.json.gz", "for Perfetto, HTA, TraceLens"),
+    ]))]
+    Kineto(File),
+    /// speedscope: call paths with samples, memory samples and estimated time
+    #[command(after_help = examples(&[
+        ("stallmap export speedscope train.stallmap -o train.speedscope.json", "open it in speedscope.app"),
+    ]))]
+    Speedscope(File),
+    /// pprof: call paths with samples, memory samples and estimated time, compressed
+    #[command(after_help = examples(&[
+        ("stallmap export pprof train.stallmap -o train.pb.gz", "for `go tool pprof -top train.pb.gz`"),
+    ]))]
+    Pprof(File),
+    /// Firefox Profiler: call paths with samples, and launches as markers
+    #[command(after_help = examples(&[
+        ("stallmap export firefox train.stallmap -o train.json", "open it in profiler.firefox.com"),
+    ]))]
+    Firefox(File),
+    /// Hatchet and proton-viewer: a tree of call paths with samples per stall reason
+    #[command(after_help = examples(&[
+        ("stallmap export hatchet train.stallmap -o train.hatchet", "for `proton-viewer -m num_samples train.hatchet`"),
+    ]))]
+    Hatchet(File),
+    /// PyTorch's memory snapshot: allocations with their Python stacks, as a pickle
+    #[command(after_help = examples(&[
+        ("stallmap export memory-snapshot train.stallmap -o train.pickle", "open it in docs.pytorch.org/memory_viz"),
+    ]))]
+    MemorySnapshot(File),
+    /// Operator Profiler: profile.json 1.0 with kernels, counters and sums per op
+    #[command(after_help = examples(&[
+        ("stallmap export operator-profiler train.stallmap -o profile.json", "ops with their kernels and counters"),
+    ]))]
+    OperatorProfiler(File),
+    /// SARIF 2.1.0: findings for code scanning, one rule per kind
+    #[command(after_help = examples(&[
+        ("stallmap export sarif train.stallmap -o train.sarif", "for code scanning and editors"),
+    ]))]
+    Sarif(File),
+    /// Parquet: every view as a file, with the descriptions of its columns
+    #[command(after_help = examples(&[
+        ("stallmap export parquet train.stallmap views/", "for DuckDB, polars, pyarrow"),
+        ("stallmap export parquet train.stallmap views/ --sql", "its queries"),
+    ]))]
+    Parquet(Folder),
     /// TenProf: `tensor_stall_cost.csv`, forest.txt, blame.dot, `pc_samples.csv`
-    Tenprof(Tenprof),
+    #[command(after_help = examples(&[
+        ("stallmap export tenprof train.stallmap blame/", "the four files, with exact numbers"),
+        ("stallmap export tenprof train.stallmap blame/ --sql", "their queries"),
+    ]))]
+    Tenprof(Folder),
     /// Flame graphs: folded stacks, one call path per line with its samples, on standard output
     Folded(Folded),
+}
+
+/// Arguments of a format with one file.
+#[derive(Args, Debug)]
+pub struct File {
+    /// Capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", required_unless_present = "sql")]
+    pub output: Option<PathBuf>,
+    /// Print the queries instead of running them
+    #[arg(long)]
+    pub sql: bool,
+}
+
+/// Arguments of a format with several files.
+#[derive(Args, Debug)]
+pub struct Folder {
+    /// Capture
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// Folder to create. It must not exist, or be empty
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Print the queries instead of running them
+    #[arg(long)]
+    pub sql: bool,
 }
 
 /// `stallmap export folded`
@@ -35,24 +119,6 @@ pub struct Folded {
     #[arg(value_name = "NAME.stallmap")]
     pub capture: PathBuf,
     /// Print the query instead of running it
-    #[arg(long)]
-    pub sql: bool,
-}
-
-/// `stallmap export tenprof`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[
-    ("stallmap export tenprof train.stallmap blame/", "the four files, with exact numbers"),
-    ("stallmap export tenprof train.stallmap blame/ --sql", "their queries"),
-]))]
-pub struct Tenprof {
-    /// Capture
-    #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
-    /// Folder to create. It must not exist, or be empty
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-    /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
 }

@@ -59,7 +59,7 @@ fn is_hash(name: &str, data_type: &DataType) -> bool {
 }
 
 /// The batch with hashes as text in hexadecimal, which SQL takes back: `function_id = '0x1a2b'`.
-pub(crate) fn with_hex(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+pub fn with_hex(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = batch.schema();
     let is_hash = |field: &Field| is_hash(field.name(), field.data_type());
     if !schema.fields().iter().any(|field| is_hash(field)) {

@@ -19,7 +19,7 @@ rows! {
 }
 
 /// Writes the stacks to standard output, or prints their query.
-pub(super) fn run(context: &Context, args: &Folded) -> Outcome {
+pub(crate) fn run(context: &Context, args: &Folded) -> Outcome {
     let session = {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?

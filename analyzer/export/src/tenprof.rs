@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Folder, print_queries};
+use crate::folder::Folder;
+use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::rows;
-use stallmap_console::args::export::Tenprof;
+use stallmap_console::args::export::Folder as Tenprof;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
@@ -21,7 +22,7 @@ use stallmap_console::rows;
 use stallmap_lists::forest;
 
 /// Writes the files, or prints their queries.
-pub(super) fn run(context: &Context, args: &Tenprof) -> Outcome {
+pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
     let session = {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?

@@ -1,0 +1,124 @@
+//! Perfetto's trace: packets of one sequence. Field numbers are those of Perfetto's published messages.
+//!
+//! | part | messages |
+//! |---|---|
+//! | launches | `GpuRenderStageEvent`, with the kernels and arguments of the GPU compute page |
+//! | ops and launch calls | `TrackEvent` slices, one track per thread |
+//! | hardware counters | `GpuCounterEvent` at the launch's begin |
+//! | samples | `StackSample` at the launch's begin, with an inline call stack |
+
+mod counters;
+mod kernels;
+mod names;
+mod slices;
+
+use stallmap::library::queries::export as queries;
+use stallmap_console::exit::Outcome;
+
+use crate::proto::Message;
+use crate::round::whole;
+use crate::source::{Format, Source};
+use crate::stack::{Frame, LaunchStack};
+use crate::timeline::{Counter, Timeline};
+use names::Names;
+
+/// Perfetto.
+pub(crate) const FORMAT: Format = Format {
+    queries: &[
+        queries::LAUNCHES,
+        queries::CALLS,
+        queries::COPIES,
+        queries::PROGRAM,
+        queries::DEVICES,
+        queries::LOSSES,
+        queries::COUNTERS,
+        queries::LAUNCH_STACKS,
+    ],
+    write,
+};
+
+/// The sequence that all packets belong to.
+const SEQUENCE: u64 = 1;
+/// `CLOCK_BOOTTIME`, the default clock of packets, and `CLOCK_REALTIME`.
+const CLOCKS: [u64; 2] = [6, 1];
+/// Packets refer to the names of the first one.
+const NEEDS_NAMES: u64 = 2;
+/// The first packet: nothing before it counts.
+const CLEARS_NAMES: u64 = 1;
+
+fn write(source: &Source) -> Outcome<Vec<u8>> {
+    let timeline = Timeline::read(source)?;
+    let measured: Vec<Counter> = source.read(queries::COUNTERS)?;
+    let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
+    Ok(trace(&timeline, &measured, &stacks).finish())
+}
+
+fn trace(timeline: &Timeline, measured: &[Counter], stacks: &[LaunchStack]) -> Message {
+    let mut trace = Message::default();
+    let names = Names::of(timeline, measured);
+    trace.push(1, &first(&names));
+    trace.push(1, &clocks(timeline.begin_ns()));
+    trace.push(1, &facts(timeline));
+    let packets = slices::packets(timeline)
+        .chain(kernels::packets(timeline, &names))
+        .chain(counters::packets(timeline, measured, &names))
+        .chain(samples(timeline, stacks));
+    packets.for_each(|packet| trace.push(1, &packet));
+    trace
+}
+
+/// A packet of the sequence.
+fn packet() -> Message {
+    Message::default().uint(10, SEQUENCE).uint(13, NEEDS_NAMES)
+}
+
+/// A packet at a time.
+fn packet_at(time_ns: u64) -> Message {
+    packet().uint(8, time_ns)
+}
+
+/// The packet with all names, and the defaults of samples.
+fn first(names: &Names) -> Message {
+    let counted = Message::default().text(2, "stall samples").uint(3, 9);
+    let defaults = Message::default().text(1, "stallmap").message(2, &counted);
+    Message::default()
+        .uint(10, SEQUENCE)
+        .uint(13, CLEARS_NAMES)
+        .uint(41, 1)
+        .message(12, &names.interned())
+        .message(59, &Message::default().uint(58, CLOCKS[0]).message(100, &defaults))
+}
+
+/// Packets have times since the Unix epoch: the default clock equals the clock of the day.
+fn clocks(begin_ns: u64) -> Message {
+    let clock = |id: u64| Message::default().uint(1, id).uint(2, begin_ns);
+    packet().message(6, &Message::default().messages(1, CLOCKS.map(clock)).uint(2, CLOCKS[0]))
+}
+
+/// Facts about the capture, as attributes of the trace.
+fn facts(timeline: &Timeline) -> Message {
+    let fact = |(name, text): (String, String)| Message::default().text(1, &name).text(3, &text);
+    packet().message(126, &Message::default().messages(1, timeline.facts().into_iter().map(fact)))
+}
+
+/// Samples at the begin of their launches. Those of launches without a time are at the beginning: none is lost.
+fn samples(timeline: &Timeline, stacks: &[LaunchStack]) -> impl Iterator<Item = Message> {
+    let begin = timeline.begin_ns();
+    let launch = |launch: &crate::timeline::Launch| {
+        let thread = slices::thread_number(launch.process_id, launch.thread_id.unwrap_or(0));
+        (launch.kernel_id, (launch.begin_ns().unwrap_or(begin), launch.process_id, thread))
+    };
+    let times: std::collections::BTreeMap<_, _> = timeline.launches.iter().map(launch).collect();
+    let counts = whole(&stacks.iter().map(|stack| stack.samples).collect::<Vec<_>>());
+    stacks.iter().zip(counts).filter(|(_, count)| *count > 0).map(move |(stack, count)| {
+        let (time, process, thread) = times.get(&stack.kernel_id).copied().unwrap_or((begin, 0, 0));
+        let task = Message::default().int(2, process).int(3, thread);
+        let path = Message::default().messages(1, stack.path().iter().map(inline));
+        packet_at(time).message(135, &Message::default().message(1, &task).message(5, &path).uint(11, count))
+    })
+}
+
+fn inline(frame: &Frame) -> Message {
+    let message = Message::default().text(1, &frame.name);
+    if frame.file.is_empty() { message } else { message.text(2, &frame.file).uint(3, frame.line.into()) }
+}

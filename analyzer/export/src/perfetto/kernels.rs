@@ -1,0 +1,69 @@
+//! Launches as stages of the GPU.
+
+use super::names::{ARGUMENTS, Names, STAGE};
+use super::packet_at;
+use crate::proto::Message;
+use crate::timeline::{Launch, Timeline};
+
+/// One packet per launch with a time.
+pub(super) fn packets<'a>(timeline: &'a Timeline, names: &'a Names) -> impl Iterator<Item = Message> + 'a {
+    timeline
+        .launches
+        .iter()
+        .filter_map(|launch| Some(packet_at(launch.begin_ns()?).message(53, &stage(launch, names))))
+}
+
+fn stage(launch: &Launch, names: &Names) -> Message {
+    let mangled = launch.mangled_name.as_deref().unwrap_or_default();
+    let kernel = names.kernel(launch.name(), mangled);
+    Message::default()
+        .uint(1, event_id(launch.kernel_id))
+        // Without a measurement the event has no length.
+        .with(launch.duration(), |stage, duration| stage.uint(2, duration))
+        .with(names.context(launch.process_id), |stage, context| stage.uint(5, context))
+        .int(11, launch.device_id)
+        .with(names.stream(launch.stream_id.unwrap_or(0)), |stage, stream| stage.uint(13, stream))
+        .uint(14, STAGE)
+        .with(kernel, |stage, kernel| stage.uint(19, kernel).uint(20, kernel))
+        .message(21, &arguments(launch))
+}
+
+/// The event of a launch. 0 means "none" in the format.
+pub(super) fn event_id(kernel_id: u64) -> u64 {
+    kernel_id + 1
+}
+
+fn arguments(launch: &Launch) -> Message {
+    let extent =
+        |[x, y, z]: [u32; 3]| Message::default().uint(1, x.into()).uint(2, y.into()).uint(3, z.into());
+    let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).fold(1, u64::saturating_mul);
+    let (blocks, threads) = (product(launch.grid()), product(launch.block()));
+    let counts = [
+        ("grid_size", Some(blocks)),
+        ("workgroup_size", Some(threads)),
+        ("thread_count", Some(blocks.saturating_mul(threads))),
+        ("registers_per_thread", launch.register_count.map(u64::from)),
+        ("shared_mem_static", launch.static_shared_bytes.map(u64::from)),
+        ("shared_mem_dynamic", launch.dynamic_shared_bytes.map(u64::from)),
+        ("stallmap_kernel_id", Some(launch.kernel_id)),
+        ("graph_id", launch.graph_id),
+    ];
+    let values = [
+        ("waves_per_multiprocessor", launch.waves),
+        ("occupancy", launch.occupancy),
+        ("samples", launch.samples),
+        ("memory_samples", launch.memory_samples),
+    ];
+    let counts = counts.into_iter().filter_map(|(name, value)| Some(argument(name)?.uint(4, value?)));
+    let values = values.into_iter().filter_map(|(name, value)| Some(argument(name)?.double(5, value?)));
+    Message::default()
+        .message(1, &extent(launch.grid()))
+        .message(2, &extent(launch.block()))
+        .messages(3, counts.chain(values))
+}
+
+/// An argument with its number.
+fn argument(name: &str) -> Option<Message> {
+    let number = (1..).zip(ARGUMENTS).find(|(_, argument)| *argument == name)?.0;
+    Some(Message::default().uint(1, number))
+}

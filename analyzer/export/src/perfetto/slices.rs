@@ -1,0 +1,126 @@
+//! Ops, regions and launch calls as slices of their threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{packet, packet_at};
+use crate::proto::Message;
+use crate::round::unsigned;
+use crate::timeline::{Call, Launch, Timeline};
+
+/// A slice begins, and ends.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+/// Threads of one process, in the numbers of tracks.
+const MOST_THREADS: u64 = 1 << 20;
+
+/// A slice of a thread.
+struct Slice {
+    begin_ns: u64,
+    end_ns: Option<u64>,
+    event: Message,
+}
+
+/// Descriptors of processes and threads, then the slices of each thread in the order of time.
+pub(super) fn packets(timeline: &Timeline) -> impl Iterator<Item = Message> {
+    let mut threads: BTreeMap<(i64, u32), Vec<Slice>> = BTreeMap::new();
+    for call in &timeline.calls {
+        threads.entry((call.process_id, call.thread_id)).or_default().push(call_slice(call));
+    }
+    for launch in &timeline.launches {
+        let thread = (launch.process_id, launch.thread_id.unwrap_or(0));
+        threads.entry(thread).or_default().extend(launch_slice(launch));
+    }
+    let described = described(timeline, threads.keys().copied());
+    let slices = threads
+        .into_iter()
+        .flat_map(|((process, thread), slices)| nested(track(process, Some(thread)), slices));
+    described.into_iter().chain(slices)
+}
+
+/// The number of a thread as the trace has it: unique among threads and processes.
+pub(super) fn thread_number(process: i64, thread: u32) -> i64 {
+    // The recorder numbers threads from 0. Perfetto takes thread 0 for the idle one.
+    process.saturating_add(i64::from(thread))
+}
+
+/// The number of a process's track, or of a thread's.
+fn track(process: i64, thread: Option<u32>) -> u64 {
+    unsigned(process) * MOST_THREADS + thread.map_or(1, |thread| u64::from(thread) + 2)
+}
+
+fn described(timeline: &Timeline, threads: impl Iterator<Item = (i64, u32)>) -> Vec<Message> {
+    let threads: BTreeSet<(i64, u32)> = threads.collect();
+    let process = |process: &crate::timeline::Process| {
+        let name = Message::default().int(1, process.id).text(6, &process.program);
+        packet().message(60, &Message::default().uint(1, track(process.id, None)).message(3, &name))
+    };
+    let thread = |(process, thread): (i64, u32)| {
+        let number = thread_number(process, thread);
+        let name = Message::default().int(1, process).int(2, number).text(5, &format!("thread {thread}"));
+        let place = Message::default().uint(1, track(process, Some(thread))).uint(5, track(process, None));
+        packet().message(60, &place.message(4, &name))
+    };
+    timeline.processes.iter().map(process).chain(threads.into_iter().map(thread)).collect()
+}
+
+fn call_slice(call: &Call) -> Slice {
+    let category = if call.kind == "region" { "user_annotation" } else { "cpu_op" };
+    let texts = [
+        ("phase", Some(call.phase.as_str())),
+        ("module", call.module_path.as_deref()),
+        ("line", call.line.as_deref()),
+    ];
+    let event = Message::default().text(22, category).text(23, &call.name);
+    let event = event.message(4, &number("op_id", call.op_id)).message(4, &number("step", call.step.into()));
+    let event = texts.into_iter().fold(event, |event, (name, value)| {
+        event.with(value, |event, value| event.message(4, &Message::default().text(10, name).text(6, value)))
+    });
+    Slice { begin_ns: unsigned(call.begin_ns), end_ns: call.end_ns.map(unsigned), event }
+}
+
+fn launch_slice(launch: &Launch) -> Option<Slice> {
+    let event = Message::default().text(22, "cuda_runtime").text(23, "launch");
+    let event = event.message(4, &number("kernel_id", launch.kernel_id));
+    Some(Slice { begin_ns: unsigned(launch.call_begin_ns?), end_ns: launch.call_end_ns.map(unsigned), event })
+}
+
+/// A number as an argument of a slice.
+fn number(name: &str, value: u64) -> Message {
+    Message::default().text(10, name).uint(3, value)
+}
+
+/// Begins and ends in the order of time. A slice that outlasts the one around it ends with it.
+fn nested(track: u64, mut slices: Vec<Slice>) -> Vec<Message> {
+    slices.sort_by_key(|slice| (slice.begin_ns, std::cmp::Reverse(slice.end_ns.unwrap_or(u64::MAX))));
+    let mut packets = Vec::new();
+    let mut open: Vec<u64> = Vec::new();
+    let end = |time: u64| packet_at(time).message(11, &Message::default().uint(9, END).uint(11, track));
+    for slice in slices {
+        while let Some(time) = open.pop_if(|end| *end <= slice.begin_ns) {
+            packets.push(end(time));
+        }
+        packets.push(packet_at(slice.begin_ns).message(11, &slice.event.uint(9, BEGIN).uint(11, track)));
+        let outer = open.last().copied().unwrap_or(u64::MAX);
+        open.push(slice.end_ns.unwrap_or(u64::MAX).min(outer));
+    }
+    // A call without an end has a begin only.
+    while let Some(time) = open.pop() {
+        if time < u64::MAX {
+            packets.push(end(time));
+        }
+    }
+    packets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_follows_its_begin_and_none_is_invented() {
+        let slice = |begin_ns, end_ns| Slice { begin_ns, end_ns, event: Message::default() };
+        assert_eq!(nested(1, vec![slice(5, Some(9)), slice(0, Some(10)), slice(9, Some(12))]).len(), 6);
+        assert_eq!(nested(1, vec![slice(0, None), slice(2, Some(3))]).len(), 3);
+        assert_eq!(nested(1, Vec::new()).len(), 0);
+    }
+}

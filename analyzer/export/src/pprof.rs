@@ -1,0 +1,99 @@
+//! pprof's profile: six messages, compressed. Counts are whole, and their sum is the rounded sum of the samples.
+
+use std::collections::BTreeMap;
+
+use stallmap::library::queries::export as queries;
+use stallmap_console::exit::Outcome;
+use stallmap_console::rows;
+
+use crate::proto::Message;
+use crate::round::{unsigned, whole};
+use crate::source::{Format, Source, gzip};
+use crate::stack::{Frame, Stack};
+
+/// pprof.
+pub(crate) const FORMAT: Format = Format { queries: &[queries::STACKS, queries::PROGRAM], write };
+
+rows! {
+    /// A process of the program.
+    struct Process {
+        started_ns: i64,
+        ended_ns: Option<i64>,
+    }
+}
+
+fn write(source: &Source) -> Outcome<Vec<u8>> {
+    let stacks: Vec<Stack> = source.read(queries::STACKS)?;
+    let processes: Vec<Process> = source.read(queries::PROGRAM)?;
+    gzip(&profile(&stacks, &processes).finish())
+}
+
+fn profile(stacks: &[Stack], processes: &[Process]) -> Message {
+    let mut texts = Texts::default();
+    let mut places = Places::default();
+    let counts = |value: &dyn Fn(&Stack) -> f64| whole(&stacks.iter().map(value).collect::<Vec<_>>());
+    let samples = counts(&|stack| stack.samples);
+    let memory = counts(&|stack| stack.memory_samples);
+    let times = counts(&|stack| stack.estimated_ns.unwrap_or(0.0));
+    let mut profile = Message::default();
+    // Without a clock or a period in the capture, time is not known.
+    let has_time = stacks.iter().any(|stack| stack.estimated_ns.is_some());
+    let kinds = [("samples", "count"), ("memory_samples", "count"), ("estimated_time", "nanoseconds")];
+    let kind_count = if has_time { 3 } else { 2 };
+    for (name, unit) in kinds.into_iter().take(kind_count) {
+        profile.push(1, &Message::default().uint(1, texts.id(name)).uint(2, texts.id(unit)));
+    }
+    let counted = stacks.iter().zip(samples).zip(memory).zip(times);
+    for (((stack, samples), memory), time) in counted {
+        let path: Vec<u64> = stack.path().into_iter().rev().map(|frame| places.id(frame)).collect();
+        let values = [samples, memory, time].into_iter().take(kind_count);
+        profile.push(2, &Message::default().packed(1, path).packed(2, values));
+    }
+    for (frame, id) in &places.0 {
+        let line = Message::default().uint(1, *id).uint(2, u64::from(frame.line));
+        profile.push(4, &Message::default().uint(1, *id).message(4, &line));
+        let function =
+            Message::default().uint(1, *id).uint(2, texts.id(&frame.name)).uint(3, texts.id(&frame.name));
+        profile.push(5, &function.uint(4, texts.id(&frame.file)));
+    }
+    let comment = texts.id("estimated_time is estimated from the sampling period");
+    let profile = texts.0.iter().fold(profile, |profile, text| profile.text(6, text));
+    let begin = processes.iter().map(|process| process.started_ns).min();
+    let end = processes.iter().filter_map(|process| process.ended_ns).max();
+    profile
+        .with(begin, |profile, begin| profile.uint(9, unsigned(begin)))
+        .with(begin.zip(end), |profile, (begin, end)| profile.uint(10, unsigned(end - begin)))
+        .uint(13, comment)
+}
+
+/// The list of texts. The first is empty, as the format demands.
+struct Texts(Vec<String>, BTreeMap<String, u64>);
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self(vec![String::new()], BTreeMap::from([(String::new(), 0)]))
+    }
+}
+
+impl Texts {
+    fn id(&mut self, text: &str) -> u64 {
+        if let Some(id) = self.1.get(text) {
+            return *id;
+        }
+        let id = self.0.len() as u64;
+        self.0.push(text.to_owned());
+        self.1.insert(text.to_owned(), id);
+        id
+    }
+}
+
+/// Locations by frame, numbered from 1.
+#[derive(Default)]
+struct Places(BTreeMap<Frame, u64>);
+
+impl Places {
+    fn id(&mut self, frame: Frame) -> u64 {
+        let next = self.0.len() as u64 + 1;
+        *self.0.entry(frame).or_insert(next)
+    }
+}

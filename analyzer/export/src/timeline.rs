@@ -1,0 +1,206 @@
+//! Calls and launches in time: the part that timeline formats share.
+
+use std::collections::BTreeMap;
+
+use stallmap::library::queries::export as queries;
+use stallmap_console::exit::Outcome;
+use stallmap_console::rows;
+
+use crate::round::{nanoseconds, unsigned};
+use crate::source::Source;
+
+rows! {
+    /// A launch of the program.
+    pub(crate) struct Launch {
+        pub(crate) kernel_id: u64,
+        pub(crate) process_id: i64,
+        pub(crate) device_id: i64,
+        pub(crate) stream_id: Option<u32>,
+        pub(crate) thread_id: Option<u32>,
+        pub(crate) call_begin_ns: Option<i64>,
+        pub(crate) call_end_ns: Option<i64>,
+        pub(crate) duration_ns: Option<f64>,
+        pub(crate) kernel: Option<String>,
+        pub(crate) mangled_name: Option<String>,
+        pub(crate) short_kernel: Option<String>,
+        pub(crate) grid_x: u32,
+        pub(crate) grid_y: u32,
+        pub(crate) grid_z: u32,
+        pub(crate) block_x: u32,
+        pub(crate) block_y: u32,
+        pub(crate) block_z: u32,
+        pub(crate) register_count: Option<u32>,
+        pub(crate) static_shared_bytes: Option<u32>,
+        pub(crate) dynamic_shared_bytes: Option<u32>,
+        pub(crate) op_id: Option<u64>,
+        pub(crate) op: Option<String>,
+        pub(crate) line: Option<String>,
+        pub(crate) graph_id: Option<u64>,
+        pub(crate) graph_node: Option<u32>,
+        pub(crate) occupancy: Option<f64>,
+        pub(crate) waves: Option<f64>,
+        pub(crate) samples: Option<f64>,
+        pub(crate) memory_samples: Option<f64>,
+    }
+
+    /// A call of an op, or a region of the user.
+    pub(crate) struct Call {
+        pub(crate) op_id: u64,
+        pub(crate) process_id: i64,
+        pub(crate) thread_id: u32,
+        pub(crate) kind: String,
+        pub(crate) name: String,
+        pub(crate) begin_ns: i64,
+        pub(crate) end_ns: Option<i64>,
+        pub(crate) phase: String,
+        pub(crate) step: u32,
+        pub(crate) sequence_number: Option<i64>,
+        pub(crate) module_path: Option<String>,
+        pub(crate) line: Option<String>,
+    }
+
+    /// A memcpy or a memset.
+    pub(crate) struct Copy {
+        pub(crate) process_id: i64,
+        pub(crate) kind: String,
+        pub(crate) direction: Option<String>,
+        pub(crate) size_bytes: u64,
+        pub(crate) stream_id: u32,
+        pub(crate) begin_ns: i64,
+        pub(crate) op_id: Option<u64>,
+    }
+
+    /// A process of the program.
+    pub(crate) struct Process {
+        pub(crate) instrument: String,
+        pub(crate) program: String,
+        pub(crate) id: i64 as "process_id",
+        pub(crate) rank: Option<u32>,
+        pub(crate) world_size: Option<u32>,
+        pub(crate) started_ns: i64,
+        pub(crate) cuda_version: Option<i64>,
+        pub(crate) driver_version: Option<String>,
+        pub(crate) torch_version: Option<String>,
+    }
+
+    /// A GPU.
+    pub(crate) struct Device {
+        pub(crate) id: i64 as "device_id",
+        pub(crate) name: String,
+        pub(crate) compute_major: i64,
+        pub(crate) compute_minor: i64,
+        pub(crate) multiprocessor_count: i64,
+        pub(crate) memory_bytes: u64,
+    }
+
+    /// Things that the capture lacks.
+    pub(crate) struct Loss {
+        pub(crate) kind: String,
+        pub(crate) reason: String,
+        pub(crate) lost_count: u64,
+    }
+
+    /// Samples of a launch for a stall reason.
+    pub(crate) struct Reason {
+        pub(crate) kernel_id: u64,
+        pub(crate) name: String as "stall_reason",
+        pub(crate) samples: f64,
+    }
+
+    /// A hardware counter of a launch.
+    pub(crate) struct Counter {
+        pub(crate) kernel_id: u64,
+        pub(crate) metric: String,
+        pub(crate) unit: String,
+        pub(crate) value: f64,
+    }
+}
+
+/// The rows of a timeline.
+pub(crate) struct Timeline {
+    pub(crate) launches: Vec<Launch>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) copies: Vec<Copy>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) losses: Vec<Loss>,
+}
+
+impl Timeline {
+    /// Reads the rows of a capture.
+    pub(crate) fn read(source: &Source) -> Outcome<Self> {
+        Ok(Self {
+            launches: source.read(queries::LAUNCHES)?,
+            calls: source.read(queries::CALLS)?,
+            copies: source.read(queries::COPIES)?,
+            processes: source.read(queries::PROGRAM)?,
+            devices: source.read(queries::DEVICES)?,
+            losses: source.read(queries::LOSSES)?,
+        })
+    }
+
+    /// The first moment, nanoseconds since the Unix epoch.
+    pub(crate) fn begin_ns(&self) -> u64 {
+        let calls = self.calls.iter().map(|call| call.begin_ns);
+        let launches = self.launches.iter().filter_map(|launch| launch.call_begin_ns);
+        let processes = self.processes.iter().map(|process| process.started_ns);
+        unsigned(calls.chain(launches).chain(processes).min().unwrap_or(0))
+    }
+
+    /// Facts about the file that its reader needs, by name: origin of times, versions, losses.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = BTreeMap::from([
+            ("stallmap version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("time of kernels".to_owned(), self.time_source()),
+            ("launches".to_owned(), self.launches.len().to_string()),
+        ]);
+        let undrawn = self.launches.iter().filter(|launch| launch.begin_ns().is_none()).count();
+        if undrawn > 0 {
+            facts.insert("launches without a time, left out".to_owned(), undrawn.to_string());
+        }
+        for loss in &self.losses {
+            facts.insert(format!("lost: {}, {}", loss.kind, loss.reason), loss.lost_count.to_string());
+        }
+        facts
+    }
+
+    /// The origin of the kernels' times.
+    fn time_source(&self) -> String {
+        let known = self.launches.iter().filter(|launch| launch.duration().is_some()).count();
+        let instruments: std::collections::BTreeSet<&str> =
+            self.processes.iter().map(|process| process.instrument.as_str()).collect();
+        let instruments = Vec::from_iter(instruments).join(", ");
+        format!(
+            "begin: launch call on the CPU under the instrument {instruments}. duration: replay on the GPU, known for {known} \
+             of {} launches",
+            self.launches.len()
+        )
+    }
+}
+
+impl Launch {
+    /// Begin of the kernel, nanoseconds since the Unix epoch: that of its launch call.
+    pub(crate) fn begin_ns(&self) -> Option<u64> {
+        self.call_begin_ns.map(unsigned)
+    }
+
+    /// Measured duration, nanoseconds.
+    pub(crate) fn duration(&self) -> Option<u64> {
+        self.duration_ns.map(nanoseconds)
+    }
+
+    /// The name of its kernel.
+    pub(crate) fn name(&self) -> &str {
+        self.kernel.as_deref().unwrap_or("(unknown kernel)")
+    }
+
+    /// Blocks of the grid in x, y and z.
+    pub(crate) fn grid(&self) -> [u32; 3] {
+        [self.grid_x, self.grid_y, self.grid_z]
+    }
+
+    /// Threads of a block in x, y and z.
+    pub(crate) fn block(&self) -> [u32; 3] {
+        [self.block_x, self.block_y, self.block_z]
+    }
+}

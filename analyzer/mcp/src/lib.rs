@@ -1,0 +1,32 @@
+//! `stallmap mcp`: seven tools over open captures, for agents. JSON-RPC 2.0, one message per line.
+//!
+//! ```text
+//! stdin ──> wire (bounded lines) ──> server (methods) ──> tools ──> desk (sessions) ──> answer (caps) ──> stdout
+//! ```
+//!
+//! Everything is read only. Texts of a capture are values of JSON, never parts of a tool's description.
+
+mod answer;
+mod arguments;
+mod catalog;
+mod desk;
+mod server;
+mod tools;
+mod wire;
+
+use std::io;
+
+use stallmap_console::args::mcp::Mcp;
+use stallmap_console::context::{Context, runtime};
+use stallmap_console::exit::{OK, Outcome};
+use stallmap_console::output::{self, written};
+
+use desk::Desk;
+
+/// Serves until standard input ends.
+pub fn run(context: &Context, args: &Mcp) -> Outcome {
+    let desk = Desk::open(context, &args.captures)?;
+    let mut out = output::data();
+    let served = server::serve(&desk, &runtime()?, io::stdin().lock(), &mut out);
+    written(served).map(|()| OK)
+}

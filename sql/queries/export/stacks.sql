@@ -1,0 +1,46 @@
+-- Samples of call paths
+-- One row per path: Python frames, ops, kernel, source line, stall reason and object. Unattributed samples have the
+-- name of their remainder instead of an object. All rows add up to the samples.
+WITH charged AS (
+  SELECT
+    p.frames, p.ops, p.kernel, i.file, i.line, c.stall_reason, c.is_memory, c.charge, c.target, c.tensor_id, c.storage_id,
+    c.allocation_id,
+    sum(c.samples) AS samples,
+    sum(c.samples * t.sample_ns) AS estimated_ns
+  FROM stall_charge c
+  LEFT JOIN call_path_cost p ON p.kernel_id = c.kernel_id
+  LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
+  GROUP BY p.frames, p.ops, p.kernel, i.file, i.line, c.stall_reason, c.is_memory, c.charge, c.target, c.tensor_id,
+    c.storage_id, c.allocation_id
+), named AS (
+  SELECT
+    c.frames, c.ops, c.kernel, c.file, c.line, c.stall_reason, c.is_memory,
+    CASE
+      WHEN o.object_id IS NOT NULL THEN o.label
+      WHEN c.charge = 'self' THEN '(not memory)'
+      WHEN c.charge = 'no producer' THEN '(no matching access)'
+      WHEN c.target = 'not global' THEN '(shared, local or constant memory)'
+      WHEN c.target = 'mbarrier' THEN '(mbarrier, unattributed)'
+      WHEN c.target = 'no memory' THEN '(non-memory instructions)'
+      WHEN c.target = 'not observed' THEN '(accesses not recorded)'
+      ELSE '(' || coalesce(c.target, c.charge) || ')'
+    END AS object,
+    c.samples, c.estimated_ns
+  FROM charged c
+  LEFT JOIN target_context o
+    ON o.object_id = coalesce(c.tensor_id, c.storage_id, c.allocation_id)
+    AND o.target = CASE
+      WHEN c.tensor_id IS NOT NULL THEN 'tensor'
+      WHEN c.storage_id IS NOT NULL THEN 'storage'
+      ELSE 'outside any tensor'
+    END
+)
+SELECT
+  frames, ops, kernel, file, line, stall_reason, object,
+  sum(samples) AS samples,
+  sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
+  sum(estimated_ns) AS estimated_ns
+FROM named
+GROUP BY frames, ops, kernel, file, line, stall_reason, object
+ORDER BY frames, ops, kernel, file, line, stall_reason, object
