@@ -1,20 +1,24 @@
-//! Build script: embeds the Python package, which leaves one executable and one library to install.
+//! Build script: embeds the Python packages, which leaves one executable and one library to install.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = fs::canonicalize("../python")?;
-    println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
-    for package in ["hook", "stallmap"] {
-        python_files(&root.join(package), &mut files)?;
+    for (root, package) in
+        [("../python", "hook"), ("../python", "_stallmap_record"), ("../../python", "stallmap")]
+    {
+        let root = fs::canonicalize(root)?;
+        println!("cargo::rerun-if-changed={}", root.join(package).display());
+        let mut found = Vec::new();
+        python_files(&root.join(package), &mut found)?;
+        let named = |file: PathBuf| (file.strip_prefix(&root).unwrap_or(&file).display().to_string(), file);
+        files.extend(found.into_iter().map(named));
     }
     files.sort();
     let mut table = String::from("&[\n");
-    for file in &files {
-        let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
+    for (name, file) in &files {
         writeln!(table, "    ({name:?}, include_str!({:?})),", file.display().to_string())
             .map_err(io::Error::other)?;
     }

@@ -9,6 +9,7 @@ mod pack;
 mod prepare;
 pub(crate) mod query;
 mod redact;
+mod serve;
 mod sql;
 
 use std::thread;
@@ -99,6 +100,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Redact(redact) => redact::run(&redact),
         Command::Id(id) => id::run(&id),
+        Command::Serve(serve) => serve::run(context, &serve),
         Command::Completions(completions) => completions::run(&completions),
     }
 }

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod order;
 #[cfg(test)]
 mod page;
+pub mod serve;
 pub mod share;
 pub mod top;
 pub mod tree;
@@ -127,6 +128,8 @@ pub enum Command {
     Redact(share::Redact),
     /// Print the content of captures as one number, and compare it
     Id(share::Id),
+    /// Serve queries of another program over pipes: what `stallmap.open` in Python starts
+    Serve(serve::Serve),
     /// Print completions for a shell
     Completions(Completions),
 }

@@ -82,6 +82,16 @@ impl Failure {
         chain(&self.error)
     }
 
+    /// The location of the error, on separate lines.
+    pub fn excerpt_text(&self) -> Option<&str> {
+        self.excerpt.as_deref()
+    }
+
+    /// The recommended action.
+    pub fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// True if the reader of standard output closed it, which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|cause| {

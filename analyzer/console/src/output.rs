@@ -4,6 +4,7 @@
 //! programs where stdout is no terminal.
 
 pub mod file;
+pub mod frames;
 pub mod gate;
 pub mod html;
 pub mod number;

@@ -35,8 +35,10 @@ const SPREAD: f64 = 0.05;
 /// A comparison under way.
 struct Comparison<'a> {
     args: &'a Diff,
-    session: Session,
+    session: &'a Session,
     query: Query,
+    /// Statements that compare the facts.
+    script: Script,
     decision: Decision,
     facts: Vec<Fact>,
 }
@@ -50,8 +52,25 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
         let _progress = Progress::start("opening the captures");
         context.open(&captures)?
     };
-    let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
-    runtime()?.block_on(compare(args, session, query, &parts))
+    runtime()?.block_on(compare(args, &session, names, &parts))
+}
+
+/// The sections of a comparison of open captures with their rows, for other programs.
+///
+/// # Errors
+/// Fails if the captures are not comparable, and if a query fails.
+pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
+    let parts = parts(args)?;
+    let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
+    let (comparison, mut answers) = Comparison::begin(args, session, names).await?;
+    if let Some(refusal) = comparison.refusal() {
+        return Err(comparison.refused(&refusal));
+    }
+    answers.push(comparison.totals().await?);
+    for part in parts {
+        answers.push(comparison.part(part).await?);
+    }
+    Ok(answers)
 }
 
 /// A comparison of one part, for programs.
@@ -82,22 +101,14 @@ pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u3
     Ok(Compared { facts, part: Ok(Answer { section: keys(part), sql: script.text(), rows, absence: None }) })
 }
 
-async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]) -> Outcome {
+async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
     let progress = Progress::start("comparing facts");
-    let script = query.comparable(args.metric);
-    let found = ask(&session, &script).await?;
-    let facts = Fact::read(queries::COMPARABLE.name, &found)?;
-    let decision = Decision::of(&facts, args.per);
-    query.per = decision.per;
-    let comparison = Comparison { args, session, query, decision, facts };
+    let (comparison, mut answers) = Comparison::begin(args, session, names).await?;
     if args.sql {
         drop(progress);
-        return comparison.print_sql(&script, parts);
+        return comparison.print_sql(parts);
     }
-    let mut answers =
-        vec![Answer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None }];
-    let base = comparison.query.names.first().map_or("", String::as_str);
-    let refusal = if args.force { None } else { fact::refusal(&comparison.facts, base) };
+    let refusal = comparison.refusal();
     if refusal.is_none() {
         progress.say("querying totals");
         answers.push(comparison.totals().await?);
@@ -112,15 +123,37 @@ async fn compare(args: &Diff, session: Session, mut query: Query, parts: &[Part]
         write::write(&comparison.subject(), &answers)?;
     }
     if let Some(refusal) = refusal {
-        let what = format!("the captures cannot be compared by {}: {refusal}", args.metric.name());
-        let hint = "use --metric time or launches, or --force to compare anyway".to_owned();
-        return Err(Failure::message(NOT_COMPARABLE, what).hint(hint));
+        return Err(comparison.refused(&refusal));
     }
     failed.iter().for_each(output::note);
     Ok(if failed.is_empty() { OK } else { GATE })
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
+    /// Compares the facts of captures. The other value is the section that shows them.
+    async fn begin(args: &'a Diff, session: &'a Session, names: Vec<String>) -> Outcome<(Self, Vec<Answer>)> {
+        let mut query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+        let script = query.comparable(args.metric);
+        let rows = ask(session, &script).await?;
+        let facts = Fact::read(queries::COMPARABLE.name, &rows)?;
+        let decision = Decision::of(&facts, args.per);
+        query.per = decision.per;
+        let section = Answer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
+        Ok((Self { args, session, query, script, decision, facts }, vec![section]))
+    }
+
+    /// Reason why the captures are not comparable.
+    fn refusal(&self) -> Option<String> {
+        let base = self.query.names.first().map_or("", String::as_str);
+        if self.args.force { None } else { fact::refusal(&self.facts, base) }
+    }
+
+    fn refused(&self, refusal: &str) -> Failure {
+        let what = format!("the captures cannot be compared by {}: {refusal}", self.args.metric.name());
+        let hint = "use --metric time or launches, or --force to compare anyway".to_owned();
+        Failure::message(NOT_COMPARABLE, what).hint(hint)
+    }
+
     async fn totals(&self) -> Outcome<Answer> {
         self.answer(queries::TOTALS, &self.query.totals(&self.decision.unknown)).await
     }
@@ -131,12 +164,12 @@ impl Comparison<'_> {
     }
 
     async fn answer(&self, section: library::Query, script: &Script) -> Outcome<Answer> {
-        let rows = ask(&self.session, script).await?;
+        let rows = ask(self.session, script).await?;
         Ok(Answer { section, sql: script.text(), rows, absence: None })
     }
 
-    fn print_sql(&self, comparable: &Script, parts: &[Part]) -> Outcome {
-        let mut scripts = vec![(queries::COMPARABLE, comparable.clone())];
+    fn print_sql(&self, parts: &[Part]) -> Outcome {
+        let mut scripts = vec![(queries::COMPARABLE, self.script.clone())];
         scripts.push((queries::TOTALS, self.query.totals(&self.decision.unknown)));
         let measure = self.decision.measure(self.args.metric);
         for &part in parts {
@@ -173,7 +206,7 @@ impl Comparison<'_> {
             failed.extend(gate::failure(gate, &rows, unit));
         }
         for file in &self.args.row_gates {
-            failed.extend(row_gate::failure(&self.session, file).await?);
+            failed.extend(row_gate::failure(self.session, file).await?);
         }
         Ok(failed)
     }
@@ -198,7 +231,7 @@ impl Comparison<'_> {
             Some(part) => query.part(part, measure),
             None => query.totals(&self.decision.unknown),
         };
-        let mut found = Row::read(queries::COMPARE.name, &ask(&self.session, &script).await?)?;
+        let mut found = Row::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
         if gate.part.is_none() {
             found.retain(|row| row.what == total);
         }

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use stallmap::session::Session;
 
 use stallmap::library::queries::{Query, report as queries};
-use stallmap_console::answer::{answers, csv, json, rows};
+use stallmap_console::answer::{Answer, answers, csv, json, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
@@ -92,6 +92,14 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         runtime.block_on(warn_of_losses(&session, &args.capture))?;
     }
     Ok(OK)
+}
+
+/// One section with its rows, for other programs. `rows` is the maximum, and the rest is one row.
+///
+/// # Errors
+/// Fails if no section has the name, and if its query fails.
+pub async fn section(session: &Session, name: &str, rows: Option<u32>) -> Outcome<Vec<Answer>> {
+    answers(session, &wanted(&[name.to_owned()])?, &top(rows.unwrap_or(DEFAULT_TOP))).await
 }
 
 /// The parameter of every section.

@@ -43,7 +43,7 @@ const SECTIONS: [Query; 7] = [
 const SHARED: &str = "producer_charge";
 
 async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
-    session.keep([SHARED]).await.map_err(|error| explain(error, Some(session)))?;
+    session.keep(&[SHARED]).await.map_err(|error| explain(error, Some(session)))?;
     answers(session, &SECTIONS, &[("$function", function)]).await
 }
 

@@ -17,6 +17,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 use object_store::memory::InMemory;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -51,6 +52,12 @@ use stallmap_tables::location::Location;
 const CATALOG: &str = "stallmap";
 /// The schema of an unnamed capture.
 pub const UNNAMED: &str = "capture";
+
+/// A call of the planner under way.
+///
+/// It is boxed: the compiler builds an `async fn` in each crate that awaits it, and with this one DataFusion's complete
+/// planner, 7 MB of code.
+pub type Planning<'a, T> = BoxFuture<'a, Result<T, AnalyzeError>>;
 
 /// Open captures, ready to be queried.
 pub struct Session {
@@ -182,25 +189,31 @@ impl Session {
     }
 
     /// Plans one statement. Statements that write files or read files other than the captures are rejected.
-    pub async fn sql(&self, sql: &str) -> Result<DataFrame, AnalyzeError> {
-        let plan = self.context.state().create_logical_plan(sql).await?;
-        check_read_only(&plan)?;
-        self.frame(plan).await
+    pub fn sql<'a>(&'a self, sql: &'a str) -> Planning<'a, DataFrame> {
+        Box::pin(async move {
+            let plan = self.plan(sql).await?;
+            check_read_only(&plan)?;
+            self.frame(plan).await
+        })
     }
 
     /// One statement's plan, with views as leaves.
-    pub async fn plan(&self, sql: &str) -> Result<LogicalPlan, AnalyzeError> {
-        Ok(self.context.state().create_logical_plan(sql).await?)
+    pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
+        Box::pin(async move { Ok(self.context.state().create_logical_plan(sql).await?) })
     }
 
     /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
-    pub async fn sources(&self, sql: &str) -> Result<BTreeSet<(String, String)>, AnalyzeError> {
-        Ok(sources(&self.plan(sql).await?))
+    pub fn sources<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+        Box::pin(async move { Ok(sources(&self.plan(sql).await?)) })
     }
 
     /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
     /// they are too many.
-    pub async fn keep_views_of(&self, statements: &[&str]) -> Result<(), AnalyzeError> {
+    pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, ()> {
+        Box::pin(self.keep_named(statements))
+    }
+
+    async fn keep_named(&self, statements: &[&str]) -> Result<(), AnalyzeError> {
         let state = self.context.state();
         let mut names = BTreeSet::new();
         for sql in statements {
@@ -215,7 +228,7 @@ impl Session {
                 }
             }
         }
-        self.keep(names.iter().map(String::as_str)).await
+        self.keep(&names.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
     /// Computes all views that commands read whole. Returns their number.
@@ -229,18 +242,20 @@ impl Session {
             .collect();
         let views = library::views()?.iter().map(|view| view.name.as_str());
         let views: Vec<&str> = views.filter(|view| words.contains(view)).collect();
-        self.keep(views.iter().copied()).await?;
+        self.keep(&views).await?;
         Ok(views.len())
     }
 
     /// Computes views now, for statements that will read them once each.
-    pub async fn keep(&self, views: impl IntoIterator<Item = &str>) -> Result<(), AnalyzeError> {
-        let mut providers = Vec::new();
-        for view in views {
-            // The statement itself reports a name that means nothing.
-            providers.extend(self.context.table_provider(view).await.ok());
-        }
-        Ok(keep_views(&self.context, providers).await?)
+    pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> Planning<'a, ()> {
+        Box::pin(async move {
+            let mut providers = Vec::new();
+            for view in views {
+                // The statement itself reports a name that means nothing.
+                providers.extend(self.context.table_provider(*view).await.ok());
+            }
+            Ok(keep_views(&self.context, providers).await?)
+        })
     }
 
     /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.

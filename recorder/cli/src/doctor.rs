@@ -2,6 +2,7 @@
 
 mod check;
 mod nvidia;
+mod release;
 mod system;
 
 use std::fmt::Write as _;
@@ -17,11 +18,12 @@ use check::{Check, Side, State};
 
 /// Prints every check, then the parts that can be recorded. The exit code is 0 if both sides can.
 pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
-    let (python, sites) = system::python(&options.python);
-    let machine = with_sites(Machine::of_this_process(), sites);
+    let python = system::python(&options.python);
+    let machine = with_sites(Machine::of_this_process(), python.sites);
     let mut checks = nvidia::checks(&machine);
     checks.extend(system::checks(options.library.as_deref()));
-    checks.extend(python);
+    checks.extend(python.checks);
+    checks.push(release::check(options.library.as_deref(), python.package));
     let text = if options.json { as_json(&checks) } else { as_text(&checks) };
     write_to_stdout(&text).map_err(|error| Failure::before(error.into()))?;
     let records = [Side::Accesses, Side::Samples].iter().all(|&side| blockers(&checks, side).is_empty());
@@ -66,6 +68,10 @@ fn as_text(checks: &[Check]) -> String {
         let verdict =
             if blockers.is_empty() { "yes".to_owned() } else { format!("no: {}", blockers.join(", ")) };
         line(&mut text, "records", side.word(), &verdict);
+    }
+    let is_gpu = |check: &&Check| ["driver", "devices"].contains(&check.name);
+    if checks.iter().filter(is_gpu).any(|check| !check.allows_recording()) {
+        text += "\nNo GPU: nothing can be recorded here. `stallmap` analyzes captures without one.\n";
     }
     text
 }

@@ -1,4 +1,4 @@
-//! The embedded Python package, which is unpacked into the recording's folder.
+//! The embedded Python packages, which are unpacked into the recording's folder: the hooks, and the public `stallmap`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::{env, fs};
 
 use anyhow::Context as _;
 
-/// Every file of the package: its path in the tree, and its text.
+/// Every file: its path in the folder, and its text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/python_files.rs"));
 
-/// Writes the package below `folder`; gives the PYTHONPATH with which a program finds it.
+/// Writes the packages below `folder`; gives the PYTHONPATH with which a program finds it.
 pub(crate) fn unpack(folder: &Path) -> anyhow::Result<OsString> {
     let root = folder.join("python");
     for (name, text) in FILES {
@@ -48,6 +48,7 @@ mod tests {
         let path = unpack(folder.path()).unwrap();
         assert!(path.to_str().unwrap().starts_with(folder.path().join("python/hook").to_str().unwrap()));
         assert!(FILES.iter().any(|(name, _)| *name == "hook/sitecustomize.py"));
+        assert!(FILES.iter().any(|(name, _)| *name == "_stallmap_record/_imports.py"));
         assert!(FILES.iter().any(|(name, _)| *name == "stallmap/__init__.py"));
         for (name, text) in FILES {
             assert_eq!(&fs::read_to_string(folder.path().join("python").join(name)).unwrap(), text);

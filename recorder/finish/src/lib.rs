@@ -24,6 +24,7 @@ mod assemble;
 mod bundles;
 mod code;
 pub mod error;
+mod hooks;
 mod launches;
 mod lives;
 mod loss;

@@ -11,6 +11,7 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
+use crate::hooks::{self, HookFailure};
 
 /// Frames at the start of a segment among which the run's own row is: a flush writes one for each table.
 const FIRST_FRAMES: usize = 64;
@@ -31,6 +32,8 @@ struct Part {
     path: PathBuf,
     /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
     recording: Recording,
+    /// Failures of its Python hooks.
+    hook_failures: Vec<HookFailure>,
 }
 
 /// One process's folder.
@@ -93,6 +96,11 @@ impl Folder {
         self.runs.iter().find(is_later).is_none().then_some(pass)
     }
 
+    /// The failures of the Python hooks, for each recording's folder by its index.
+    pub(crate) fn hook_failures(&self) -> impl Iterator<Item = (usize, &[HookFailure])> {
+        self.parts.iter().map(|part| part.hook_failures.as_slice()).enumerate()
+    }
+
     /// The folders of cubins.
     pub(crate) fn cubins(&self) -> Vec<PathBuf> {
         self.parts.iter().map(|part| part.path.join("cubins")).collect()
@@ -118,7 +126,7 @@ impl Part {
             let cause = "it holds no run's folder".to_owned();
             return Err(FinishError::NoRecording { cause, path: path.to_owned() });
         }
-        Ok((Self { path: path.to_owned(), recording }, runs))
+        Ok((Self { path: path.to_owned(), recording, hook_failures: hooks::read(path) }, runs))
     }
 }
 

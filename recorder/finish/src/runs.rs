@@ -8,6 +8,7 @@ use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
+use crate::hooks;
 use crate::loss::Losses;
 use crate::pairing::{self, Process};
 use crate::recording::{Folder, RunFolder};
@@ -56,6 +57,11 @@ pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
         run.rows.globalize(run.row.run_id, &run.bases);
     }
     refer(&mut runs, folder, losses);
+    for (part, failures) in folder.hook_failures() {
+        let is_of_part =
+            |run: &&RunState| folder.runs.get(run.folder_index).is_some_and(|run| run.part == part);
+        hooks::count(failures, &runs.iter().filter(is_of_part).collect::<Vec<_>>(), losses);
+    }
     runs
 }
 

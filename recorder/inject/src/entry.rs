@@ -1,7 +1,7 @@
-//! The symbols that the driver looks for.
+//! The symbols that the driver and `stallmap-record` look for.
 #![expect(unsafe_code, reason = "an exported symbol needs no_mangle")]
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use stallmap_instruments as instruments;
 use stallmap_session::guard::guard;
@@ -16,4 +16,10 @@ pub extern "C" fn InitializeInjection() -> c_int {
         }
     });
     1
+}
+
+/// The release of this library, as constant text. `stallmap-record doctor` asks for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }

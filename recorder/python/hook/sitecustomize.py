@@ -14,10 +14,19 @@ def _watch():
     try:
         # Last, because it must not hide anything of the program.
         sys.path.append(os.path.dirname(_HERE))
-        from stallmap import _imports
+        from _stallmap_record import _imports
 
         _imports.watch()
-    except Exception:  # The program must start whatever is wrong here. The recording then lacks its Run facts.
+    except Exception as error:  # The program must start whatever is wrong here.
+        _leave(error)
+
+
+def _leave(error):
+    try:
+        from _stallmap_record import _failure
+
+        _failure.leave("Python stacks, ops and tensors: the hooks failed to start", error)
+    except Exception:
         pass
 
 

@@ -63,9 +63,17 @@ pub struct Device {
     pub compute: (i32, i32),
 }
 
-/// Checks that the library can be loaded.
-pub fn load(path: &Path) -> Result<(), ProbeError> {
-    open(path).map(drop)
+/// Checks that the library can be loaded. Returns the release of stallmap that it is of, null for other libraries.
+#[expect(unsafe_code, reason = "a C function is called")]
+pub fn load(path: &Path) -> Result<Option<String>, ProbeError> {
+    let library = open(path)?;
+    let version: Result<Symbol<unsafe extern "C" fn() -> *const c_char>, _> =
+        // SAFETY: the recorder's library has the function with this signature, and no other library has the name.
+        unsafe { library.get("stallmap_version") };
+    let Ok(version) = version else { return Ok(None) };
+    // SAFETY: it returns a constant text.
+    let text = unsafe { CStr::from_ptr(version()) };
+    Ok(Some(text.to_string_lossy().into_owned()))
 }
 
 /// Initializes the driver and lists its devices.

@@ -24,14 +24,14 @@ WITH call AS (
   WHERE r.instrument = 'timeline' AND s.end_ns IS NOT NULL
   GROUP BY s.run_id, s.thread_id, s.begin_ns, s.end_ns
 ), event AS (
-  SELECT run_id, thread_id, kernel_id, begin_ns, end_ns, end_ns AS ns, 0 AS wait_ns FROM call
+  SELECT run_id, thread_id, kernel_id, begin_ns, end_ns, 0 AS wait_ns FROM call
   UNION ALL
-  SELECT run_id, NULL, NULL, begin_ns, end_ns, end_ns AS ns, end_ns - begin_ns
+  SELECT run_id, NULL, NULL, begin_ns, end_ns, end_ns - begin_ns
   FROM gpu_activity
   WHERE kind = 'synchronization' AND synchronization <> 'stream_wait_event' AND end_ns IS NOT NULL
 ), waited AS (
   SELECT
-    *, sum(wait_ns) OVER (PARTITION BY run_id ORDER BY ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS waited_ns
+    *, sum(wait_ns) OVER (PARTITION BY run_id ORDER BY end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS waited_ns
   FROM event
 )
 SELECT

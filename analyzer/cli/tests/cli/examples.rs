@@ -12,7 +12,7 @@ use crate::readme::add_pages;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Commands that begin with these are shown, not run: they record, or build.
-const FOREIGN: [&str; 4] = ["cargo", "git", "scripts/", "stallmap-record"];
+const FOREIGN: [&str; 5] = ["cargo", "git", "scripts/", "stallmap-record", "uvx"];
 
 /// External requirements of an example: servers, Graphviz, a browser.
 const NEEDS: [&str; 5] = ["https://", "s3://", "| dot", "stallmap-record ", "stallmap open "];

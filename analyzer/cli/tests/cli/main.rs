@@ -17,6 +17,7 @@ mod library;
 mod mcp;
 mod page;
 mod prepare;
+mod python;
 mod readme;
 mod real;
 mod remote;
@@ -26,6 +27,8 @@ mod snapshots;
 mod terminal;
 mod tree;
 mod verdict;
+#[cfg(target_os = "linux")]
+mod wheel;
 
 use stallmap_testkit::tiny;
 use stallmap_testkit::tree as many;

@@ -20,8 +20,18 @@ def version(name):
         return None
 sites = list(site.getsitepackages()) + [site.getusersitepackages()]
 print(json.dumps({'python': sys.version.split()[0], 'executable': sys.executable, 'minor': sys.version_info[:2],
-    'torch': version('torch') if util.find_spec('torch') else None, 'sites': sites}))
+    'torch': version('torch') if util.find_spec('torch') else None, 'stallmap': version('stallmap'), 'sites': sites}))
 ";
+
+/// The named Python.
+pub(crate) struct Python {
+    /// Its checks.
+    pub(crate) checks: Vec<Check>,
+    /// The release of stallmap's package in it.
+    pub(crate) package: Option<String>,
+    /// The folders of its packages.
+    pub(crate) sites: Vec<PathBuf>,
+}
 
 /// Everything but Python.
 pub(crate) fn checks(library: Option<&Path>) -> Vec<Check> {
@@ -68,8 +78,8 @@ fn disk() -> Check {
     Check::ok("disk", BOTH, detail)
 }
 
-/// Python and PyTorch, and the folders of their packages.
-pub(crate) fn python(executable: &Path) -> (Vec<Check>, Vec<PathBuf>) {
+/// Python and PyTorch, the release of stallmap's package, and the folders of packages.
+pub(crate) fn python(executable: &Path) -> Python {
     let answer = probe::output(Command::new(executable).args(["-c", QUESTION]), Duration::from_secs(30));
     let answer: Result<Value, String> =
         answer.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
@@ -77,12 +87,15 @@ pub(crate) fn python(executable: &Path) -> (Vec<Check>, Vec<PathBuf>) {
         Ok(answer) => {
             let sites =
                 answer["sites"].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from);
-            (python_of(&answer), sites.filter(|site| site.is_dir()).collect())
+            let sites = sites.filter(|site| site.is_dir()).collect();
+            let package = answer["stallmap"].as_str().map(str::to_owned);
+            Python { checks: python_of(&answer), package, sites }
         }
         Err(cause) => {
             let detail = format!("{cause}: {}", executable.display());
             let hint = "only needed for Python programs: name another one with --python";
-            (vec![Check::missing("python", PYTHON, detail, hint)], Vec::new())
+            let checks = vec![Check::missing("python", PYTHON, detail, hint)];
+            Python { checks, package: None, sites: Vec::new() }
         }
     }
 }
@@ -128,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_python_that_is_not_there_is_missing() {
-        let (checks, sites) = python(Path::new("/nowhere/python"));
-        assert_eq!((checks[0].state, sites.len()), (State::Missing, 0));
+        let python = python(Path::new("/nowhere/python"));
+        assert_eq!((python.checks[0].state, python.sites.len()), (State::Missing, 0));
     }
 }

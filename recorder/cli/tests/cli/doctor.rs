@@ -20,6 +20,7 @@ fn doctor_says_what_can_be_recorded() {
         "recorder",
         "disk",
         "python",
+        "release",
     ] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }

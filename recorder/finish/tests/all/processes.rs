@@ -178,3 +178,29 @@ fn a_reserve_tells_what_was_lost_on_a_full_disk() {
     assert_eq!(capture.rows::<Run>()[0].ended_ns, Some(1234));
     assert!(!losses.iter().any(|loss| loss.reason.contains("torn")), "zeros behind the rows are no damage");
 }
+
+#[test]
+fn a_failed_hook_is_a_loss_of_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write(folder.path());
+    let failure =
+        |process: u32| format!(r#"{{"process_id": {process}, "reason": "hooks", "detail": "E: x"}}"#);
+    fs::write(partial.join("hooks-20-1.json"), failure(20)).unwrap();
+    fs::write(partial.join("hooks-99-1.json"), failure(99)).unwrap();
+    fs::write(partial.join("hooks-10-1.json"), "[1, 2").unwrap();
+    let output = folder.path().join("a.stallmap");
+    finish(&partial, &output, &|_| ()).unwrap();
+    let runs: Vec<Run> = rows(&output);
+    let losses: Vec<Loss> = rows(&output);
+    let of = |run: &Run, reason: &str| {
+        let is_it = |loss: &&Loss| loss.run_id == run.run_id && loss.reason == reason;
+        losses.iter().find(is_it).map(|loss| (loss.kind, loss.lost_count, loss.detail.clone()))
+    };
+    let sampling = runs.iter().find(|run| run.process_id == 20).unwrap();
+    let expected = Some((LossKind::Source, 1, Some("E: x".to_owned())));
+    assert_eq!(of(sampling, "hooks"), expected);
+    // A process without a run counts in the first one.
+    assert_eq!(of(&runs[0], "hooks"), expected);
+    let unread = of(&runs[0], "a failure of the Python hooks cannot be read").unwrap();
+    assert_eq!((unread.0, unread.1, unread.2.is_some()), (LossKind::Source, 1, true));
+}

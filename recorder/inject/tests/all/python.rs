@@ -3,6 +3,7 @@
 //! The Python that has PyTorch is `STALLMAP_TEST_PYTHON`, or else `python3`. Tests that need PyTorch report it and pass
 //! if it is missing.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,6 +14,7 @@ use stallmap_schema::table::Row;
 use tempfile::TempDir;
 
 mod forked;
+mod public;
 mod rows;
 mod start;
 mod training;
@@ -43,8 +45,19 @@ fn program(name: &str) -> PathBuf {
     package().join("tests/programs").join(name)
 }
 
+/// The folder of the hooks and their tests.
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
+}
+
+/// The folder of the public package `stallmap`.
+fn public() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
+}
+
+/// A PYTHONPATH of these folders.
+fn search_path(folders: &[&Path]) -> OsString {
+    std::env::join_paths(folders).unwrap()
 }
 
 /// The injected library, which cargo builds next to the tests.
@@ -55,13 +68,19 @@ fn library() -> PathBuf {
 
 fn python() -> Command {
     let mut command = Command::new(std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or("python3".into()));
-    command.env("PYTHONPATH", package().join("hook")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("PYTHONPATH", search_path(&[&package().join("hook"), &public()]));
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     command.env_remove(stallmap_config::VARIABLE).env_remove("STALLMAP_LIBRARY");
     command
 }
 
 fn run(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("failed to run {command:?}: {error}"))
+}
+
+/// True for files of stallmap's packages.
+fn is_own(file: &str) -> bool {
+    file.contains("/python/stallmap/") || file.contains("/_stallmap_record/")
 }
 
 /// True if PyTorch is there. Prints a line for a test that needs PyTorch but is skipped.
@@ -83,11 +102,21 @@ fn has_torch() -> bool {
 /// The same program without the recorder.
 fn alone(script: &Path) -> Output {
     let mut command = python();
-    command.arg(script).env("PYTHONPATH", package());
+    command.arg(script).env("PYTHONPATH", public());
     run(command)
 }
 
 fn record(script: &Path, instrument: Instrument, selection: Selection) -> Option<Recording> {
+    record_under(script, instrument, selection, &[&package().join("hook"), &public()])
+}
+
+/// The same with a PYTHONPATH of these folders.
+fn record_under(
+    script: &Path,
+    instrument: Instrument,
+    selection: Selection,
+    folders: &[&Path],
+) -> Option<Recording> {
     if !has_torch() {
         return None;
     }
@@ -99,7 +128,8 @@ fn record(script: &Path, instrument: Instrument, selection: Selection) -> Option
         .arg(script)
         .env(stallmap_config::VARIABLE, config.to_json().unwrap())
         .env("STALLMAP_LIBRARY", library())
-        .env("STALLMAP_PYTHON_CPU", "1");
+        .env("STALLMAP_PYTHON_CPU", "1")
+        .env("PYTHONPATH", search_path(folders));
     let recording = Recording { output: run(command), directory };
     assert!(recording.output.status.success(), "{}", recording.stderr());
     assert!(!recording.stderr().contains("stallmap"), "{}", recording.stderr());

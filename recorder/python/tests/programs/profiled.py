@@ -2,7 +2,7 @@
 
 import torch
 
-from stallmap._session import SESSION
+from _stallmap_record._session import SESSION
 
 print(SESSION.library.hook_allocator() > 0)
 with torch.profiler.profile(profile_memory=True) as profile:

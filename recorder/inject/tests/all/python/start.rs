@@ -26,7 +26,7 @@ fn where_nothing_is_recorded_the_package_does_nothing() {
         with stallmap.region('b'): print(f())\n\
         print([m for m in sys.modules if m in ('ctypes', 'torch')])";
     let mut command = python();
-    command.env("PYTHONPATH", package()).args(["-c", code]);
+    command.env("PYTHONPATH", public()).args(["-c", code]);
     let output = run(command);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("7\n[]\n".to_owned(), String::new()));
 }
@@ -64,7 +64,7 @@ fn a_library_of_another_kind_is_refused() {
 #[test]
 fn files_are_named_relative_to_the_longest_root() {
     let code = "import sys, os\n\
-        from stallmap._files import Files\n\
+        from _stallmap_record._files import Files\n\
         files = Files()\n\
         sys.path[:] = ['/srv/app', '/srv/app/vendor', '/usr/lib/python3', '']\n\
         for f in ['/srv/app/train.py', '/srv/app/vendor/x/y.py', '/opt/z.py', '<string>', os.__file__, 'here.py']:\n\

@@ -1,6 +1,6 @@
 """Launches of Triton kernels, the program's and the compiler's: they pass PyTorch's dispatcher by."""
 
-from stallmap._session import SESSION
+from _stallmap_record._session import SESSION
 
 _recorder = None
 

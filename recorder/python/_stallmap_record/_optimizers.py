@@ -1,6 +1,6 @@
 """Optimizers: steps are counted, gradients and state are named."""
 
-from stallmap._session import SESSION
+from _stallmap_record._session import SESSION
 
 
 class Optimizers:

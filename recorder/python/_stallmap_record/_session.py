@@ -9,7 +9,7 @@ import json
 import os
 import sys
 
-from stallmap import _library
+from _stallmap_record import _library
 
 # For tests on machines without a GPU: tensors of the CPU count, and the session starts by itself.
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
@@ -116,15 +116,3 @@ def _register_finish(session):
 SESSION = Session()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=SESSION.forked)
-
-
-def start():
-    """Records from here on, where `stop` or `stallmap-record --paused` has stopped it."""
-    if os.environ.get("STALLMAP_CONFIG"):
-        SESSION.pause(False)
-
-
-def stop():
-    """Records nothing from here on. Omitted launches are counted."""
-    if os.environ.get("STALLMAP_CONFIG"):
-        SESSION.pause(True)

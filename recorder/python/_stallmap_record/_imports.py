@@ -2,36 +2,39 @@
 
 import sys
 
+from _stallmap_record import _failure, _public
+
 
 def _torch():
-    from stallmap._session import SESSION
+    from _stallmap_record._session import SESSION
 
     if SESSION.open():
-        from stallmap import _activate
+        from _stallmap_record import _activate
 
         _activate.torch_imported()
 
 
 def _compiler():
-    from stallmap import _activate
+    from _stallmap_record import _activate
 
     _activate.compiler_imported()
 
 
 def _triton():
-    from stallmap import _triton
+    from _stallmap_record import _triton
 
     _triton.hook_functions()
 
 
 def _inductor():
-    from stallmap import _triton
+    from _stallmap_record import _triton
 
     _triton.hook_generated()
 
 
 # What to do after the import of a module.
 _AFTER = {
+    _public.NAME: _public.connect,
     "torch": _torch,
     "torch._dynamo.convert_frame": _compiler,
     "triton.runtime.jit": _triton,
@@ -60,6 +63,8 @@ class _Watcher:
         self._finding.add(name)
         try:
             spec = self._ask_others(name, path, target)
+            if name == _public.NAME:
+                spec = _public.chosen(spec)
         finally:
             self._finding.discard(name)
         if spec is not None and hasattr(spec.loader, "exec_module"):
@@ -83,9 +88,11 @@ def _act_after(loader, act):
         try:
             act()
         except Exception as error:  # The program's import has succeeded, whatever is wrong here.
+            _failure.leave(f"Python hooks of {module.__name__}", error)
             print(f"stallmap: failed to hook `{module.__name__}`: {type(error).__name__}: {error}", file=sys.stderr)
 
     try:
         loader.exec_module = exec_module
     except AttributeError:
+        _failure.leave(f"Python hooks: {type(loader).__name__} takes no attribute", loader)
         print(f"stallmap: failed to hook an import: {type(loader).__name__} takes no attribute", file=sys.stderr)

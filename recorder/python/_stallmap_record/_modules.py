@@ -5,8 +5,8 @@ import weakref
 import torch
 from torch.compiler import is_compiling
 
-from stallmap._session import SESSION
-from stallmap._threads import HERE
+from _stallmap_record._session import SESSION
+from _stallmap_record._threads import HERE
 
 
 class Modules:

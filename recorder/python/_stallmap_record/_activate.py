@@ -8,10 +8,11 @@ import types
 
 import torch
 
-from stallmap import _autograd, _dispatch, _modules, _names, _optimizers
-from stallmap import _recorder, _region, _stacks, _tensors, _threads, _triton
-from stallmap._files import Files
-from stallmap._session import CPU, LIGHT, SESSION
+import _stallmap_record
+from _stallmap_record import _autograd, _dispatch, _modules, _names, _optimizers
+from _stallmap_record import _public, _recorder, _stacks, _tensors, _threads, _triton
+from _stallmap_record._files import Files
+from _stallmap_record._session import CPU, LIGHT, SESSION
 
 _active = None
 
@@ -21,7 +22,7 @@ def torch_imported():
     global _active
     if _active is None:
         _active = _activate(SESSION.library)
-        _region.hooks = sys.modules[__name__]
+        _stallmap_record.hooks = sys.modules[__name__]
 
 
 def compiler_imported():
@@ -59,7 +60,9 @@ def _activate(library):
     SESSION.forgetters += [names.forget, autograd.forget]
     optimizers = _optimizers.Optimizers(library, names)
     recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
-    _hide_from_compiler(library)
+    hide("_stallmap_record")
+    if _public.folders:
+        hide(_public.NAME)
     if LIGHT:
         return recorder
     mode = _dispatch.DispatchMode(recorder)
@@ -89,14 +92,15 @@ def _report_other_threads(library):
         library.lose_source("ops of a thread that was started before PyTorch was imported")
 
 
-def _hide_from_compiler(library):
-    """Makes torch.compile run stallmap's functions as they are, whoever calls them."""
+def hide(package):
+    """Makes torch.compile run the functions of a package of stallmap's as they are, whoever calls them."""
     skip = _skip()
     if skip is None:
-        library.lose_source("torch.compile may compile the recorder's own functions in this version of PyTorch")
+        reason = "torch.compile may compile the recorder's own functions in this version of PyTorch"
+        SESSION.library.lose_source(reason)
         return
     for name, module in list(sys.modules.items()):
-        if name == "stallmap" or name.startswith("stallmap."):
+        if name == package or name.startswith(package + "."):
             for value in list(vars(module).values()):
                 for code in _codes(value, module.__name__):
                     skip(code)

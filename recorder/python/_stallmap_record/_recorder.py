@@ -1,9 +1,9 @@
 """Ops as the library wants them: begin with arguments, end with results."""
 
-from stallmap._session import SESSION
-from stallmap._stacks import caller
-from stallmap._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor
-from stallmap._threads import HERE
+from _stallmap_record._session import SESSION
+from _stallmap_record._stacks import caller
+from _stallmap_record._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor
+from _stallmap_record._threads import HERE
 
 TORCH, TRITON, REGION = 0, 1, 2
 _FORWARD, _BACKWARD, _OPTIMIZER = 0, 1, 2

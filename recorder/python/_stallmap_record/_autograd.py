@@ -2,9 +2,9 @@
 
 import torch
 
-from stallmap._session import SESSION
-from stallmap._stacks import caller
-from stallmap._threads import HERE
+from _stallmap_record._session import SESSION
+from _stallmap_record._stacks import caller
+from _stallmap_record._threads import HERE
 
 _MOST = 1 << 20
 

@@ -3,10 +3,10 @@
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stallmap._schemas import Schema
-from stallmap._session import SESSION
-from stallmap._stacks import caller
-from stallmap._tensors import is_plain
+from _stallmap_record._schemas import Schema
+from _stallmap_record._session import SESSION
+from _stallmap_record._stacks import caller
+from _stallmap_record._tensors import is_plain
 
 _depth = torch._C._len_torch_dispatch_stack
 

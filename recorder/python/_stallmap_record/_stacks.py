@@ -3,6 +3,8 @@
 import os
 import sys
 
+from _stallmap_record import _public
+
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Innermost frames of these files show how PyTorch called stallmap, not what the program did.
 _DISPATCH = ("utils/_python_dispatch.py", "_ops.py", "_compile.py", "_dynamo/eval_frame.py")
@@ -55,11 +57,12 @@ class Stacks:
 
     def _record(self, frame, outer):
         fields, codes, in_optimizer = [], [], False
+        own = (_OWN, *_public.folders)
         while frame is not None:
             code = frame.f_code
             codes.append(code)
             file = code.co_filename
-            if not file.startswith(_OWN) and (fields or file not in self._dispatch):
+            if not file.startswith(own) and (fields or file not in self._dispatch):
                 name = getattr(code, "co_qualname", code.co_name)
                 normalized = self._files.normalized(file)
                 fields += (normalized, file, name, str(code.co_firstlineno), str(frame.f_lineno or 0))

@@ -4,6 +4,8 @@ import os
 import struct
 import sys
 
+from _stallmap_record import _failure
+
 ABI_VERSION = 2
 
 _OP, _TENSOR, _SOURCE = 0, 1, 2
@@ -11,7 +13,6 @@ _OP, _TENSOR, _SOURCE = 0, 1, 2
 
 def load():
     """The library, or None. If a recording was requested, one line reports why it is missing."""
-    # Programs that use `stallmap.region` unrecorded need not have it.
     import ctypes
 
     if not os.environ.get("STALLMAP_CONFIG"):
@@ -32,6 +33,7 @@ def load():
 
 
 def _give_up(why):
+    _failure.leave("Python stacks, ops and tensors: the recorder's library cannot be used", why)
     print(f"stallmap: Python stacks and tensors are not recorded: {why}", file=sys.stderr)
 
 

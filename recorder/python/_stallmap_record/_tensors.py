@@ -2,7 +2,7 @@
 
 import torch
 
-from stallmap._session import CPU
+from _stallmap_record._session import CPU
 
 IN, OUT, INOUT, MENTIONED = 0, 1, 2, 3
 NO_BASE = -1

@@ -2,8 +2,8 @@
 
 import weakref
 
-from stallmap._session import SESSION
-from stallmap._tensors import IN, NO_BASE, is_plain, is_tensor
+from _stallmap_record._session import SESSION
+from _stallmap_record._tensors import IN, NO_BASE, is_plain, is_tensor
 
 
 class Names:

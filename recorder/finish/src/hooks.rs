@@ -1,0 +1,75 @@
+//! Failures of the Python hooks: files in the recording's folder, each a loss of its process.
+//!
+//! The hooks leave them where they cannot call the injected library: before it is loaded, or because it cannot be.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use serde::Deserialize;
+use stallmap_schema::word::LossKind;
+
+use crate::loss::Losses;
+use crate::runs::RunState;
+
+/// Maximum number of files that are read. Each process leaves up to 20.
+const MOST_FILES: usize = 1_000;
+/// Maximum bytes of a file.
+const MOST_BYTES: u64 = 16 << 10;
+/// Maximum characters of a reason, which is stallmap's own text.
+const MOST_CHARACTERS: usize = 200;
+
+/// One failure.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct HookFailure {
+    process_id: u32,
+    reason: String,
+    detail: Option<String>,
+}
+
+/// The failures that a recording's folder holds. Unreadable files are failures too.
+pub(crate) fn read(folder: &Path) -> Vec<HookFailure> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let is_failure = |path: &Path| {
+        path.extension().is_some_and(|extension| extension == "json")
+            && path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("hooks-"))
+    };
+    let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    paths.retain(|path| is_failure(path));
+    paths.sort();
+    let rest = paths.split_off(paths.len().min(MOST_FILES)).len();
+    let mut failures: Vec<HookFailure> = paths.iter().map(|path| read_one(path)).collect();
+    failures.extend((0..rest).map(|_| unreadable("more failures of the Python hooks", None)));
+    failures
+}
+
+fn read_one(path: &Path) -> HookFailure {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));
+    let failure = read
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_slice::<HookFailure>(&text).map_err(|error| error.to_string()));
+    match failure {
+        Ok(failure) => {
+            HookFailure { reason: failure.reason.chars().take(MOST_CHARACTERS).collect(), ..failure }
+        }
+        Err(cause) => unreadable("a failure of the Python hooks cannot be read", Some(cause)),
+    }
+}
+
+/// No process has the number 0.
+fn unreadable(reason: &str, detail: Option<String>) -> HookFailure {
+    HookFailure { process_id: 0, reason: reason.to_owned(), detail }
+}
+
+/// Counts the failures of one folder as losses of their processes' runs. Those of a process without a run, which never
+/// started CUDA, count in the first run: a child that it forked may be recorded.
+pub(crate) fn count(failures: &[HookFailure], runs: &[&RunState], losses: &mut Losses) {
+    for failure in failures {
+        let own = runs.iter().find(|run| run.row.process_id == failure.process_id);
+        if let Some(run) = own.or(runs.first()) {
+            let detail = losses.add(run.run_id(), LossKind::Source, &failure.reason, 1);
+            *detail = detail.take().or_else(|| failure.detail.clone());
+        }
+    }
+}
