@@ -90,6 +90,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Diff(diff) => diff::run(context, &diff),
         Command::Source(source) => source::run(context, &source),
         Command::Export(export) => export::run(context, &export),
+        Command::Import(import) => stallmap_import::run(&import),
         Command::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
         Command::Sql(sql) => sql::run(context, &sql),
         Command::Info(info) => info::run(context, &info),

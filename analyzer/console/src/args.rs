@@ -4,6 +4,7 @@ pub mod diff;
 pub mod export;
 pub mod forest;
 pub mod gate;
+pub mod import;
 pub mod list;
 pub mod mcp;
 pub mod memory;
@@ -88,6 +89,12 @@ pub enum Command {
     Source(Source),
     /// Convert a capture to the files of another tool
     Export(export::Export),
+    /// Write a capture from a recording of another tool: a trace, a report, a snapshot
+    ///
+    /// Supported are traces of PyTorch's profiler (Kineto JSON, also compressed), reports of Nsight Systems exported to
+    /// SQLite, PyTorch's memory snapshots, raw pages of Nsight Compute as CSV, and profiles of Operator Profiler. Data that a source lacks is empty or
+    /// null in the capture, and a row of `loss` names it. Environment variables in a source are not imported.
+    Import(import::Import),
     /// Answer questions of an agent about captures: an MCP server on standard input and output, read only
     Mcp(mcp::Mcp),
     /// Query one capture, or several by name, in SQL: interactively, or with statements

@@ -151,13 +151,27 @@ impl Clock {
     fn copy(&self, copy: &Copy) -> Value {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
-        let name =
-            copy.direction.as_ref().map_or_else(|| "Memset".to_owned(), |kind| format!("Memcpy {kind}"));
-        let arguments =
-            json!({ "External id": copy.op_id, "bytes": copy.size_bytes, "stream": copy.stream_id });
-        // The capture has the time of the call, and none of the GPU: the event stays with its process.
-        let event = self.event(unsigned(copy.begin_ns), None);
-        described(event, category, &name, (copy.process_id, copy.stream_id.into()), arguments)
+        let name = copy
+            .direction
+            .as_ref()
+            .map_or_else(|| "Memset".to_owned(), |kind| format!("Memcpy {}", direction(kind)));
+        let arguments = json!({ "External id": copy.op_id, "device": copy.device_id, "bytes": copy.size_bytes, "stream": copy.stream_id });
+        let begin = unsigned(copy.begin_ns);
+        let event = self.event(begin, copy.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
+        // Without a time on the GPU, the event stays with its process.
+        let lane =
+            if copy.end_ns.is_some() { copy.device_id.unwrap_or(copy.process_id) } else { copy.process_id };
+        described(event, category, &name, (lane, copy.stream_id.unwrap_or(0).into()), arguments)
+    }
+}
+
+/// The direction of a copy, as the profiler abbreviates it.
+fn direction(kind: &str) -> &str {
+    match kind {
+        "host_to_device" => "HtoD",
+        "device_to_host" => "DtoH",
+        "device_to_device" => "DtoD",
+        other => other,
     }
 }
 

@@ -10,7 +10,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
 use crate::source::{Format, Source, json as document};
-use crate::timeline::{Counter, Device, Launch, Loss, Process};
+use crate::timeline::{Counter, Device, Launch, Loss, Process, time_source};
 
 /// Operator Profiler.
 pub(crate) const FORMAT: Format = Format {
@@ -83,13 +83,13 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
         "capture_metadata": metadata(source)?,
         "operators": described,
         "unattributed_kernels": unattributed,
-        "warnings": warnings(source, unmeasured)?,
+        "warnings": warnings(source, &launches, unmeasured)?,
     }))
 }
 
-fn warnings(source: &Source, unmeasured: usize) -> Outcome<Vec<String>> {
-    let mut warnings =
-        vec!["start_ns is the time of the launch call. duration_ns is measured in a replay".to_owned()];
+fn warnings(source: &Source, launches: &[Launch], unmeasured: usize) -> Outcome<Vec<String>> {
+    let processes: Vec<Process> = source.read(queries::PROGRAM)?;
+    let mut warnings = vec![format!("times of kernels: {}", time_source(launches, &processes))];
     if unmeasured > 0 {
         warnings.push(format!("kernels without a measured duration, left out: {unmeasured}"));
     }

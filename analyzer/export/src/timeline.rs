@@ -1,6 +1,6 @@
 //! Calls and launches in time: the part that timeline formats share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
@@ -19,6 +19,7 @@ rows! {
         pub(crate) thread_id: Option<u32>,
         pub(crate) call_begin_ns: Option<i64>,
         pub(crate) call_end_ns: Option<i64>,
+        pub(crate) gpu_begin_ns: Option<i64>,
         pub(crate) duration_ns: Option<f64>,
         pub(crate) kernel: Option<String>,
         pub(crate) mangled_name: Option<String>,
@@ -64,9 +65,11 @@ rows! {
         pub(crate) process_id: i64,
         pub(crate) kind: String,
         pub(crate) direction: Option<String>,
-        pub(crate) size_bytes: u64,
-        pub(crate) stream_id: u32,
+        pub(crate) size_bytes: Option<u64>,
+        pub(crate) device_id: Option<i64>,
+        pub(crate) stream_id: Option<u32>,
         pub(crate) begin_ns: i64,
+        pub(crate) end_ns: Option<i64>,
         pub(crate) op_id: Option<u64>,
     }
 
@@ -142,7 +145,8 @@ impl Timeline {
     /// The first moment, nanoseconds since the Unix epoch.
     pub(crate) fn begin_ns(&self) -> u64 {
         let calls = self.calls.iter().map(|call| call.begin_ns);
-        let launches = self.launches.iter().filter_map(|launch| launch.call_begin_ns);
+        let launches =
+            self.launches.iter().flat_map(|launch| [launch.call_begin_ns, launch.gpu_begin_ns]).flatten();
         let processes = self.processes.iter().map(|process| process.started_ns);
         unsigned(calls.chain(launches).chain(processes).min().unwrap_or(0))
     }
@@ -151,7 +155,7 @@ impl Timeline {
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = BTreeMap::from([
             ("stallmap version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("time of kernels".to_owned(), self.time_source()),
+            ("time of kernels".to_owned(), time_source(&self.launches, &self.processes)),
             ("launches".to_owned(), self.launches.len().to_string()),
         ]);
         let undrawn = self.launches.iter().filter(|launch| launch.begin_ns().is_none()).count();
@@ -163,25 +167,29 @@ impl Timeline {
         }
         facts
     }
+}
 
-    /// The origin of the kernels' times.
-    fn time_source(&self) -> String {
-        let known = self.launches.iter().filter(|launch| launch.duration().is_some()).count();
-        let instruments: std::collections::BTreeSet<&str> =
-            self.processes.iter().map(|process| process.instrument.as_str()).collect();
-        let instruments = Vec::from_iter(instruments).join(", ");
-        format!(
-            "begin: launch call on the CPU under the instrument {instruments}. duration: replay on the GPU, known for {known} \
-             of {} launches",
-            self.launches.len()
-        )
+/// The origin of the kernels' times, for the reader of a file.
+pub(crate) fn time_source(launches: &[Launch], processes: &[Process]) -> String {
+    let all = launches.len();
+    let count = |is: &dyn Fn(&Launch) -> bool| launches.iter().filter(|launch| is(launch)).count();
+    let timed = count(&|launch| launch.gpu_begin_ns.is_some());
+    if timed == all {
+        return "begin and end on the GPU, from a timeline".to_owned();
     }
+    let instruments: BTreeSet<&str> = processes.iter().map(|process| process.instrument.as_str()).collect();
+    let instruments = Vec::from_iter(instruments).join(", ");
+    let known = count(&|launch| launch.duration().is_some());
+    format!(
+        "begin: {timed} of {all} launches on the GPU, from a timeline, the rest at their launch call on the CPU under the \
+         instrument {instruments}. duration: timeline or replay, known for {known} of {all} launches"
+    )
 }
 
 impl Launch {
-    /// Begin of the kernel, nanoseconds since the Unix epoch: that of its launch call.
+    /// Begin of the kernel, nanoseconds since the Unix epoch: on the GPU, else of its launch call.
     pub(crate) fn begin_ns(&self) -> Option<u64> {
-        self.call_begin_ns.map(unsigned)
+        self.gpu_begin_ns.or(self.call_begin_ns).map(unsigned)
     }
 
     /// Measured duration, nanoseconds.

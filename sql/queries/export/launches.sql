@@ -1,18 +1,28 @@
 -- Launches
--- One row per launch of the program: its call, its kernel and its cost. `duration_ns` is its time in a replay, and null
--- without replays.
+-- One row per launch of the program: its call, its kernel and its cost. `gpu_begin_ns` is the begin on the GPU, from a
+-- timeline, and null without one. `duration_ns` is that of the timeline, else of a replay, else null.
+WITH timed AS (
+  SELECT
+    kernel_id, run_id, device_id, stream_id, begin_ns, end_ns,
+    row_number() OVER (PARTITION BY kernel_id ORDER BY run_id, begin_ns, activity_id) AS place
+  FROM gpu_activity
+  WHERE kernel_id IS NOT NULL
+)
 SELECT
-  l.kernel_id, r.process_id, r.rank, l.device_id, c.stream_id, c.thread_id,
+  l.kernel_id, r.process_id, r.rank, coalesce(t.device_id, l.device_id) AS device_id,
+  coalesce(t.stream_id, c.stream_id) AS stream_id, c.thread_id,
   c.begin_ns AS call_begin_ns, c.end_ns AS call_end_ns,
-  d.duration_ns,
+  t.begin_ns AS gpu_begin_ns,
+  coalesce(CAST(t.end_ns - t.begin_ns AS DOUBLE), d.duration_ns) AS duration_ns,
   f.demangled_name AS kernel, f.name AS mangled_name, n.short_kernel,
   l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
   l.register_count, l.static_shared_bytes, l.dynamic_shared_bytes,
   l.op_id, x.op, x.line, x.module_path, x.step, l.graph_id, l.graph_node,
   o.occupancy, o.waves, s.samples, s.memory_samples, s.time_ns
 FROM launch l
-JOIN run r ON r.run_id = l.run_id
-LEFT JOIN launch_run c ON c.run_id = l.run_id AND c.ordinal = l.ordinal
+LEFT JOIN timed t ON t.kernel_id = l.kernel_id AND t.place = 1
+JOIN run r ON r.run_id = coalesce(t.run_id, l.run_id)
+LEFT JOIN launch_run c ON c.run_id = coalesce(t.run_id, l.run_id) AND c.kernel_id = l.kernel_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN kernel_name n ON n.function_id = l.function_id
 LEFT JOIN launch_context x ON x.kernel_id = l.kernel_id

@@ -49,6 +49,8 @@ CREATE VIEW life_pattern (
 WITH life AS (
   SELECT
     l.*, r.exit_code IS NOT NULL AS is_whole,
+    -- Without a single use, uses were not recorded, and nothing is known to be unused.
+    (SELECT count(*) FROM object_use) > 0 AS is_observed,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
@@ -80,8 +82,8 @@ WITH life AS (
       WHEN 'late free' THEN free_ordinal IS NOT NULL AND ended > last_use
       WHEN 'never freed' THEN free_ordinal IS NULL AND is_whole
       WHEN 'recording ended' THEN free_ordinal IS NULL AND NOT is_whole
-      WHEN 'unused' THEN use_count = 0 AND copy_count = 0
-      WHEN 'only copied' THEN use_count = 0 AND copy_count > 0
+      WHEN 'unused' THEN use_count = 0 AND copy_count = 0 AND is_observed
+      WHEN 'only copied' THEN use_count = 0 AND copy_count > 0 AND is_observed
       WHEN 'allocated before recording' THEN origin = 'tensor'
     END AS is_so
   FROM life l

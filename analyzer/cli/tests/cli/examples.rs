@@ -104,6 +104,10 @@ fn furnish(place: &Place, example: &str) {
     for folder in ["my", "project", "shared", ".local/share/bash-completion/completions"] {
         fs::create_dir_all(place.path(folder)).unwrap();
     }
+    place.file(
+        "trace.json.gz",
+        r#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{}}]"#,
+    );
     place.file("query.sql", "SELECT count(*) FROM launch");
     place.file("gate.sql", "SELECT kernel FROM b.kernel_cost WHERE function_id IS NULL");
     place.file(

@@ -56,6 +56,7 @@ fn every_format_is_read_by_another_program() {
         ("export_small", "tiny.stallmap".to_owned()),
         ("export_views", format!("{DATA}/inference_views.stallmap")),
         ("export_replays", format!("{DATA}/blame_replays.stallmap")),
+        ("export_timeline", format!("{DATA}/time_truth.stallmap")),
     ] {
         let text = decoded(&capture);
         let total = samples(&capture);

@@ -12,6 +12,7 @@ mod examples;
 mod export;
 mod forest;
 mod hostile;
+mod import;
 mod library;
 mod mcp;
 mod page;

@@ -1,0 +1,21 @@
+//! `stallmap import`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::examples;
+
+/// `stallmap import`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap import trace.json.gz -o train.stallmap", "a trace of PyTorch's profiler"),
+]))]
+pub struct Import {
+    /// File of another tool. Its content decides the format, never its name
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Capture to write
+    #[arg(short, long, value_name = "NAME.stallmap", required = true)]
+    pub output: PathBuf,
+}

@@ -1,0 +1,171 @@
+//! Files of other tools: recognized by their content, unpacked, and bounded.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek as _};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use stallmap_console::exit::{Failure, Outcome};
+
+/// Most bytes of an unpacked file: larger ones are bombs, or need a smaller recording.
+const MOST_BYTES: u64 = 64 << 30;
+/// Most bytes of one text in JSON. Names of kernels are the longest, with some ten thousand.
+const MOST_TEXT_BYTES: usize = 1 << 20;
+
+/// Content of a file, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// JSON, packed or not.
+    Json,
+    /// A database of SQLite.
+    Sqlite,
+    /// A pickle of protocol 2 to 5.
+    Pickle,
+    /// Text that is not JSON.
+    Text,
+}
+
+/// A file to import.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// BLAKE3 of its bytes.
+    pub(crate) hash: String,
+    /// Its bytes, packed.
+    pub(crate) bytes: u64,
+    /// Its content.
+    pub(crate) form: Form,
+}
+
+impl Input {
+    /// Reads a file once, for its hash and its form.
+    pub(crate) fn of(path: &Path) -> Outcome<Self> {
+        let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+        let mut hasher = blake3::Hasher::new();
+        let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
+        let mut head = [0; 16];
+        let length = read_start(&mut unpacked(path).map_err(wrong)?, &mut head).map_err(wrong)?;
+        let form = form(&head[..length]);
+        Ok(Self { path: path.to_owned(), hash: hasher.finalize().to_hex().to_string(), bytes, form })
+    }
+
+    /// The unpacked bytes, bounded.
+    pub(crate) fn open(&self) -> Outcome<impl Read + use<>> {
+        unpacked(&self.path).map_err(|error| Failure::io(error, format!("read `{}`", self.path.display())))
+    }
+
+    /// The unpacked bytes of JSON, with bounded texts.
+    pub(crate) fn open_json(&self) -> Outcome<impl Read + use<>> {
+        Ok(Texts { reader: BufReader::new(self.open()?), is_inside: false, is_escaped: false, length: 0 })
+    }
+}
+
+/// The bytes of a file, unpacked by its first bytes.
+fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = File::open(path)?;
+    let mut head = [0; 4];
+    let length = read_start(&mut file, &mut head)?;
+    file.rewind()?;
+    let reader: Box<dyn Read> = match &head[..length] {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(BufReader::new(file))),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(file)?),
+        _ => Box::new(file),
+    };
+    Ok(Box::new(Bounded { reader, left: MOST_BYTES }))
+}
+
+fn form(head: &[u8]) -> Form {
+    if head.starts_with(b"SQLite format 3\0") {
+        return Form::Sqlite;
+    }
+    match head {
+        [0x80, 2..=5, ..] => Form::Pickle,
+        _ => match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{' | b'[') => Form::Json,
+            _ => Form::Text,
+        },
+    }
+}
+
+/// Reads up to the length of a buffer. Returns the number of bytes.
+fn read_start(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match reader.read(&mut buffer[length..])? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(length)
+}
+
+fn too_large(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+/// A reader that fails after a number of bytes.
+struct Bounded {
+    reader: Box<dyn Read>,
+    left: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.left =
+            self.left.checked_sub(count as u64).ok_or_else(|| too_large("it unpacks to more than 64 GiB"))?;
+        Ok(count)
+    }
+}
+
+/// A reader of JSON that fails inside of a long text: a parser would hold it in memory.
+struct Texts<R> {
+    reader: R,
+    is_inside: bool,
+    is_escaped: bool,
+    length: usize,
+}
+
+impl<R: Read> Read for Texts<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        for byte in &buffer[..count] {
+            self.length = if self.is_inside { self.length + 1 } else { 0 };
+            match (self.is_inside, self.is_escaped, byte) {
+                (true, true, _) => self.is_escaped = false,
+                (true, false, b'\\') => self.is_escaped = true,
+                (_, false, b'"') => self.is_inside = !self.is_inside,
+                _ => {}
+            }
+        }
+        if self.length > MOST_TEXT_BYTES { Err(too_large("a text has more than 1 MiB")) } else { Ok(count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides_the_form() {
+        assert_eq!(form(b"SQLite format 3\0"), Form::Sqlite);
+        assert_eq!(form(b"\x80\x04\x95"), Form::Pickle);
+        assert_eq!(form(b" \n[{"), Form::Json);
+        assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
+        assert_eq!(form(b""), Form::Text);
+    }
+
+    #[test]
+    fn long_texts_and_bombs_end() {
+        let read = |text: &str| {
+            let mut texts = Texts { reader: text.as_bytes(), is_inside: false, is_escaped: false, length: 0 };
+            io::copy(&mut texts, &mut io::sink())
+        };
+        let long = "x".repeat(2 << 20);
+        assert!(read(&format!("{{\"a\": \"{long}\"}}")).is_err());
+        assert!(read(&format!("{{\"a\\\"\": \"b\"}} {long}")).is_ok());
+        let mut bounded = Bounded { reader: Box::new(io::repeat(0)), left: 1000 };
+        assert!(io::copy(&mut bounded, &mut io::sink()).is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! One event of a trace, with the arguments that the import reads.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use stallmap_console::exit::Outcome;
+
+use crate::decimal::microseconds;
+use crate::json::Json;
+
+/// An event. Times are relative to the base of the trace.
+#[derive(Debug, Default)]
+pub(super) struct Event {
+    pub(super) phase: String,
+    pub(super) category: String,
+    pub(super) name: String,
+    /// Process and thread as they are written: numbers, or texts.
+    pub(super) thread: (String, String),
+    pub(super) begin_ns: Option<i64>,
+    pub(super) duration_ns: Option<i64>,
+    pub(super) arguments: Arguments,
+}
+
+/// Arguments of all categories.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    pub(super) correlation: Option<i64>,
+    pub(super) device: Option<i64>,
+    pub(super) stream: Option<i64>,
+    pub(super) grid: Option<[u32; 3]>,
+    pub(super) block: Option<[u32; 3]>,
+    pub(super) registers: Option<i64>,
+    pub(super) bytes: Option<i64>,
+    pub(super) sequence: Option<i64>,
+    pub(super) forward_thread: Option<i64>,
+    pub(super) address: Option<i64>,
+    pub(super) device_type: Option<i64>,
+    pub(super) device_id: Option<i64>,
+    pub(super) wait: Option<String>,
+}
+
+impl Event {
+    /// Reads an event.
+    pub(super) fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+        let mut event = Self::default();
+        json.object(|json, key| {
+            let text = |value: Option<String>| value.unwrap_or_default();
+            match key {
+                "ph" => event.phase = text(json.scalar()?),
+                "cat" => event.category = text(json.scalar()?),
+                "name" => event.name = text(json.scalar()?),
+                "pid" => event.thread.0 = text(json.scalar()?),
+                "tid" => event.thread.1 = text(json.scalar()?),
+                "ts" => event.begin_ns = json.scalar()?.and_then(|text| microseconds(&text)),
+                "dur" => event.duration_ns = json.scalar()?.and_then(|text| microseconds(&text)),
+                "args" => event.arguments = Arguments::read(json)?,
+                _ => json.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(event)
+    }
+}
+
+impl Arguments {
+    fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+        let mut found = Self::default();
+        json.object(|json, key| {
+            match key {
+                "correlation" => found.correlation = json.integer()?,
+                "device" => found.device = json.integer()?,
+                "stream" => found.stream = json.integer()?,
+                "grid" => found.grid = extent(json)?,
+                "block" => found.block = extent(json)?,
+                "registers per thread" => found.registers = json.integer()?,
+                "bytes" | "Bytes" => found.bytes = json.integer()?,
+                "Sequence number" => found.sequence = json.integer()?,
+                "Fwd thread id" => found.forward_thread = json.integer()?,
+                "Addr" => found.address = json.integer()?,
+                "Device Type" => found.device_type = json.integer()?,
+                "Device Id" => found.device_id = json.integer()?,
+                "cuda_sync_kind" => found.wait = json.scalar()?,
+                _ => json.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// Three sizes. None if there are not three, or if one is not positive.
+fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
+    if !json.is_array()? {
+        return json.skip().map(|()| None);
+    }
+    let sizes: Vec<u32> = json.integers()?.into_iter().filter_map(|size| u32::try_from(size).ok()).collect();
+    Ok(<[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0)))
+}
+
+/// Numbers of threads, by the texts of process and thread.
+#[derive(Debug, Default)]
+pub(super) struct Threads(HashMap<(String, String), u64>);
+
+impl Threads {
+    /// The number of a thread, in the order in which they were seen.
+    pub(super) fn number(&mut self, thread: (String, String)) -> u64 {
+        let next = self.0.len() as u64;
+        *self.0.entry(thread).or_insert(next)
+    }
+}

@@ -1,0 +1,94 @@
+//! Allocations and frees of the framework, as lifetimes.
+
+use std::collections::HashMap;
+
+use stallmap_schema::word::LossKind;
+
+use super::event::Event;
+use super::span;
+use crate::model::{Storage, Trace};
+use crate::nest::{Span, enclosing};
+
+/// Types of devices that are GPUs: CUDA and HIP.
+const GPUS: [i64; 2] = [1, 6];
+
+/// One event of the allocator.
+#[derive(Debug)]
+struct Change {
+    thread: u64,
+    time_ns: i64,
+    device: i32,
+    address: u64,
+    /// Bytes, negative for a free.
+    bytes: i64,
+}
+
+/// Events of the allocator of GPU memory, in the order of the file.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    changes: Vec<Change>,
+    unread: u64,
+}
+
+impl Events {
+    /// Adds an event. Memory of the host is left out.
+    pub(super) fn add(&mut self, thread: u64, event: &Event) {
+        let arguments = &event.arguments;
+        if !arguments.device_type.is_some_and(|kind| GPUS.contains(&kind)) {
+            return;
+        }
+        let change = || {
+            Some(Change {
+                thread,
+                time_ns: event.begin_ns?,
+                device: i32::try_from(arguments.device_id?).ok()?,
+                address: u64::try_from(arguments.address?).ok()?,
+                bytes: arguments.bytes?,
+            })
+        };
+        match change() {
+            Some(change) => self.changes.push(change),
+            None => self.unread += 1,
+        }
+    }
+
+    /// Pairs each free with the allocation of its address before it. A free without one is of older memory.
+    pub(super) fn join(mut self, trace: &mut Trace) {
+        self.changes.sort_by_key(|change| change.time_ns);
+        let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
+        let point = |change: &Change| Span {
+            thread: change.thread,
+            begin_ns: change.time_ns,
+            end_ns: change.time_ns,
+        };
+        let points: Vec<Span> = self.changes.iter().map(point).collect();
+        let mut living: HashMap<(i32, u64), usize> = HashMap::new();
+        for (change, op) in self.changes.iter().zip(enclosing(&spans, &points)) {
+            let key = (change.device, change.address);
+            let storage = Storage {
+                process: 0,
+                device: change.device,
+                address: change.address,
+                bytes: change.bytes.unsigned_abs(),
+                alloc_ns: None,
+                free_ns: None,
+                op: None,
+            };
+            if change.bytes >= 0 {
+                living.insert(key, trace.storages.len());
+                trace.storages.push(Storage { alloc_ns: Some(change.time_ns), op, ..storage });
+                continue;
+            }
+            match living.remove(&key).and_then(|place| trace.storages.get_mut(place)) {
+                Some(storage) => storage.free_ns = Some(change.time_ns),
+                None => trace.storages.push(Storage { free_ns: Some(change.time_ns), ..storage }),
+            }
+        }
+        trace.losses.add_many(
+            LossKind::Memory,
+            "memory events without address, size or time",
+            self.unread,
+            None,
+        );
+    }
+}

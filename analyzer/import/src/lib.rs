@@ -1,0 +1,89 @@
+//! `stallmap import`: recordings of other tools as captures.
+//!
+//! ```text
+//! file ──> input (form, bounds, hash) ──> kineto, nsys, snapshot, ncu, … ──> model (Trace) ──> write ──> capture
+//! ```
+//!
+//! A source fills the tables that it has data for. Everything else is null or empty, and a row of `loss` names it. A file
+//! is data from elsewhere: it is read in bounds, and an error names the file and the position.
+
+mod decimal;
+mod input;
+mod json;
+mod kineto;
+mod model;
+mod ncu;
+mod nest;
+mod nsys;
+mod operators;
+mod pickle;
+mod snapshot;
+mod write;
+
+use stallmap_console::args::import::Import;
+use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::output;
+use stallmap_console::output::number::grouped;
+use stallmap_console::output::progress::Progress;
+
+use input::{Form, Input};
+use json::Json;
+use model::Trace;
+
+/// Reads a file, and writes a capture.
+pub fn run(args: &Import) -> Outcome {
+    if args.output.symlink_metadata().is_ok() {
+        return Err(Failure::message(IO, format!("`{}` exists", args.output.display()))
+            .hint("choose another name or remove the file".to_owned()));
+    }
+    let [path] = args.files.as_slice() else {
+        return Err(Failure::message(USAGE, "several files are not joined")
+            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
+    };
+    let progress = Progress::start(format!("reading {}", path.display()));
+    let input = Input::of(path)?;
+    let trace = read(&input)?;
+    progress.say(format!("writing {}", args.output.display()));
+    write::write(&trace, &input, &args.output)?;
+    drop(progress);
+    summarize(&trace);
+    output::note(format_args!("wrote {}", args.output.display()));
+    Ok(OK)
+}
+
+fn read(input: &Input) -> Outcome<Trace> {
+    match input.form {
+        Form::Json => read_json(input),
+        Form::Sqlite => nsys::read(input),
+        Form::Pickle => snapshot::read(input),
+        Form::Text => ncu::read(input),
+    }
+}
+
+/// Reads JSON: its keys decide the tool.
+fn read_json(input: &Input) -> Outcome<Trace> {
+    let mut json = Json::new(input.open_json()?, &input.path);
+    let key = json.first_key(&["traceEvents", "ph", "operators", "unattributed_kernels"])?;
+    match key.as_deref() {
+        Some("operators" | "unattributed_kernels") => operators::read(input),
+        _ => kineto::read(input),
+    }
+}
+
+/// Says what was read, and what was not.
+fn summarize(trace: &Trace) {
+    let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
+    output::note(format_args!(
+        "read from {}: {} kernels, {} copies, fills and waits, {} ops, {} allocations, {} counters",
+        trace.tool,
+        count(trace.kernels.len()),
+        count(trace.works.len()),
+        count(trace.ops.len()),
+        count(trace.storages.len()),
+        count(trace.counters.len()),
+    ));
+    for (_, reason, number, detail) in trace.losses.rows() {
+        let detail = detail.map(|detail| format!(" (such as {detail})")).unwrap_or_default();
+        output::note(format_args!("left out: {reason}: {}{detail}", grouped(number.into())));
+    }
+}

@@ -1,0 +1,237 @@
+//! A recording of another tool, independent of its file format. Times are nanoseconds since the Unix epoch.
+
+use std::collections::BTreeMap;
+
+use stallmap_schema::word::{
+    ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
+};
+
+/// A recording.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// The tool that wrote the file, in lower case.
+    pub(crate) tool: &'static str,
+    /// Facts about the recording, which become options of the run.
+    pub(crate) facts: BTreeMap<String, String>,
+    /// Processes of the program.
+    pub(crate) processes: Vec<Process>,
+    /// GPUs.
+    pub(crate) devices: Vec<Device>,
+    /// Kernels that ran.
+    pub(crate) kernels: Vec<Kernel>,
+    /// Copies, fills and waits.
+    pub(crate) works: Vec<Work>,
+    /// Ops and regions.
+    pub(crate) ops: Vec<Op>,
+    /// Frames of Python stacks.
+    pub(crate) frames: Vec<Frame>,
+    /// Python stacks: places of frames, innermost first.
+    pub(crate) stacks: Vec<Vec<usize>>,
+    /// Allocations of the framework.
+    pub(crate) storages: Vec<Storage>,
+    /// Hardware counters of kernels.
+    pub(crate) counters: Vec<Counter>,
+    /// Data that the source lacks, or that was left out.
+    pub(crate) losses: Losses,
+}
+
+/// A process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// Its number in the system.
+    pub(crate) number: u32,
+    /// Its program, if known.
+    pub(crate) program: String,
+    /// Its instrument.
+    pub(crate) instrument: Instrument,
+    /// Its rank.
+    pub(crate) rank: Option<u32>,
+    /// Processes of the program.
+    pub(crate) world_size: Option<u32>,
+    /// CUDA version that the driver supports.
+    pub(crate) cuda_version: Option<i32>,
+}
+
+/// A GPU.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// CUDA's device ordinal.
+    pub(crate) ordinal: i32,
+    /// Its name.
+    pub(crate) name: String,
+    /// Compute capability, major and minor.
+    pub(crate) compute: (i32, i32),
+    /// Multiprocessors.
+    pub(crate) multiprocessors: i32,
+    /// Bytes of memory.
+    pub(crate) memory_bytes: u64,
+}
+
+/// A call on a thread of the CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// The thread, by the source's number.
+    pub(crate) thread: u64,
+    /// Begin.
+    pub(crate) begin_ns: i64,
+    /// End.
+    pub(crate) end_ns: i64,
+}
+
+/// A kernel that ran.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// Its process, by place.
+    pub(crate) process: usize,
+    /// Its name, as the source has it.
+    pub(crate) name: String,
+    /// CUDA's device ordinal.
+    pub(crate) device: i32,
+    /// The stream, by the source's number.
+    pub(crate) stream: u64,
+    /// Begin and end on the GPU. None where the source measured a duration or counters only.
+    pub(crate) time_ns: Option<(i64, i64)>,
+    /// Blocks in x, y and z.
+    pub(crate) grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y and z.
+    pub(crate) block: Option<[u32; 3]>,
+    /// Registers of a thread.
+    pub(crate) registers: Option<u32>,
+    /// Shared memory of a block, static and dynamic, if the source has both.
+    pub(crate) shared_bytes: Option<(u32, u32)>,
+    /// The source's number of the launch call.
+    pub(crate) correlation: Option<u64>,
+    /// The launch call.
+    pub(crate) call: Option<Call>,
+    /// The op around the launch call, by place.
+    pub(crate) op: Option<usize>,
+}
+
+impl Kernel {
+    /// The time of its launch call, else of its begin on the GPU.
+    pub(crate) fn called_ns(&self) -> i64 {
+        self.call.map(|call| call.begin_ns).or(self.time_ns.map(|(begin, _)| begin)).unwrap_or(0)
+    }
+}
+
+/// A copy, a fill or a wait.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// Its process, by place.
+    pub(crate) process: usize,
+    /// Its kind.
+    pub(crate) kind: ActivityKind,
+    /// CUDA's device ordinal.
+    pub(crate) device: Option<i32>,
+    /// The stream, by the source's number.
+    pub(crate) stream: Option<u64>,
+    /// Begin.
+    pub(crate) begin_ns: i64,
+    /// End.
+    pub(crate) end_ns: Option<i64>,
+    /// Bytes.
+    pub(crate) bytes: Option<u64>,
+    /// The direction of a copy.
+    pub(crate) copy: Option<CopyKind>,
+    /// The kind of a wait.
+    pub(crate) wait: Option<SynchronizationKind>,
+    /// The source's number of the call.
+    pub(crate) correlation: Option<u64>,
+}
+
+/// An op or a region.
+#[derive(Debug)]
+pub(crate) struct Op {
+    /// Its process, by place.
+    pub(crate) process: usize,
+    /// The call.
+    pub(crate) call: Call,
+    /// Its kind.
+    pub(crate) kind: OpKind,
+    /// Its name.
+    pub(crate) name: String,
+    /// The op around it, by place.
+    pub(crate) parent: Option<usize>,
+    /// The part of the training step.
+    pub(crate) phase: Phase,
+    /// Autograd's sequence number.
+    pub(crate) sequence: Option<i64>,
+    /// In backward, the forward op, by place.
+    pub(crate) forward: Option<usize>,
+    /// Its Python stack, by place.
+    pub(crate) stack: Option<usize>,
+}
+
+/// A frame of a Python stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Frame {
+    /// The file.
+    pub(crate) file: String,
+    /// The function.
+    pub(crate) function: String,
+    /// The line that the source has.
+    pub(crate) line: u32,
+}
+
+/// An allocation of the framework.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    /// Its process, by place.
+    pub(crate) process: usize,
+    /// CUDA's device ordinal.
+    pub(crate) device: i32,
+    /// First address.
+    pub(crate) address: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Time of allocation. None if it is older than the recording.
+    pub(crate) alloc_ns: Option<i64>,
+    /// Time of the free.
+    pub(crate) free_ns: Option<i64>,
+    /// The op around the allocation, by place.
+    pub(crate) op: Option<usize>,
+}
+
+/// A hardware counter of a kernel.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    /// The kernel, by place.
+    pub(crate) kernel: usize,
+    /// The metric's name.
+    pub(crate) metric: String,
+    /// Its value.
+    pub(crate) value: Option<f64>,
+    /// Its unit.
+    pub(crate) unit: String,
+}
+
+/// Losses by kind and reason, with their number and one example.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
+
+impl Losses {
+    /// Counts one thing.
+    pub(crate) fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
+        self.add_many(kind, reason, 1, detail);
+    }
+
+    /// Counts several things. None is no loss.
+    pub(crate) fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
+        if count > 0 {
+            let first = || (kind, 0, detail.map(str::to_owned));
+            self.0.entry((kind.word(), reason.to_owned())).or_insert_with(first).1 += count;
+        }
+    }
+
+    /// Names a kind of data that the source never has.
+    pub(crate) fn lacks(&mut self, what: &str) {
+        self.add(LossKind::Source, &format!("not in the imported file: {what}"), None);
+    }
+
+    /// The losses in the order of their table.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (LossKind, &str, u64, Option<&str>)> {
+        self.0
+            .iter()
+            .map(|((_, reason), (kind, count, detail))| (*kind, reason.as_str(), *count, detail.as_deref()))
+    }
+}

@@ -1,0 +1,214 @@
+//! Raw pages of Nsight Compute as CSV: hardware counters of kernels, with their units.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read};
+
+use csv::StringRecord;
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind};
+
+use crate::decimal::integer;
+use crate::input::Input;
+use crate::model::{Counter, Kernel, Process, Trace};
+
+/// Most kernels of a file.
+const MOST_ROWS: usize = 10_000_000;
+/// Most bytes before the header: ncu prints messages there.
+const MOST_HEAD_BYTES: u64 = 1 << 20;
+
+/// Columns that describe a kernel. All others are metrics.
+const DESCRIBED: [&str; 12] = [
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Host Name",
+    "Kernel Name",
+    "Kernel Time",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "CC",
+];
+
+/// Reads a page.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    let refused = |reason: &str| {
+        Failure::message(IO, format!("`{}` is not a file that can be imported: {reason}", input.path.display())).hint(
+            "supported are Kineto JSON, nsys SQLite, memory snapshots, and `ncu --csv --page raw --print-units base`".to_owned(),
+        )
+    };
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?);
+    let mut records = reader.records();
+    let mut next = || records.next().transpose().map_err(|error| refused(&error.to_string()));
+    let header = next()?.filter(|header| header.iter().any(|name| name == "Kernel Name"));
+    let header = header.ok_or_else(|| refused("it has no header with `Kernel Name`"))?;
+    let units = next()?.ok_or_else(|| refused("it has no line of units"))?;
+    if integer(units.get(0).unwrap_or_default()).is_some() {
+        return Err(refused("its second line has no units: write it with `--page raw`"));
+    }
+    let mut trace = Trace { tool: "ncu", ..Trace::default() };
+    let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
+    while let Some(record) = next()? {
+        if trace.kernels.len() >= MOST_ROWS {
+            return Err(refused(&format!("it has more than {MOST_ROWS} kernels")));
+        }
+        add(&mut trace, &mut processes, &header, &units, &record);
+    }
+    if trace.kernels.is_empty() {
+        return Err(refused("it has no kernels"));
+    }
+    let mut places: Vec<(usize, u32)> =
+        processes.into_iter().map(|(number, place)| (place, number)).collect();
+    places.sort_unstable();
+    trace.processes = places.into_iter().map(|(_, number)| process(number)).collect();
+    for part in [
+        "times of launches",
+        "ops, tensors and Python stacks",
+        "memory accesses",
+        "stall samples per instruction",
+    ] {
+        trace.losses.lacks(part);
+    }
+    Ok(trace)
+}
+
+/// The bytes from the header on. Messages of ncu before it begin with `==`.
+fn page(input: &Input) -> Outcome<impl Read + use<>> {
+    let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
+    let mut reader = BufReader::new(input.open()?);
+    let mut left = MOST_HEAD_BYTES;
+    loop {
+        let is_header = reader.fill_buf().map_err(wrong)?.first().is_none_or(|byte| *byte == b'"');
+        if is_header || left == 0 {
+            return Ok(reader);
+        }
+        let mut line = Vec::new();
+        let count = reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)?;
+        left -= (count as u64).min(left);
+    }
+}
+
+fn process(number: u32) -> Process {
+    Process {
+        number,
+        program: String::new(),
+        instrument: Instrument::Counters,
+        rank: None,
+        world_size: None,
+        cuda_version: None,
+    }
+}
+
+/// Adds a kernel with its counters.
+fn add(
+    trace: &mut Trace,
+    processes: &mut BTreeMap<u32, usize>,
+    header: &StringRecord,
+    units: &StringRecord,
+    record: &StringRecord,
+) {
+    let field =
+        |name: &str| header.iter().position(|column| column == name).and_then(|place| record.get(place));
+    let number = |name: &str| field(name).and_then(value_of);
+    let process = number("Process ID").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let next = processes.len();
+    let place = *processes.entry(process).or_insert(next);
+    let kernel = trace.kernels.len();
+    trace.kernels.push(Kernel {
+        process: place,
+        name: field("Kernel Name").unwrap_or("(unknown kernel)").to_owned(),
+        device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
+        stream: number("Stream").and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
+        time_ns: None,
+        grid: field("Grid Size").and_then(extent),
+        block: field("Block Size").and_then(extent),
+        registers: number("launch__registers_per_thread").and_then(|count| u32::try_from(count).ok()),
+        shared_bytes: None,
+        correlation: None,
+        call: None,
+        op: None,
+    });
+    for ((name, unit), text) in header.iter().zip(units).zip(record) {
+        if DESCRIBED.contains(&name) || text.is_empty() {
+            continue;
+        }
+        let Some(value) = plain(text) else {
+            trace.losses.add(LossKind::Source, "metrics whose value is a text", Some(name));
+            continue;
+        };
+        let Some((unit, factor)) = base(unit) else {
+            trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
+            continue;
+        };
+        trace.counters.push(Counter { kernel, metric: name.to_owned(), value: Some(value * factor), unit });
+    }
+}
+
+fn value_of(text: &str) -> Option<i64> {
+    integer(&text.replace(',', ""))
+}
+
+/// A number with or without separators of thousands.
+fn plain(text: &str) -> Option<f64> {
+    text.replace(',', "").parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Three sizes, as in `(256, 1, 1)`.
+fn extent(text: &str) -> Option<[u32; 3]> {
+    let sizes: Vec<u32> =
+        text.trim_matches(['(', ')']).split(',').filter_map(|size| size.trim().parse().ok()).collect();
+    <[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0))
+}
+
+/// A unit without a scale, as CUPTI names it, and the factor to it. None for a scale that is not known.
+fn base(unit: &str) -> Option<(String, f64)> {
+    let known = match unit {
+        "ns" | "nsecond" => Some(("nanosecond", 1.0)),
+        "us" | "usecond" => Some(("nanosecond", 1e3)),
+        "ms" | "msecond" => Some(("nanosecond", 1e6)),
+        "s" | "second" => Some(("nanosecond", 1e9)),
+        "%" => Some(("percent", 1.0)),
+        _ => None,
+    };
+    if let Some((name, factor)) = known {
+        return Some((name.to_owned(), factor));
+    }
+    let factors = [('K', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12), ('P', 1e15)];
+    let mut rest = unit.chars();
+    let scale = rest.next().and_then(|first| factors.iter().find(|(letter, _)| *letter == first));
+    match scale {
+        None => Some((unit.to_owned(), 1.0)),
+        Some((_, factor)) => {
+            let rest = rest.as_str().to_lowercase();
+            ["byte", "hz", "inst", "cycle"]
+                .iter()
+                .any(|name| rest.starts_with(name))
+                .then_some((rest, *factor))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_lose_their_scale() {
+        assert_eq!(base("Kbyte/block"), Some(("byte/block".to_owned(), 1e3)));
+        assert_eq!(base("Mbyte"), Some(("byte".to_owned(), 1e6)));
+        assert_eq!(base("byte"), Some(("byte".to_owned(), 1.0)));
+        assert_eq!(base("usecond"), Some(("nanosecond".to_owned(), 1e3)));
+        assert_eq!(base("Mwatt"), None);
+        assert_eq!(base(""), Some((String::new(), 1.0)));
+    }
+
+    #[test]
+    fn numbers_and_sizes_are_read() {
+        assert_eq!(plain("12,345.5"), Some(12_345.5));
+        assert_eq!(plain("n/a"), None);
+        assert_eq!(extent("(256, 1, 1)"), Some([256, 1, 1]));
+        assert_eq!((extent("(0, 1, 1)"), extent("256")), (None, None));
+    }
+}

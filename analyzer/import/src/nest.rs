@@ -1,0 +1,78 @@
+//! Spans of threads that enclose each other.
+
+use std::cmp::Reverse;
+
+/// A span of a thread. A point has equal begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The thread, by any number.
+    pub(crate) thread: u64,
+    /// Begin, nanoseconds.
+    pub(crate) begin_ns: i64,
+    /// End, nanoseconds.
+    pub(crate) end_ns: i64,
+}
+
+/// For each point, the innermost span that encloses it on its thread.
+pub(crate) fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
+    let all: Vec<(Span, Option<usize>)> = spans
+        .iter()
+        .enumerate()
+        .map(|(place, span)| (*span, Some(place)))
+        .chain(points.iter().map(|point| (*point, None)))
+        .collect();
+    outer(&all).split_off(spans.len())
+}
+
+/// For each span, the innermost other one that encloses it on its thread.
+pub(crate) fn parents(spans: &[Span]) -> Vec<Option<usize>> {
+    let all: Vec<(Span, Option<usize>)> =
+        spans.iter().enumerate().map(|(place, span)| (*span, Some(place))).collect();
+    outer(&all)
+}
+
+/// For each entry, the innermost enclosing span. Entries without a number enclose nothing.
+fn outer(all: &[(Span, Option<usize>)]) -> Vec<Option<usize>> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    // Of equal begins the longest is the outermost, and points come last.
+    order.sort_by_key(|&place| {
+        all.get(place)
+            .map(|(span, number)| (span.thread, span.begin_ns, Reverse(span.end_ns), number.is_none()))
+    });
+    let mut found: Vec<Option<usize>> = all.iter().map(|_| None).collect();
+    let mut open: Vec<(Span, usize)> = Vec::new();
+    for place in order {
+        let Some((span, number)) = all.get(place) else { continue };
+        // A point at the end of a span belongs to it, as the sources count.
+        open.retain(|(outer, _)| outer.thread == span.thread && outer.end_ns >= span.begin_ns);
+        let outer = open.iter().rev().find(|(outer, _)| outer.end_ns >= span.end_ns);
+        if let Some(slot) = found.get_mut(place) {
+            *slot = outer.map(|(_, number)| *number);
+        }
+        open.extend(number.map(|number| (*span, number)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(thread: u64, begin_ns: i64, end_ns: i64) -> Span {
+        Span { thread, begin_ns, end_ns }
+    }
+
+    #[test]
+    fn the_innermost_span_wins_and_threads_are_apart() {
+        let spans = [span(1, 0, 100), span(1, 10, 50), span(1, 20, 30), span(2, 0, 100), span(1, 60, 60)];
+        assert_eq!(parents(&spans), [None, Some(0), Some(1), None, Some(0)]);
+        let points = [span(1, 25, 25), span(1, 55, 55), span(2, 25, 25), span(3, 25, 25), span(1, 50, 50)];
+        assert_eq!(enclosing(&spans, &points), [Some(2), Some(0), Some(3), None, Some(1)]);
+    }
+
+    #[test]
+    fn overlaps_are_siblings() {
+        assert_eq!(parents(&[span(1, 0, 10), span(1, 5, 15)]), [None, None]);
+        assert_eq!(parents(&[span(1, 0, 10), span(1, 0, 10)]), [None, Some(0)]);
+    }
+}

@@ -1,0 +1,102 @@
+//! A database that is only read: tables with a version in their name, and missing columns as null.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, Row};
+use stallmap_console::exit::{Failure, IO, Outcome};
+
+/// Rows of one table that are read.
+const MOST_ROWS: u64 = 200_000_000;
+
+/// An open database.
+pub(super) struct Database {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Database {
+    /// Opens a file. Nothing in it runs: its schema is not trusted.
+    pub(super) fn open(path: &Path) -> Outcome<Self> {
+        let wrong = |error: rusqlite::Error| failure(path, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(wrong)?;
+        connection
+            .execute_batch("PRAGMA trusted_schema = OFF;\nPRAGMA cell_size_check = ON")
+            .map_err(wrong)?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
+    pub(super) fn rows(
+        &self,
+        base: &str,
+        columns: &[&str],
+        mut visit: impl FnMut(&Row<'_>),
+    ) -> Outcome<bool> {
+        let wrong = |error: rusqlite::Error| failure(&self.path, &error);
+        let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
+        let known = self.columns(&table).map_err(wrong)?;
+        let column = |name: &&str| {
+            if known.iter().any(|known| known == name) { format!("\"{name}\"") } else { "NULL".to_owned() }
+        };
+        let list: Vec<String> = columns.iter().map(column).collect();
+        let sql = format!("SELECT {} FROM \"{table}\" LIMIT {MOST_ROWS}", list.join(", "));
+        let mut statement = self.connection.prepare(&sql).map_err(wrong)?;
+        let mut rows = statement.query([]).map_err(wrong)?;
+        while let Some(row) = rows.next().map_err(wrong)? {
+            visit(row);
+        }
+        Ok(true)
+    }
+
+    /// A table of a name, or of that name with the largest version, as in `_V2`.
+    fn table(&self, base: &str) -> rusqlite::Result<Option<String>> {
+        // A virtual table or a view could run code of the file.
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'";
+        let mut statement = self.connection.prepare(sql)?;
+        let names =
+            statement.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+        let version = |name: &String| match name.strip_prefix(base)? {
+            "" => Some(0),
+            rest => rest.strip_prefix("_V")?.parse::<u32>().ok(),
+        };
+        Ok(names
+            .into_iter()
+            .filter(|name| !name.contains('"'))
+            .filter_map(|name| Some((version(&name)?, name)))
+            .max()
+            .map(|(_, name)| name))
+    }
+
+    fn columns(&self, table: &str) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        statement.query_map([table], |row| row.get(0))?.collect()
+    }
+}
+
+fn failure(path: &Path, error: &rusqlite::Error) -> Failure {
+    Failure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
+        .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_version_of_the_exact_name_is_read_and_missing_columns_are_null() {
+        let connection = Connection::open_in_memory().unwrap();
+        let sql =
+            "CREATE TABLE A (x); CREATE TABLE A_V2 (x); CREATE TABLE A_V10 (x, y); CREATE TABLE A2_V99 (x);
+            INSERT INTO A_V10 VALUES (7, 8); CREATE VIEW B AS SELECT 1 AS x";
+        connection.execute_batch(sql).unwrap();
+        let database = Database { connection, path: PathBuf::new() };
+        let mut found = Vec::new();
+        let is_there = database.rows("A", &["x", "z"], |row| {
+            found.push((row.get::<_, Option<i64>>(0).unwrap(), row.get::<_, Option<i64>>(1).unwrap()));
+        });
+        assert!(is_there.unwrap());
+        assert_eq!(found, [(Some(7), None)]);
+        assert!(!database.rows("B", &["x"], |_| ()).unwrap());
+    }
+}

@@ -1,0 +1,195 @@
+//! PyTorch's memory snapshots: lifetimes of allocations, with the Python stacks under which they were made.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
+
+use crate::input::Input;
+use crate::model::{Call, Frame, Op, Process, Storage, Trace};
+use crate::pickle::{Pickle, Value};
+
+/// The name of the op that stands for an allocation: a snapshot has stacks, and no ops.
+const ALLOCATION: &str = "alloc";
+
+/// A snapshot while it is read.
+struct Reading<'a> {
+    pickle: &'a Pickle,
+    trace: Trace,
+    frames: HashMap<Frame, usize>,
+    stacks: HashMap<Vec<usize>, usize>,
+    /// Stacks by the list of their frames: events share them.
+    seen: HashMap<usize, usize>,
+}
+
+/// Reads a snapshot.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    let refused = |reason: String| {
+        Failure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
+            .hint("PyTorch writes them with `torch.cuda.memory._dump_snapshot`".to_owned())
+    };
+    let (pickle, root) = Pickle::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;
+    let traces = pickle.get(root, "device_traces");
+    let segments = pickle.get(root, "segments");
+    if !matches!((traces, segments), (Value::List(_), _) | (_, Value::List(_))) {
+        return Err(refused("it has neither `device_traces` nor `segments`".to_owned()));
+    }
+    let trace = Trace { tool: "memory snapshot", ..Trace::default() };
+    let mut reading = Reading {
+        pickle: &pickle,
+        trace,
+        frames: HashMap::new(),
+        stacks: HashMap::new(),
+        seen: HashMap::new(),
+    };
+    for (device, events) in (0..).zip(pickle.items(traces)) {
+        reading.events(device, *events);
+    }
+    reading.segments(segments);
+    Ok(reading.finish())
+}
+
+impl Reading<'_> {
+    fn number(&self, value: Value, key: &str) -> Option<i64> {
+        self.pickle.get(value, key).integer()
+    }
+
+    /// The events of one GPU, in order: an address is reused after its free.
+    fn events(&mut self, device: i32, events: Value) {
+        let pickle = self.pickle;
+        let mut living: HashMap<u64, usize> = HashMap::new();
+        for event in pickle.items(events) {
+            let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
+            if !["alloc", "free_completed"].contains(&action) {
+                self.trace.losses.add(
+                    LossKind::Memory,
+                    "events of segments, of free requests and of others",
+                    None,
+                );
+                continue;
+            }
+            let address = self.number(*event, "addr").and_then(|address| u64::try_from(address).ok());
+            let bytes = self.number(*event, "size").and_then(|bytes| u64::try_from(bytes).ok());
+            let time_ns = self.number(*event, "time_us").and_then(|time| time.checked_mul(1000));
+            let (Some(address), Some(bytes), Some(time_ns)) = (address, bytes, time_ns) else {
+                self.trace.losses.add(LossKind::Memory, "memory events without address, size or time", None);
+                continue;
+            };
+            let storage =
+                Storage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
+            if action == "alloc" {
+                let op = self.allocation(*event, time_ns);
+                living.insert(address, self.trace.storages.len());
+                self.trace.storages.push(Storage { alloc_ns: Some(time_ns), op, ..storage });
+                continue;
+            }
+            match living.remove(&address).and_then(|place| self.trace.storages.get_mut(place)) {
+                Some(storage) => storage.free_ns = Some(time_ns),
+                // The list of events is a ring: the allocation was overwritten.
+                None => self.trace.storages.push(Storage { free_ns: Some(time_ns), ..storage }),
+            }
+        }
+    }
+
+    /// Blocks that are allocated, and whose allocation is not among the events.
+    fn segments(&mut self, segments: Value) {
+        let pickle = self.pickle;
+        let living: std::collections::HashSet<(i32, u64)> = self
+            .trace
+            .storages
+            .iter()
+            .filter(|storage| storage.free_ns.is_none())
+            .map(|storage| (storage.device, storage.address))
+            .collect();
+        for segment in pickle.items(segments) {
+            let device =
+                self.number(*segment, "device").and_then(|device| i32::try_from(device).ok()).unwrap_or(0);
+            let mut next = self.number(*segment, "address").unwrap_or(0);
+            for block in pickle.items(pickle.get(*segment, "blocks")) {
+                let bytes = self.number(*block, "size").unwrap_or(0);
+                let address = self.number(*block, "address").unwrap_or(next);
+                next = address.saturating_add(bytes);
+                let is_active = pickle.text(pickle.get(*block, "state")) == Some("active_allocated");
+                let place = u64::try_from(address).ok().zip(u64::try_from(bytes).ok());
+                let Some((address, bytes)) =
+                    place.filter(|(address, _)| is_active && !living.contains(&(device, *address)))
+                else {
+                    continue;
+                };
+                let storage =
+                    Storage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
+                self.trace.storages.push(storage);
+            }
+        }
+    }
+
+    /// An op for the stack of an allocation.
+    fn allocation(&mut self, event: Value, time_ns: i64) -> Option<usize> {
+        let stack = self.stack(self.pickle.get(event, "frames"))?;
+        self.trace.ops.push(Op {
+            process: 0,
+            call: Call { thread: 0, begin_ns: time_ns, end_ns: time_ns },
+            kind: OpKind::Torch,
+            name: ALLOCATION.to_owned(),
+            parent: None,
+            phase: Phase::Other,
+            sequence: None,
+            forward: None,
+            stack: Some(stack),
+        });
+        Some(self.trace.ops.len() - 1)
+    }
+
+    /// The place of a stack. Frames without a Python file are of C++, and are left out.
+    fn stack(&mut self, frames: Value) -> Option<usize> {
+        let Value::List(list) = frames else { return None };
+        if let Some(stack) = self.seen.get(&list) {
+            return Some(*stack);
+        }
+        let pickle = self.pickle;
+        let mut places = Vec::new();
+        for frame in pickle.items(frames) {
+            let file = pickle.text(pickle.get(*frame, "filename")).unwrap_or_default();
+            let is_python = std::path::Path::new(file).extension().is_some_and(|end| end == "py");
+            let line = self.number(*frame, "line").and_then(|line| u32::try_from(line).ok());
+            let (true, Some(line)) = (is_python, line) else { continue };
+            let function = pickle.text(pickle.get(*frame, "name")).unwrap_or_default().to_owned();
+            let frame = Frame { file: file.to_owned(), function, line };
+            let next = self.frames.len();
+            let place = *self.frames.entry(frame.clone()).or_insert(next);
+            if place == next {
+                self.trace.frames.push(frame);
+            }
+            places.push(place);
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let next = self.stacks.len();
+        let stack = *self.stacks.entry(places.clone()).or_insert(next);
+        if stack == next {
+            self.trace.stacks.push(places);
+        }
+        self.seen.insert(list, stack);
+        Some(stack)
+    }
+
+    fn finish(mut self) -> Trace {
+        self.trace.facts = BTreeMap::from([(
+            "snapshot.ops".to_owned(),
+            format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
+        )]);
+        self.trace.processes.push(Process {
+            number: 0,
+            program: String::new(),
+            instrument: Instrument::Native,
+            rank: None,
+            world_size: None,
+            cuda_version: None,
+        });
+        for part in ["launches and kernels", "stall samples", "memory accesses", "ops and tensors", "GPUs"] {
+            self.trace.losses.lacks(part);
+        }
+        self.trace
+    }
+}

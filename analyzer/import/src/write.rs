@@ -1,0 +1,403 @@
+//! A recording as a capture: numbers, orders and references of the tables.
+
+mod activity;
+mod names;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use stallmap_console::exit::Outcome;
+use stallmap_console::explain::capture_failure;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_schema::cell::Blob;
+use stallmap_schema::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId, StorageId};
+use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::python::{PythonFrame, PythonState};
+use stallmap_schema::tables::replay;
+use stallmap_schema::tables::run::{Device, Run, RunOption};
+use stallmap_schema::tables::tensor;
+use stallmap_schema::word::{Match, StorageOrigin};
+
+use self::names::Names;
+use crate::input::Input;
+use crate::model::{Kernel, Trace};
+
+/// Writes the capture. One that fails leaves nothing.
+pub(crate) fn write(trace: &Trace, input: &Input, output: &Path) -> Outcome<()> {
+    let write = || -> Result<(), CaptureError> {
+        let mut writer = CaptureWriter::create(output, Form::File)?;
+        Writing::of(trace).write(&mut writer, input)?;
+        writer.note([format!("imported from {}", trace.tool)]);
+        writer.finish().map(drop)
+    };
+    write().map_err(|error| capture_failure(&error))
+}
+
+/// A recording with the numbers of its rows.
+struct Writing<'a> {
+    trace: &'a Trace,
+    /// Places of kernels in the order of launches: by process, then by the time of the call.
+    order: Vec<usize>,
+    /// The position of each launch in its process.
+    ordinals: Vec<u64>,
+    names: Names,
+    /// Hashes of frames and stacks, by place.
+    stacks: Vec<PystatesHash>,
+}
+
+impl<'a> Writing<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let mut order: Vec<usize> = (0..trace.kernels.len()).collect();
+        let begin = |kernel: &Kernel| kernel.time_ns.map(|(begin, _)| begin);
+        order.sort_by_key(|&place| {
+            trace.kernels.get(place).map(|kernel| (kernel.process, kernel.called_ns(), begin(kernel), place))
+        });
+        let mut next: BTreeMap<usize, u64> = BTreeMap::new();
+        let ordinals = order.iter().filter_map(|&place| trace.kernels.get(place)).map(|kernel| {
+            let next = next.entry(kernel.process).or_default();
+            *next += 1;
+            *next - 1
+        });
+        let ordinals = ordinals.collect();
+        let stacks = names::stack_hashes(trace);
+        Self { trace, order, ordinals, names: Names::of(trace), stacks }
+    }
+
+    fn write(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
+        self.runs(writer, input)?;
+        self.code(writer)?;
+        writer.append_rows(
+            self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel)),
+        )?;
+        writer.append_rows(
+            self.launched().map(|(place, ordinal, kernel)| self.launch_run(place, ordinal, kernel)),
+        )?;
+        activity::write(self, writer)?;
+        self.python(writer)?;
+        writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
+        self.storages(writer)?;
+        self.counters(writer)?;
+        writer.append_rows(self.trace.losses.rows().map(|(kind, reason, lost_count, detail)| Loss {
+            run_id: run_id(0),
+            kind,
+            reason: reason.to_owned(),
+            lost_count,
+            kernel_id: None,
+            detail: detail.map(str::to_owned),
+        }))
+    }
+
+    /// Launches: number, position in the process, kernel.
+    fn launched(&self) -> impl Iterator<Item = (KernelId, u64, &'a Kernel)> {
+        let kernels = self.order.iter().filter_map(|&place| self.trace.kernels.get(place));
+        (0..)
+            .map(KernelId)
+            .zip(self.ordinals.iter().copied())
+            .zip(kernels)
+            .map(|((id, ordinal), kernel)| (id, ordinal, kernel))
+    }
+
+    /// The extent of a process's times.
+    fn extent(&self, process: usize) -> (i64, i64) {
+        let trace = self.trace;
+        let kernels = trace.kernels.iter().filter(|kernel| kernel.process == process);
+        let calls = kernels.clone().filter_map(|kernel| kernel.call).map(|call| (call.begin_ns, call.end_ns));
+        let times = kernels.filter_map(|kernel| kernel.time_ns);
+        let works = trace.works.iter().filter(|work| work.process == process);
+        let works = works.map(|work| (work.begin_ns, work.end_ns.unwrap_or(work.begin_ns)));
+        let ops =
+            trace.ops.iter().filter(|op| op.process == process).map(|op| (op.call.begin_ns, op.call.end_ns));
+        let storages = trace.storages.iter().filter(|storage| storage.process == process);
+        let storages = storages.flat_map(|storage| storage.alloc_ns.into_iter().chain(storage.free_ns));
+        let all = calls.chain(times).chain(works).chain(ops).chain(storages.map(|time| (time, time)));
+        all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
+    }
+
+    fn runs(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
+        let trace = self.trace;
+        writer.append_rows(trace.processes.iter().enumerate().map(|(place, process)| {
+            let (started_ns, ended_ns) = self.extent(place);
+            Run {
+                run_id: run_id(place),
+                instrument: process.instrument,
+                reference_run_id: run_id(place),
+                program: if process.program.is_empty() {
+                    trace.tool.to_owned()
+                } else {
+                    process.program.clone()
+                },
+                arguments: "[]".to_owned(),
+                working_directory: String::new(),
+                host: String::new(),
+                system: String::new(),
+                process_id: process.number,
+                parent_process_id: None,
+                rank: process.rank,
+                local_rank: None,
+                world_size: process.world_size,
+                started_ns,
+                ended_ns: Some(ended_ns),
+                clock_offset_ns: 0,
+                exit_code: None,
+                exit_signal: None,
+                driver_version: None,
+                cuda_version: process.cuda_version,
+                instrument_version: None,
+                python_version: None,
+                torch_version: None,
+                sampling_period_cycles: None,
+            }
+        }))?;
+        let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut options = trace.facts.clone();
+        options.extend([
+            ("imported.bytes".to_owned(), input.bytes.to_string()),
+            ("imported.file".to_owned(), file),
+            ("imported.hash".to_owned(), input.hash.clone()),
+            ("imported.tool".to_owned(), trace.tool.to_owned()),
+        ]);
+        writer.append_rows(options.into_iter().map(|(name, value)| RunOption {
+            run_id: run_id(0),
+            name,
+            value,
+        }))?;
+        let mut devices: BTreeMap<i32, &crate::model::Device> = BTreeMap::new();
+        for device in &trace.devices {
+            devices.entry(device.ordinal).or_insert(device);
+        }
+        let runs = 0..trace.processes.len();
+        writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
+    }
+
+    /// Kernels are functions of one module without code: no cubin has its hash.
+    fn code(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        if self.names.functions.is_empty() {
+            return Ok(());
+        }
+        writer.append_rows([Module {
+            module_id: self.names.module.0,
+            content_hash: self.names.module.1.clone(),
+            cubin_bytes: 0,
+            cupti_crc: None,
+            sm: None,
+            file: None,
+            zeroed_bytes: 0,
+        }])?;
+        let mut functions: Vec<(FunctionId, &String)> =
+            self.names.functions.iter().map(|(name, id)| (*id, name)).collect();
+        functions.sort_unstable();
+        writer.append_rows(functions.into_iter().map(|(function_id, name)| Function {
+            function_id,
+            module_id: self.names.module.0,
+            name: name.clone(),
+            demangled_name: name.clone(),
+            is_kernel: true,
+            code_bytes: None,
+            memory_instruction_count: None,
+            uncovered_instruction_count: None,
+        }))
+    }
+
+    fn launch(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> Launch {
+        let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
+        let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
+        let [block_x, block_y, block_z] = kernel.block.unwrap_or_default();
+        let stack = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        Launch {
+            kernel_id,
+            run_id: run_id(kernel.process),
+            function_id: self.names.function(&kernel.name),
+            ordinal,
+            occurrence: place.and_then(|place| self.names.occurrences.get(place)).copied().unwrap_or(0),
+            grid_x,
+            grid_y,
+            grid_z,
+            block_x,
+            block_y,
+            block_z,
+            cluster_x: None,
+            cluster_y: None,
+            cluster_z: None,
+            dynamic_shared_bytes: kernel.shared_bytes.map(|(_, dynamic)| dynamic),
+            static_shared_bytes: kernel.shared_bytes.map(|(fixed, _)| fixed),
+            local_bytes: None,
+            register_count: kernel.registers,
+            device_id: kernel.device,
+            op_id: kernel.op.map(op_id),
+            pystates_hash: stack.and_then(|stack| self.stacks.get(stack)).copied(),
+            graph_id: None,
+            graph_launch: None,
+            graph_node: None,
+            capture_ordinal: None,
+        }
+    }
+
+    fn launch_run(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> LaunchRun {
+        let thread = kernel.call.map(|call| call.thread);
+        LaunchRun {
+            run_id: run_id(kernel.process),
+            ordinal,
+            kernel_id,
+            matched: Match::Reference,
+            match_reason: None,
+            thread_id: thread.and_then(|thread| self.names.thread(kernel.process, thread)).unwrap_or(0),
+            stream_id: self.names.stream(kernel.process, kernel.device, kernel.stream),
+            correlation_id: kernel.correlation,
+            begin_ns: kernel.called_ns(),
+            end_ns: kernel.call.map(|call| call.end_ns),
+            recorded: true,
+            request_count: None,
+            lane_access_count: None,
+            lost_request_count: None,
+            sample_count: None,
+            lost_sample_count: None,
+            sampling_period_cycles: None,
+            samples_are_split: None,
+        }
+    }
+
+    fn python(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        let mut frames = BTreeMap::new();
+        for frame in &self.trace.frames {
+            frames.insert(names::frame_id(frame), frame);
+        }
+        writer.append_rows(frames.into_iter().map(|(frame_id, frame)| PythonFrame {
+            frame_id,
+            file: frame.file.clone(),
+            original_file: frame.file.clone(),
+            function: frame.function.clone(),
+            first_line: frame.line,
+            line: frame.line,
+        }))?;
+        let stacks: BTreeMap<PystatesHash, &Vec<usize>> =
+            self.stacks.iter().copied().zip(&self.trace.stacks).collect();
+        let state = |(pystates_hash, stack): (PystatesHash, &Vec<usize>)| {
+            let frames: Vec<_> = stack.iter().filter_map(|frame| self.trace.frames.get(*frame)).collect();
+            (0..).zip(frames).map(move |(depth, frame)| PythonState {
+                pystates_hash,
+                depth,
+                frame_id: names::frame_id(frame),
+                run_id: run_id(0),
+            })
+        };
+        writer.append_rows(stacks.into_iter().flat_map(state))
+    }
+
+    fn op(&self, place: usize) -> Option<tensor::Op> {
+        let op = self.trace.ops.get(place)?;
+        Some(tensor::Op {
+            op_id: op_id(place),
+            run_id: run_id(op.process),
+            kind: op.kind,
+            name: op.name.clone(),
+            parent_op_id: op.parent.map(op_id),
+            thread_id: self.names.thread(op.process, op.call.thread).unwrap_or(0),
+            begin_ns: op.call.begin_ns,
+            end_ns: Some(op.call.end_ns),
+            phase: op.phase,
+            step: 0,
+            sequence_number: op.sequence,
+            autograd_node: None,
+            forward_op_id: op.forward.map(op_id),
+            module_path: None,
+            pystates_hash: op.stack.and_then(|stack| self.stacks.get(stack)).copied(),
+        })
+    }
+
+    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        let mut calls: HashMap<usize, Vec<i64>> = HashMap::new();
+        for (_, _, kernel) in self.launched() {
+            calls.entry(kernel.process).or_default().push(kernel.called_ns());
+        }
+        let none = Vec::new();
+        writer.append_rows((1..).map(StorageId).zip(&self.trace.storages).map(|(storage_id, storage)| {
+            let calls = calls.get(&storage.process).unwrap_or(&none);
+            let ordinal = |time: i64| calls.partition_point(|call| *call < time) as u64;
+            let alloc_ns = storage.alloc_ns.unwrap_or_else(|| self.extent(storage.process).0);
+            tensor::Storage {
+                storage_id,
+                run_id: run_id(storage.process),
+                device_id: storage.device,
+                address: Address(storage.address),
+                size_bytes: storage.bytes,
+                alloc_ns,
+                free_ns: storage.free_ns,
+                alloc_ordinal: storage.alloc_ns.map_or(0, ordinal),
+                free_ordinal: storage.free_ns.map(ordinal),
+                origin: if storage.alloc_ns.is_some() {
+                    StorageOrigin::Allocator
+                } else {
+                    StorageOrigin::Tensor
+                },
+                op_id: storage.op.map(op_id),
+            }
+        }))
+    }
+
+    /// Counters refer to bundles. A bundle without content says why there is none.
+    fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        let mut ids: HashMap<usize, KernelId> = HashMap::new();
+        for (id, place) in (0..).map(KernelId).zip(&self.order) {
+            ids.insert(*place, id);
+        }
+        let mut counters: Vec<(KernelId, &crate::model::Counter)> = self
+            .trace
+            .counters
+            .iter()
+            .filter_map(|counter| Some((*ids.get(&counter.kernel)?, counter)))
+            .collect();
+        counters.sort_by(|a, b| (a.0, &a.1.metric).cmp(&(b.0, &b.1.metric)));
+        counters.dedup_by(|a, b| (a.0, &a.1.metric) == (b.0, &b.1.metric));
+        let mut bundled: Vec<KernelId> = counters.iter().map(|(id, _)| *id).collect();
+        bundled.dedup();
+        writer.append_rows(bundled.into_iter().map(|kernel_id| replay::Bundle {
+            kernel_id,
+            run_id: run_id(0),
+            refusal: Some(format!("imported from {}", self.trace.tool)),
+            method: None,
+            page_count: 0,
+            written_page_count: 0,
+            new_page_count: 0,
+            is_cooperative: false,
+            attributes: Blob(Vec::new()),
+            max_dynamic_shared_bytes: None,
+            shared_carveout: None,
+            record_ns: 0,
+        }))?;
+        writer.append_rows(counters.into_iter().map(|(kernel_id, counter)| replay::Counter {
+            run_id: run_id(0),
+            kernel_id,
+            repeat: 0,
+            metric: counter.metric.clone(),
+            value: counter.value,
+            unit: counter.unit.clone(),
+        }))
+    }
+}
+
+fn run_id(process: usize) -> RunId {
+    RunId(u32::try_from(process).unwrap_or(u32::MAX - 1) + 1)
+}
+
+fn op_id(place: usize) -> OpId {
+    OpId(place as u64 + 1)
+}
+
+fn described(run: usize, device: &crate::model::Device) -> Device {
+    Device {
+        run_id: run_id(run),
+        device_id: device.ordinal,
+        name: device.name.clone(),
+        uuid: None,
+        compute_major: device.compute.0,
+        compute_minor: device.compute.1,
+        multiprocessor_count: device.multiprocessors,
+        memory_bytes: device.memory_bytes,
+        l2_bytes: 0,
+        sm_clock_khz: 0,
+        memory_clock_khz: 0,
+    }
+}

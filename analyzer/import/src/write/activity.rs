@@ -1,0 +1,85 @@
+//! Work of the GPUs with its measured times.
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::id::KernelId;
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::word::ActivityKind;
+
+use super::{Writing, run_id};
+use crate::model::{Kernel, Work};
+
+/// A piece of work: a launch, or something else.
+enum Piece<'a> {
+    Kernel(KernelId, &'a Kernel, (i64, i64)),
+    Other(&'a Work),
+}
+
+impl Piece<'_> {
+    fn begin_ns(&self) -> i64 {
+        match self {
+            Self::Kernel(_, _, (begin, _)) => *begin,
+            Self::Other(work) => work.begin_ns,
+        }
+    }
+
+    fn process(&self) -> usize {
+        match self {
+            Self::Kernel(_, kernel, _) => kernel.process,
+            Self::Other(work) => work.process,
+        }
+    }
+}
+
+/// Writes all work in the order of time, run after run.
+pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    let kernels =
+        writing.launched().filter_map(|(id, _, kernel)| Some(Piece::Kernel(id, kernel, kernel.time_ns?)));
+    let mut pieces: Vec<Piece<'_>> = kernels.chain(writing.trace.works.iter().map(Piece::Other)).collect();
+    pieces.sort_by_key(|piece| (piece.process(), piece.begin_ns()));
+    let mut next = (usize::MAX, 0);
+    writer.append_rows(pieces.iter().map(|piece| {
+        let number = if next.0 == piece.process() { next.1 } else { 0 };
+        next = (piece.process(), number + 1);
+        row(writing, number, piece)
+    }))
+}
+
+fn row(writing: &Writing<'_>, activity_id: u64, piece: &Piece<'_>) -> GpuActivity {
+    match piece {
+        Piece::Kernel(id, kernel, (begin_ns, end_ns)) => GpuActivity {
+            run_id: run_id(kernel.process),
+            activity_id,
+            kind: ActivityKind::Kernel,
+            kernel_id: Some(*id),
+            kernel_name: None,
+            device_id: Some(kernel.device),
+            stream_id: Some(writing.names.stream(kernel.process, kernel.device, kernel.stream)),
+            begin_ns: *begin_ns,
+            end_ns: Some(*end_ns),
+            size_bytes: None,
+            copy_kind: None,
+            peer_device_id: None,
+            synchronization: None,
+            correlation_id: kernel.correlation,
+        },
+        Piece::Other(work) => GpuActivity {
+            run_id: run_id(work.process),
+            activity_id,
+            kind: work.kind,
+            kernel_id: None,
+            kernel_name: None,
+            device_id: work.device,
+            stream_id: work
+                .stream
+                .map(|stream| writing.names.stream(work.process, work.device.unwrap_or(-1), stream)),
+            begin_ns: work.begin_ns,
+            end_ns: work.end_ns,
+            size_bytes: work.bytes,
+            copy_kind: work.copy,
+            peer_device_id: None,
+            synchronization: work.wait,
+            correlation_id: work.correlation,
+        },
+    }
+}
