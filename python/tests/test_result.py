@@ -86,11 +86,10 @@ class Readers(unittest.TestCase):
 
     @needs("pyarrow", "polars")
     def test_other_types_survive(self):
-        row = self.capture.sql(OTHERS).arrow().to_pylist()[0]
-        self.assertEqual(row["bytes"], b"ab")
-        self.assertEqual(row["money"], decimal.Decimal("1.25"))
-        self.assertEqual(row["time"].value if hasattr(row["time"], "value") else 1_000_000_001, 1_000_000_001)
-        self.assertEqual(row["word"], "a")
+        table = self.capture.sql(OTHERS).arrow()
+        self.assertEqual(table.column("time").cast("int64").to_pylist(), [1_000_000_001])
+        row = table.drop_columns("time").to_pylist()[0]
+        self.assertEqual(row, {"bytes": b"ab", "money": decimal.Decimal("1.25"), "word": "a"})
         other = self.capture.sql(OTHERS).pl().row(0)
         self.assertEqual(other[:2], (b"ab", decimal.Decimal("1.25")))
         self.assertEqual(other[2], datetime.datetime(1970, 1, 1, 0, 0, 1))

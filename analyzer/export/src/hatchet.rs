@@ -78,7 +78,7 @@ impl Node {
             add("num_stalled_samples", stack.samples);
         }
         add(&reason(&stack.stall_reason), stack.samples);
-        if let Some(time) = stack.estimated_ns {
+        if let Some(time) = stack.time_ns {
             add("time (ns)", time);
         }
     }

@@ -34,11 +34,11 @@ fn profile(stacks: &[Stack], processes: &[Process]) -> Message {
     let counts = |value: &dyn Fn(&Stack) -> f64| whole(&stacks.iter().map(value).collect::<Vec<_>>());
     let samples = counts(&|stack| stack.samples);
     let memory = counts(&|stack| stack.memory_samples);
-    let times = counts(&|stack| stack.estimated_ns.unwrap_or(0.0));
+    let times = counts(&|stack| stack.time_ns.unwrap_or(0.0));
     let mut profile = Message::default();
     // Without a clock or a period in the capture, time is not known.
-    let has_time = stacks.iter().any(|stack| stack.estimated_ns.is_some());
-    let kinds = [("samples", "count"), ("memory_samples", "count"), ("estimated_time", "nanoseconds")];
+    let has_time = stacks.iter().any(|stack| stack.time_ns.is_some());
+    let kinds = [("samples", "count"), ("memory_samples", "count"), ("gpu_time", "nanoseconds")];
     let kind_count = if has_time { 3 } else { 2 };
     for (name, unit) in kinds.into_iter().take(kind_count) {
         profile.push(1, &Message::default().uint(1, texts.id(name)).uint(2, texts.id(unit)));
@@ -56,7 +56,7 @@ fn profile(stacks: &[Stack], processes: &[Process]) -> Message {
             Message::default().uint(1, *id).uint(2, texts.id(&frame.name)).uint(3, texts.id(&frame.name));
         profile.push(5, &function.uint(4, texts.id(&frame.file)));
     }
-    let comment = texts.id("estimated_time is estimated from the sampling period");
+    let comment = texts.id("gpu_time: measured, or estimated from the samples: see the view launch_time");
     let profile = texts.0.iter().fold(profile, |profile, text| profile.text(6, text));
     let begin = processes.iter().map(|process| process.started_ns).min();
     let end = processes.iter().filter_map(|process| process.ended_ns).max();

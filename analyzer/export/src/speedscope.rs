@@ -40,9 +40,8 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
         weighed("memory samples", "none", &|stack| stack.memory_samples),
     ];
     // Without a clock or a period in the capture, time is not known.
-    if stacks.iter().any(|stack| stack.estimated_ns.is_some()) {
-        profiles
-            .push(weighed("estimated GPU time", "nanoseconds", &|stack| stack.estimated_ns.unwrap_or(0.0)));
+    if stacks.iter().any(|stack| stack.time_ns.is_some()) {
+        profiles.push(weighed("GPU time", "nanoseconds", &|stack| stack.time_ns.unwrap_or(0.0)));
     }
     document(&json!({
         "$schema": "https://www.speedscope.app/file-format-schema.json",

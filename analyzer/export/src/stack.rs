@@ -15,7 +15,7 @@ rows! {
         object: String,
         pub(crate) samples: f64,
         pub(crate) memory_samples: f64,
-        pub(crate) estimated_ns: Option<f64>,
+        pub(crate) time_ns: Option<f64>,
     }
 
     /// The samples of a launch for one reason and object.

@@ -80,7 +80,7 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
         (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
         (_, None | Some(TopSort::Samples)) => Ok("samples"),
         (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),
-        (_, Some(TopSort::Time)) => Ok("estimated_ns"),
+        (_, Some(TopSort::Time)) => Ok("time_ns"),
         (_, Some(TopSort::Launches)) => Ok("launch_count"),
     }
 }

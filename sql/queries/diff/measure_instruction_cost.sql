@@ -1,5 +1,5 @@
 -- Cost of instructions
--- One instruction of one launch of one capture: samples, samples of memory stalls, or estimated time.
+-- One instruction of one launch of one capture: samples, samples of memory stalls, or GPU time.
 SELECT
   s.capture, s.kernel_id, s.function_id, s.pc,
   sum($value) / max(coalesce(r.runs, 1.0)) AS value,

@@ -1,5 +1,5 @@
 -- Cost of tensors
--- One tensor in one launch of one capture: samples attributed to it, samples of memory stalls, or estimated time.
+-- One tensor in one launch of one capture: samples attributed to it, samples of memory stalls, or GPU time.
 -- Unattributed stalls are rows by charge: all rows add up to the samples.
 SELECT
   s.capture, s.kernel_id, s.charge, s.tensor_id,

@@ -10,8 +10,8 @@ WITH cost AS (
     coalesce(sum(s.samples * k.scale), 0.0) AS samples_variance,
     coalesce(sum(s.memory_samples), 0.0) AS memory,
     coalesce(sum(s.memory_samples * k.scale), 0.0) AS memory_variance,
-    coalesce(sum(s.estimated_ns), 0.0) AS time,
-    coalesce(sum(s.estimated_ns * k.scale * t.sample_ns), 0.0) AS time_variance
+    coalesce(sum(s.time_ns), 0.0) AS time,
+    coalesce(sum(s.time_ns * k.scale * t.sample_ns), 0.0) AS time_variance
   FROM launch l
   LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
   LEFT JOIN cost_run k ON k.kernel_id = s.kernel_id AND k.run_id = s.run_id
@@ -32,7 +32,7 @@ WITH cost AS (
 )
 SELECT
   p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, p.ops, p.kernel,
-  p.samples, p.memory_samples, p.estimated_ns,
+  p.samples, p.memory_samples, p.time_ns,
   r.samples_variance, r.memory_variance, r.time_variance,
   CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
   CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END

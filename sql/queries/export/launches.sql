@@ -18,7 +18,7 @@ SELECT
   l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
   l.register_count, l.static_shared_bytes, l.dynamic_shared_bytes,
   l.op_id, x.op, x.line, x.module_path, x.step, l.graph_id, l.graph_node,
-  o.occupancy, o.waves, s.samples, s.memory_samples, s.estimated_ns
+  o.occupancy, o.waves, s.samples, s.memory_samples, s.time_ns
 FROM launch l
 LEFT JOIN timed t ON t.kernel_id = l.kernel_id AND t.place = 1
 JOIN run r ON r.run_id = coalesce(t.run_id, l.run_id)
@@ -30,7 +30,7 @@ LEFT JOIN launch_duration d ON d.kernel_id = l.kernel_id
 LEFT JOIN launch_occupancy o ON o.kernel_id = l.kernel_id
 LEFT JOIN (
   SELECT
-    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM sample_cost
   GROUP BY kernel_id
 ) s ON s.kernel_id = l.kernel_id

@@ -6,7 +6,7 @@ WITH charged AS (
     p.frames, p.ops, p.kernel, i.file, i.line, c.stall_reason, c.is_memory, c.charge, c.target, c.tensor_id, c.storage_id,
     c.allocation_id,
     sum(c.samples) AS samples,
-    sum(c.samples * t.sample_ns) AS estimated_ns
+    sum(c.samples * t.sample_ns) AS time_ns
   FROM stall_charge c
   LEFT JOIN call_path_cost p ON p.kernel_id = c.kernel_id
   LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
@@ -26,7 +26,7 @@ WITH charged AS (
       WHEN c.target = 'not observed' THEN '(accesses not recorded)'
       ELSE '(' || coalesce(c.target, c.charge) || ')'
     END AS object,
-    c.samples, c.estimated_ns
+    c.samples, c.time_ns
   FROM charged c
   LEFT JOIN target_context o
     ON o.object_id = coalesce(c.tensor_id, c.storage_id, c.allocation_id)
@@ -40,7 +40,7 @@ SELECT
   frames, ops, kernel, file, line, stall_reason, object,
   sum(samples) AS samples,
   sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
-  sum(estimated_ns) AS estimated_ns
+  sum(time_ns) AS time_ns
 FROM named
 GROUP BY frames, ops, kernel, file, line, stall_reason, object
 ORDER BY frames, ops, kernel, file, line, stall_reason, object

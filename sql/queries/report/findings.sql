@@ -10,7 +10,7 @@ WITH placed AS (
 SELECT
   CASE WHEN place <= $top THEN max(saving_share) END AS saving_share,
   CASE WHEN place <= $top THEN max(share) END AS share,
-  CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
+  CASE WHEN place <= $top THEN max(time_ns) END AS time_ns,
   CASE
     WHEN place <= $top THEN max(finding)
     ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')'

@@ -12,7 +12,7 @@ WITH reason AS (
   GROUP BY function_id
 ), placed AS (
   SELECT k.*, n.short_kernel, m.main_stall, least($top + 1, row_number() OVER (
-    ORDER BY k.samples DESC, k.launch_count DESC, k.kernel, k.function_id
+    ORDER BY k.samples DESC, k.time_ns DESC NULLS LAST, k.launch_count DESC, k.kernel, k.function_id
   )) AS place
   FROM kernel_cost k
   LEFT JOIN kernel_name n ON n.function_id = k.function_id
@@ -22,7 +22,7 @@ SELECT
   sum(share) AS share,
   sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
-  sum(estimated_ns) AS time_ns,
+  sum(time_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN max(main_stall) END AS main_stall,
   CASE WHEN place <= $top THEN max(short_kernel) ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS kernel,

@@ -2,7 +2,7 @@
 -- Samples in kernels that each line launched. In backward, with the line whose gradient they compute.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY samples DESC, launch_count DESC, line, forward_line
+    ORDER BY samples DESC, time_ns DESC NULLS LAST, launch_count DESC, line, forward_line
   )) AS place
   FROM line_cost
 )
@@ -10,7 +10,7 @@ SELECT
   sum(share) AS share,
   sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
-  sum(estimated_ns) AS time_ns,
+  sum(time_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
     ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS line,

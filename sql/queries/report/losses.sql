@@ -20,6 +20,7 @@ WITH named AS (
   FROM function_coverage c
   JOIN function f ON f.function_id = c.function_id
   WHERE c.unpatched_count > 0 AND f.function_id IN (SELECT function_id FROM launch)
+    AND EXISTS (SELECT 1 FROM run WHERE instrument = 'accesses')
   UNION ALL
   SELECT r.instrument, 'run', 'ended by signal ' || CAST(r.exit_signal AS VARCHAR), 1, r.program
   FROM run r

@@ -5,7 +5,7 @@ SELECT
   share,
   memory_share,
   samples,
-  estimated_ns AS time_ns,
+  time_ns,
   launch_count AS launches,
   lost_launch_count AS lost_launches,
   lost_sample_share,

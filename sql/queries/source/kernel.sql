@@ -9,7 +9,7 @@ SELECT
   k.samples,
   k.share,
   k.memory_samples,
-  k.estimated_ns AS time_ns,
+  k.time_ns,
   c.instruction_count AS instructions,
   c.unknown_count AS unknown_instructions,
   c.reason AS not_read_because

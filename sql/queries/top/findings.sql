@@ -12,7 +12,7 @@ SELECT
   CASE WHEN place <= $top THEN max(share) END AS share,
   CASE WHEN place <= $top THEN max(saving_samples) END AS saving_samples,
   CASE WHEN place <= $top THEN max(samples) END AS samples,
-  CASE WHEN place <= $top THEN max(estimated_ns) END AS time_ns,
+  CASE WHEN place <= $top THEN max(time_ns) END AS time_ns,
   CASE
     WHEN place <= $top THEN max(finding)
     ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')'

@@ -3,7 +3,7 @@
 -- up to all launches.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY $sort DESC NULLS LAST, samples DESC, launch_count DESC, line, forward_line
+    ORDER BY $sort DESC NULLS LAST, samples DESC, time_ns DESC NULLS LAST, launch_count DESC, line, forward_line
   )) AS place
   FROM line_cost
 )
@@ -12,7 +12,7 @@ SELECT
   sum(memory_samples) / nullif(sum(samples), 0.0) AS memory_share,
   sum(samples) AS samples,
   sum(memory_samples) AS memory_samples,
-  sum(estimated_ns) AS time_ns,
+  sum(time_ns) AS time_ns,
   sum(launch_count) AS launches,
   CASE WHEN place <= $top THEN coalesce(max(line), '(no Python line)')
     ELSE 'other (' || CAST(count(*) AS VARCHAR) || ')' END AS line,

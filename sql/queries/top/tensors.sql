@@ -10,7 +10,7 @@ WITH cost AS (
     sum(samples * sample_weight) AS variance,
     sum(share) AS share,
     sum(memory_share) AS memory_share,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM object_cost
   GROUP BY remainder, object, type, op, born_at
 ), placed AS (
@@ -25,7 +25,7 @@ WITH cost AS (
   SELECT
     place, sum(share) AS share, sum(memory_share) AS memory_share, sum(samples) AS samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
-    sum(estimated_ns) AS estimated_ns, sum(tensors) AS tensors, count(*) AS objects, max(remainder) AS remainder,
+    sum(time_ns) AS time_ns, sum(tensors) AS tensors, count(*) AS objects, max(remainder) AS remainder,
     max(object) AS object, max(label) AS label, max(label_source) AS label_source, max(type) AS type, max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at
   FROM placed
   GROUP BY place
@@ -34,7 +34,7 @@ SELECT
   share, memory_share, samples,
   poisson_low(samples / weight) * weight AS low,
   poisson_high(samples / weight) * weight AS high,
-  estimated_ns AS time_ns,
+  time_ns,
   nullif(tensors, 0) AS tensors,
   CASE WHEN place = $top + 1 THEN 'other (' || CAST(objects AS VARCHAR) || ')' ELSE coalesce(remainder, label) END
     AS tensor,

@@ -6,12 +6,12 @@ WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
     row_number() OVER (
-      ORDER BY finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, estimated_ns DESC NULLS LAST, finding, subject
+      ORDER BY finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
     ) AS number
   FROM finding
 )
 SELECT
-  number, finding, subject, fact, advice, sentence, line, op, kernel, tensor_id, saving_share, share, estimated_ns, found,
+  number, finding, subject, fact, advice, sentence, line, op, kernel, tensor_id, saving_share, share, time_ns, found,
   found_by, query
 FROM placed
 WHERE number <= $top

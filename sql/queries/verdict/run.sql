@@ -13,9 +13,9 @@ SELECT
   (SELECT count(time_ns) FROM launch_time) AS timed_launches,
   (SELECT count(*) FROM measured_time) AS measured_launches,
   (SELECT sum(busy_ns) / nullif(CAST(sum(span_ns) AS DOUBLE), 0.0) FROM device_time) AS busy_share,
-  c.samples, c.memory_samples, c.estimated_ns
+  c.samples, c.memory_samples, c.time_ns
 FROM (
-  SELECT sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+  SELECT sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM sample_cost
 ) c
 LEFT JOIN (SELECT * FROM run ORDER BY run_id LIMIT 1) r ON true

@@ -28,7 +28,7 @@ CREATE VIEW call_path_cost (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH RECURSIVE enclosing AS (
   SELECT o.op_id AS launch_op_id, o.parent_op_id, o.name, 0 AS height
@@ -46,7 +46,7 @@ WITH RECURSIVE enclosing AS (
   GROUP BY launch_op_id
 ), cost AS (
   SELECT
-    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM sample_cost
   GROUP BY kernel_id
 )
@@ -61,7 +61,7 @@ SELECT
   l.function_id, l.kernel,
   coalesce(c.samples, 0.0),
   coalesce(c.memory_samples, 0.0),
-  c.estimated_ns
+  c.time_ns
 FROM launch_context l
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id

@@ -25,7 +25,7 @@ CREATE VIEW graph_cost (
   -- Part of `samples` that several nodes share. Their division among these nodes is an estimate.
   split_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- The op that launched it first. Null outside ops.
   op,
   -- The line that launched it first.
@@ -38,7 +38,7 @@ WITH split AS (
 ), cost AS (
   SELECT
     c.kernel_id, sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples,
-    sum(CASE WHEN s.kernel_id IS NULL THEN 0.0 ELSE c.samples END) AS split_samples, sum(c.estimated_ns) AS estimated_ns
+    sum(CASE WHEN s.kernel_id IS NULL THEN 0.0 ELSE c.samples END) AS split_samples, sum(c.time_ns) AS time_ns
   FROM sample_cost c
   LEFT JOIN split s ON s.run_id = c.run_id AND s.kernel_id = c.kernel_id
   GROUP BY c.kernel_id
@@ -46,7 +46,7 @@ WITH split AS (
   SELECT
     l.run_id, l.graph_id, count(*) AS launches, count(DISTINCT l.graph_launch) AS graph_launches,
     count(DISTINCT l.graph_node) AS nodes, count(l.op_id) AS with_op, sum(c.samples) AS samples,
-    sum(c.memory_samples) AS memory_samples, sum(c.split_samples) AS split_samples, sum(c.estimated_ns) AS estimated_ns
+    sum(c.memory_samples) AS memory_samples, sum(c.split_samples) AS split_samples, sum(c.time_ns) AS time_ns
   FROM launch l
   LEFT JOIN cost c ON c.kernel_id = l.kernel_id
   WHERE l.graph_id IS NOT NULL
@@ -71,7 +71,7 @@ SELECT
   coalesce(k.launches, 0), greatest(CAST(c.kernels AS BIGINT) - coalesce(k.launches, 0), 0),
   CAST(k.with_op AS DOUBLE) / nullif(CAST(k.launches AS DOUBLE), 0.0), coalesce(k.samples, 0.0),
   coalesce(k.memory_samples, 0.0), k.samples / nullif(w.samples, 0.0), k.split_samples / nullif(k.samples, 0.0),
-  k.estimated_ns, o.op, p.line
+  k.time_ns, o.op, p.line
 FROM graph g
 LEFT JOIN kernel k ON k.run_id = g.run_id AND k.graph_id = g.graph_id
 LEFT JOIN called c ON c.run_id = g.run_id AND c.graph_id = g.graph_id

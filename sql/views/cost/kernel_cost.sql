@@ -15,7 +15,7 @@ CREATE VIEW kernel_cost (
   -- Their part of the samples here.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
@@ -23,7 +23,7 @@ WITH summed AS (
     count(DISTINCT l.kernel_id) AS launch_count,
     coalesce(sum(s.samples), 0.0) AS samples,
     coalesce(sum(s.memory_samples), 0.0) AS memory_samples,
-    sum(s.estimated_ns) AS estimated_ns
+    sum(s.time_ns) AS time_ns
   FROM launch_context l
   LEFT JOIN sample_cost s ON s.kernel_id = l.kernel_id
   GROUP BY l.function_id, l.kernel
@@ -35,5 +35,5 @@ SELECT
   samples / nullif(sum(samples) OVER (), 0.0),
   memory_samples,
   memory_samples / nullif(samples, 0.0),
-  estimated_ns
+  time_ns
 FROM summed

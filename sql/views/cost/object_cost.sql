@@ -37,7 +37,7 @@ CREATE VIEW object_cost (
   -- Share of the samples of memory stalls. Null for other stalls.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH used AS (
   SELECT
@@ -46,7 +46,7 @@ WITH used AS (
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     sum(samples * sample_weight) AS variance,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM tensor_cost
   GROUP BY target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel_label(kernel))
 ), summed AS (
@@ -56,7 +56,7 @@ WITH used AS (
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM used
   GROUP BY target, object_id, remainder
 )
@@ -72,6 +72,6 @@ SELECT
   s.samples / nullif(sum(s.samples) OVER (), 0.0),
   s.memory_samples,
   CASE WHEN s.memory_samples > 0.0 THEN s.memory_samples / sum(s.memory_samples) OVER () END,
-  s.estimated_ns
+  s.time_ns
 FROM summed s
 LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id

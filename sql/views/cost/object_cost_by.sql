@@ -27,14 +27,14 @@ CREATE VIEW object_cost_by (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
     -- One grouping set per key below: the bits of the columns that a row is not grouped by.
     grouping(op, module_path, place, phase, step, kernel) AS kind,
     target, object_id, remainder, op, module_path, place, phase, step, kernel,
-    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM (SELECT *, coalesce(forward_line || ' (grad)', line) AS place FROM tensor_cost)
   GROUP BY GROUPING SETS (
     (target, object_id, remainder, op), (target, object_id, remainder, module_path),
@@ -51,6 +51,6 @@ SELECT
   t.type, t.born_at,
   s.samples,
   s.samples / nullif(sum(s.samples) OVER (PARTITION BY s.kind), 0.0),
-  s.memory_samples, s.estimated_ns
+  s.memory_samples, s.time_ns
 FROM summed s
 LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id

@@ -21,7 +21,7 @@ CREATE VIEW rank_cost (
   -- Part of the samples of all ranks.
   share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- Launches that were not recorded.
   lost_launch_count,
   -- Share of the samples of its launches that the capture lacks.
@@ -32,7 +32,7 @@ CREATE VIEW rank_cost (
 WITH cost AS (
   SELECT
     l.run_id, count(DISTINCT s.kernel_id) AS launches, sum(s.samples) AS samples,
-    sum(s.memory_samples) AS memory_samples, sum(s.estimated_ns) AS estimated_ns
+    sum(s.memory_samples) AS memory_samples, sum(s.time_ns) AS time_ns
   FROM sample_cost s
   JOIN launch l ON l.kernel_id = s.kernel_id
   GROUP BY l.run_id
@@ -40,7 +40,7 @@ WITH cost AS (
 SELECT
   p.rank, p.run_id, p.host, p.devices, p.launch_count, coalesce(c.launches, 0), coalesce(c.samples, 0.0),
   coalesce(c.memory_samples, 0.0), c.memory_samples / nullif(c.samples, 0.0),
-  coalesce(c.samples, 0.0) / nullif(sum(c.samples) OVER (), 0.0), c.estimated_ns, p.lost_launch_count,
+  coalesce(c.samples, 0.0) / nullif(sum(c.samples) OVER (), 0.0), c.time_ns, p.lost_launch_count,
   CAST(p.lost_sample_count AS DOUBLE) / nullif(CAST(p.sample_count + p.lost_sample_count AS DOUBLE), 0.0),
   CAST(p.lost_request_count AS DOUBLE) / nullif(CAST(p.request_count + p.lost_request_count AS DOUBLE), 0.0)
 FROM process p

@@ -11,7 +11,7 @@ CREATE VIEW sample_cost (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds: measured, or estimated from the samples. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT

@@ -26,12 +26,12 @@ CREATE VIEW storage_cost (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH object AS (
   SELECT
     target, object_id, storage_id, tensor_id, remainder,
-    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM tensor_cost
   GROUP BY target, object_id, storage_id, tensor_id, remainder
 ), named AS (
@@ -47,14 +47,14 @@ WITH object AS (
     sum(CASE WHEN tensor_id IS NULL AND storage_id IS NOT NULL THEN samples ELSE 0.0 END) AS no_tensor_samples,
     max(CASE WHEN tensor_id IS NOT NULL THEN samples END) AS largest_samples,
     sum(memory_samples) AS memory_samples,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM named
   GROUP BY storage_id, remainder, CASE WHEN storage_id IS NULL THEN object_id END
 )
 SELECT
   c.storage_id, CASE WHEN c.remainder IS NULL THEN coalesce(c.name, 'unnamed') END, c.remainder,
   coalesce(s.size_bytes, a.size_bytes), o.name, c.tensor_count, c.samples, c.no_tensor_samples, c.largest_samples,
-  c.samples / nullif(sum(c.samples) OVER (), 0.0), c.memory_samples, c.estimated_ns
+  c.samples / nullif(sum(c.samples) OVER (), 0.0), c.memory_samples, c.time_ns
 FROM summed c
 LEFT JOIN storage s ON s.storage_id = c.storage_id
 LEFT JOIN op o ON o.op_id = s.op_id

@@ -29,7 +29,7 @@ CREATE VIEW tensor_birth_cost (
   -- Part of the samples of memory stalls.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
@@ -39,12 +39,12 @@ WITH summed AS (
     coalesce(sum(samples * sample_weight) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(share) AS share,
     sum(memory_share) AS memory_share,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM tensor_stall_cost
   GROUP BY charge, name, role, dtype, shape, op, birth_line
 )
 SELECT
   charge, name, role, dtype, shape, op, birth_line, tensor_count,
   samples, poisson_low(samples / weight) * weight, poisson_high(samples / weight) * weight, share, memory_share,
-  estimated_ns
+  time_ns
 FROM summed

@@ -42,7 +42,7 @@ CREATE VIEW tensor_cost (
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH launched AS (
   -- First by launch: there are far fewer of these than attributions.
@@ -61,7 +61,7 @@ WITH launched AS (
     sum(c.samples) AS samples,
     sum(c.memory_samples) AS memory_samples,
     sum(c.variance) AS variance,
-    sum(c.samples * t.sample_ns) AS estimated_ns
+    sum(c.samples * t.sample_ns) AS time_ns
   FROM launched c
   LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN op_context o ON o.op_id = l.op_id
@@ -83,5 +83,5 @@ SELECT
   END,
   coalesce(tensor_id, storage_id, allocation_id),
   tensor_id, storage_id, allocation_id, function_id, kernel, op, module_path, line, forward_line, phase, step,
-  samples, memory_samples, coalesce(variance / nullif(samples, 0.0), 1.0), estimated_ns
+  samples, memory_samples, coalesce(variance / nullif(samples, 0.0), 1.0), time_ns
 FROM placed

@@ -35,7 +35,7 @@ CREATE VIEW tensor_stall_cost (
   -- Share of the samples of memory stalls. Null for the charge self.
   memory_share,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH used AS (
   SELECT
@@ -43,7 +43,7 @@ WITH used AS (
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     sum(samples * sample_weight) AS variance,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM tensor_cost
   GROUP BY charge, tensor_id, line
 ), summed AS (
@@ -53,7 +53,7 @@ WITH used AS (
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM used
   GROUP BY charge, tensor_id
 )
@@ -65,6 +65,6 @@ SELECT
   s.weight,
   s.samples / sum(s.samples) OVER (),
   CASE WHEN s.charge <> 'self' THEN s.memory_samples / sum(s.memory_samples) OVER () END,
-  s.estimated_ns
+  s.time_ns
 FROM summed s
 LEFT JOIN tensor_context t ON t.tensor_id = s.tensor_id

@@ -26,7 +26,7 @@ CREATE VIEW access_cost (
   -- Attributed samples.
   samples,
   -- Estimated time that they represent, nanoseconds. See `cost_time`.
-  estimated_ns,
+  time_ns,
   -- Warp requests to the target. Null if accesses were not recorded.
   request_count,
   -- Sectors that they touch.
@@ -46,7 +46,7 @@ CREATE VIEW access_cost (
 WITH timed AS (
   SELECT
     c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id,
-    sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS estimated_ns
+    sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS time_ns
   FROM producer_charge c
   LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
   WHERE c.is_memory
@@ -94,7 +94,7 @@ WITH timed AS (
 )
 SELECT
   c.kernel_id, l.function_id, c.function_id, c.pc, i.memory_space, i.memory_kind, c.target, c.object_id, c.tensor_id,
-  c.samples, c.estimated_ns, t.request_count, t.sectors, t.ideal_sectors, t.class, t.misaligned_share,
+  c.samples, c.time_ns, t.request_count, t.sectors, t.ideal_sectors, t.class, t.misaligned_share,
   t.stride_bytes, t.covered_bytes
 FROM timed c
 JOIN launch l ON l.kernel_id = c.kernel_id

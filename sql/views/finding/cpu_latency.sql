@@ -18,7 +18,7 @@ CREATE VIEW cpu_latency (
   -- CPU time, nanoseconds: that of the median call, times the calls.
   cpu_ns,
   -- GPU time of those launches, nanoseconds. Null if neither measured nor sampled. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- CPU time divided by GPU time.
   ratio,
   -- Samples of those launches.
@@ -34,7 +34,7 @@ WITH inner_op AS (
   WHERE parent_op_id IS NOT NULL AND end_ns IS NOT NULL
   GROUP BY parent_op_id
 ), cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+  SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
 ), host AS (
   SELECT h.kernel_id, avg(CAST(h.host_ns AS DOUBLE)) AS ns
   FROM host_time h
@@ -45,7 +45,7 @@ WITH inner_op AS (
   SELECT
     l.op_id, count(*) AS launches, sum(r.end_ns - r.begin_ns) AS call_ns,
     CASE WHEN count(h.ns) = count(*) THEN sum(h.ns) END AS host_ns,
-    sum(c.samples) AS samples, sum(c.estimated_ns) AS estimated_ns
+    sum(c.samples) AS samples, sum(c.time_ns) AS time_ns
   FROM launch l
   LEFT JOIN launch_run r ON r.run_id = l.run_id AND r.kernel_id = l.kernel_id
   LEFT JOIN cost c ON c.kernel_id = l.kernel_id
@@ -56,7 +56,7 @@ WITH inner_op AS (
   SELECT
     o.name, o.phase,
     greatest(o.end_ns - o.begin_ns - coalesce(i.ns, 0) - coalesce(u.call_ns, 0), 0) AS recorder_ns, u.host_ns,
-    u.launches, u.samples, u.estimated_ns
+    u.launches, u.samples, u.time_ns
   FROM op o
   LEFT JOIN inner_op i ON i.op_id = o.op_id
   LEFT JOIN launched u ON u.op_id = o.op_id
@@ -67,14 +67,14 @@ WITH inner_op AS (
     name, phase, count(*) AS calls, coalesce(sum(launches), 0) AS launches,
     median(CAST(recorder_ns AS DOUBLE)) * count(*) AS recorder_ns,
     median(host_ns) * sum(CASE WHEN launches > 0 THEN 1 ELSE 0 END) AS host_ns,
-    sum(estimated_ns) AS estimated_ns, coalesce(sum(samples), 0.0) AS samples
+    sum(time_ns) AS time_ns, coalesce(sum(samples), 0.0) AS samples
   FROM own
   GROUP BY name, phase
 )
 SELECT
-  name, phase, calls, launches, coalesce(host_ns, recorder_ns), estimated_ns,
-  coalesce(host_ns, recorder_ns) / nullif(estimated_ns, 0.0),
+  name, phase, calls, launches, coalesce(host_ns, recorder_ns), time_ns,
+  coalesce(host_ns, recorder_ns) / nullif(time_ns, 0.0),
   samples,
   CASE WHEN host_ns IS NULL THEN 'recorder' ELSE 'timeline' END,
-  CASE WHEN host_ns IS NOT NULL AND estimated_ns IS NOT NULL THEN host_ns > estimated_ns END
+  CASE WHEN host_ns IS NOT NULL AND time_ns IS NOT NULL THEN host_ns > time_ns END
 FROM summed

@@ -32,7 +32,7 @@ CREATE VIEW finding (
   -- Their part of all samples.
   saving_share,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- The view that found it.
   found_by,
   -- SQL that shows its evidence.
@@ -77,5 +77,5 @@ SELECT
     || ' % of all samples. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END,
-  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, estimated_ns, found_by, query
+  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, time_ns, found_by, query
 FROM shared

@@ -34,7 +34,7 @@ CREATE VIEW finding_access (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -82,7 +82,7 @@ WITH issued AS (
     s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at, max(c.label) AS label,
     first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
     first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
-    sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.estimated_ns) AS estimated_ns,
+    sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.time_ns) AS time_ns,
     sum(s.sectors) / sum(s.request_count) AS sectors_per_request,
     sum(s.ideal_sectors) / sum(s.request_count) AS ideal_per_request
   FROM saved s
@@ -143,7 +143,7 @@ SELECT
     ELSE 'Keep more loads in flight: more rows in one call, several loads per thread. Or sort the indices, or use a smaller '
       || 'type.'
   END,
-  kernel, line, op, tensor_id, samples, saving_samples, estimated_ns,
+  kernel, line, op, tensor_id, samples, saving_samples, time_ns,
   'SELECT kernel_id, function_id, pc, memory_space, memory_kind, class, request_count, sectors, ideal_sectors, samples '
     || 'FROM access_cost WHERE kernel_function_id = ' || CAST(kernel_function_id AS VARCHAR)
     || CASE WHEN object_id IS NULL THEN ' AND object_id IS NULL' ELSE ' AND object_id = ' || CAST(object_id AS VARCHAR) END

@@ -28,7 +28,7 @@ CREATE VIEW finding_bank_conflict (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -39,7 +39,7 @@ WITH conflicting AS (
   GROUP BY kernel_id, function_id, pc
   HAVING sum(wavefronts) >= 2 * sum(passes)
 ), waited AS (
-  SELECT kernel_id, kernel_function_id, function_id, pc, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns
+  SELECT kernel_id, kernel_function_id, function_id, pc, sum(samples) AS samples, sum(time_ns) AS time_ns
   FROM access_cost
   WHERE memory_space = 'shared'
   GROUP BY kernel_id, kernel_function_id, function_id, pc
@@ -47,7 +47,7 @@ WITH conflicting AS (
   SELECT
     w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
     sum(w.samples) AS samples, sum(w.samples * (1 - c.passes / c.wavefronts)) AS saving_samples,
-    sum(w.estimated_ns) AS estimated_ns, sum(c.wavefronts) / sum(c.passes) AS degree
+    sum(w.time_ns) AS time_ns, sum(c.wavefronts) / sum(c.passes) AS degree
   FROM waited w
   JOIN conflicting c ON c.kernel_id = w.kernel_id AND c.function_id = w.function_id AND c.pc = w.pc
   JOIN launch_context l ON l.kernel_id = w.kernel_id
@@ -59,7 +59,7 @@ SELECT
     || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, where one would suffice.',
   n.short_kernel || ': ' || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, 1 needed',
   'Let the lanes of a warp access different banks: pad the rows of the tile by one word, or swizzle its columns.',
-  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '
     || CAST(s.kernel_function_id AS VARCHAR) || ' AND b.degree >= 2 ORDER BY b.conflicts DESC'

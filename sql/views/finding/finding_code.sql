@@ -30,7 +30,7 @@ CREATE VIEW finding_code (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -58,13 +58,13 @@ WITH code AS (
   GROUP BY u.op_id
 ), cost AS (
   SELECT
-    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM sample_cost
   GROUP BY kernel_id
 ), launched AS (
   SELECT
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
-    c.samples, c.memory_samples, c.estimated_ns, coalesce(d.samples, 0.0) AS double_samples,
+    c.samples, c.memory_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
     coalesce(t.has_double, 0) AS has_double, u.has_tensor,
     regexp_like(l.op, '(^|::)(mm|addmm|bmm|baddbmm|linear|convolution|convolution_backward)([.]|$)')
       AND t.dtype IS NOT NULL AS multiplies
@@ -81,8 +81,8 @@ WITH code AS (
     max(l.op) AS an_op, max(l.dtype) AS dtype,
     sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples END) AS samples,
     sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples - l.memory_samples END) AS saving_samples,
-    sum(CASE k.finding WHEN 'float64' THEN l.estimated_ns * l.double_samples / nullif(l.samples, 0.0)
-      ELSE l.estimated_ns END) AS estimated_ns,
+    sum(CASE k.finding WHEN 'float64' THEN l.time_ns * l.double_samples / nullif(l.samples, 0.0)
+      ELSE l.time_ns END) AS time_ns,
     sum(l.samples) AS kernel_samples
   FROM launched l
   CROSS JOIN (VALUES ('float64'), ('idle_tensor_cores')) AS k(finding)
@@ -110,7 +110,7 @@ SELECT
         || 'bfloat16, if its precision suffices.'
       ELSE 'Make dimensions multiples of 8 and align memory to 16 bytes: the library then chooses such a kernel.' END
   END,
-  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
   'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)
     || ' GROUP BY mnemonic ORDER BY instructions DESC, mnemonic'
 FROM summed s

@@ -27,7 +27,7 @@ CREATE VIEW finding_copy (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -44,10 +44,10 @@ WITH copied AS (
   WHERE regexp_like(o.name, '^aten::(clone|contiguous|_to_copy|copy_)[.]')
 ), moved AS (
   SELECT
-    l.op_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.ordinal, s.samples, s.estimated_ns,
+    l.op_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.ordinal, s.samples, s.time_ns,
     CAST(NULL AS BIGINT UNSIGNED) AS size_bytes, l.graph_id, l.graph_launch
   FROM launch_context l
-  JOIN (SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) s
+  JOIN (SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id) s
     ON s.kernel_id = l.kernel_id
   UNION ALL
   SELECT m.op_id, NULL, o.source_line, m.ordinal, 0.0, NULL, m.size_bytes, NULL, NULL
@@ -56,7 +56,7 @@ WITH copied AS (
   WHERE m.kind = 'device_to_device'
 ), done AS (
   SELECT
-    c.*, m.kernel, m.line, m.samples, m.estimated_ns, m.size_bytes,
+    c.*, m.kernel, m.line, m.samples, m.time_ns, m.size_bytes,
     -- A CUDA graph that is launched again casts data that has changed since.
     row_number() OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch ORDER BY m.ordinal) AS nth,
     count(*) OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch) AS times
@@ -80,7 +80,7 @@ WITH copied AS (
     sum(size_bytes) AS size_bytes,
     sum(samples) AS samples,
     sum(CASE WHEN finding = 'repeated_cast' AND nth = 1 THEN 0.0 ELSE samples END) AS saving_samples,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM kind
   WHERE finding IS NOT NULL
   GROUP BY finding, op, line, from_type, to_type
@@ -103,7 +103,7 @@ SELECT
     WHEN 'layout_copy' THEN 'Let later ops read the view, or create the data in this layout. Fused '
       || 'attention and channels_last models do not need such copies.'
     ELSE 'Cast it once and reuse the result, or store it in ' || s.to_type || '.' END,
-  s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  s.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.time_ns,
   CASE WHEN s.kernel IS NULL THEN 'SELECT * FROM copy_size WHERE op = ''' ELSE 'SELECT kernel_id, kernel, op, line, '
     || 'forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING (kernel_id) WHERE op = ''' END
     || replace(s.op, '''', '''''')

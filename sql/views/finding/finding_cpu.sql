@@ -28,7 +28,7 @@ CREATE VIEW finding_cpu (
   -- 0.
   saving_samples,
   -- Time without work because of late launch calls, nanoseconds.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -83,7 +83,7 @@ SELECT
   'GPU idle for ' || part || ' because launch calls come late' || coalesce(', most of it before ' || line, ''),
   'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.',
   CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS estimated_ns,
+  0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS time_ns,
   'SELECT * FROM gpu_gap WHERE cause = ''late launch'' AND device_id = ' || CAST(device_id AS VARCHAR)
     || ' ORDER BY duration_ns DESC'
 FROM waiting

@@ -26,7 +26,7 @@ CREATE VIEW finding_first_launch (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -40,12 +40,12 @@ SELECT
   n.short_kernel || ': ' || CAST(CAST(f.ratio AS DECIMAL(9, 1)) AS VARCHAR) || ' times as long as later launches',
   'Warm up before you measure. If each run begins like this, prefetch its data.',
   n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  f.first_samples, f.first_samples - f.later_samples, c.estimated_ns,
-  'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, estimated_ns FROM launch_measure WHERE '
+  f.first_samples, f.first_samples - f.later_samples, c.time_ns,
+  'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, time_ns FROM launch_measure WHERE '
     || 'function_id = ' || CAST(f.function_id AS VARCHAR) || ' ORDER BY kernel_id'
 FROM first_launch f
 JOIN launch_context l ON l.kernel_id = f.first_kernel_id
-LEFT JOIN (SELECT kernel_id, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id) c
+LEFT JOIN (SELECT kernel_id, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id) c
   ON c.kernel_id = f.first_kernel_id
 LEFT JOIN kernel_name n ON n.function_id = f.function_id
 WHERE f.verdict = 'slower' AND f.ratio >= 1.5

@@ -26,7 +26,7 @@ CREATE VIEW finding_fusion (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -42,8 +42,8 @@ SELECT
   'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
   CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  samples, memory_samples * (1 - 1 / step_launch_count), estimated_ns,
-  'SELECT kernel_id, kernel, op, samples, memory_samples, estimated_ns FROM launch_context JOIN sample_cost USING '
+  samples, memory_samples * (1 - 1 / step_launch_count), time_ns,
+  'SELECT kernel_id, kernel, op, samples, memory_samples, time_ns FROM launch_context JOIN sample_cost USING '
     || '(kernel_id) WHERE coalesce(line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
     || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''') || ''''
     || ' ORDER BY kernel_id'

@@ -28,7 +28,7 @@ CREATE VIEW finding_memory (
   -- 0.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -77,7 +77,7 @@ SELECT
     ELSE 'Do not initialize memory that is overwritten (empty instead of zeros).'
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS estimated_ns,
+  0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS time_ns,
   'SELECT pattern, storage_id, allocation_id, object, type, size_bytes, op, born_at, ordinal, launches FROM life_pattern WHERE pattern = '''
     || CASE finding WHEN 'unused_memory' THEN 'unused' WHEN 'late_free' THEN 'late free' WHEN 'idle_memory' THEN 'idle'
       ELSE 'dead write' END || ''' ORDER BY size_bytes DESC'

@@ -33,7 +33,7 @@ CREATE VIEW finding_occupancy (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -41,7 +41,7 @@ WITH launched AS (
   SELECT
     l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
     coalesce(l.forward_line || ' (grad)', l.line) AS line,
-    c.samples, c.memory_samples, c.estimated_ns, o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
+    c.samples, c.memory_samples, c.time_ns, o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
     o.block_warps, o.register_count, o.shared_bytes, o.idle_multiprocessor_share, o.multiprocessor_count,
     CASE
       WHEN o.idle_multiprocessor_share >= 0.25 THEN 'too_few_blocks'
@@ -81,7 +81,7 @@ WITH launched AS (
     max(multiprocessor_count) AS multiprocessor_count,
     CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
     CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
-    sum(samples) AS samples, sum(saving_samples) AS saving_samples, sum(estimated_ns) AS estimated_ns
+    sum(samples) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns
   FROM saved
   GROUP BY finding, device_id, gpu, subject_function_id
 )
@@ -120,11 +120,11 @@ SELECT
       ELSE 'Use larger blocks.' END
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,
-  kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, estimated_ns,
+  kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
   'SELECT o.* FROM launch_occupancy o WHERE ' || CASE finding
     WHEN 'too_few_blocks' THEN 'idle_multiprocessor_share >= 0.25 AND device_id = ' || CAST(device_id AS VARCHAR)
     ELSE 'function_id = ' || CAST(function_id AS VARCHAR) END
 FROM summed
-CROSS JOIN (SELECT sum(estimated_ns) AS all_ns FROM sample_cost)
+CROSS JOIN (SELECT sum(time_ns) AS all_ns FROM sample_cost)
 -- Launches that take no time to speak of cost nothing, however few their blocks.
-WHERE finding <> 'too_few_blocks' OR all_ns IS NULL OR estimated_ns IS NULL OR estimated_ns >= 0.05 * all_ns
+WHERE finding <> 'too_few_blocks' OR all_ns IS NULL OR time_ns IS NULL OR time_ns >= 0.05 * all_ns

@@ -29,7 +29,7 @@ CREATE VIEW finding_redundant_load (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -50,7 +50,7 @@ WITH again AS (
     first_value(a.object_id ORDER BY a.samples DESC, a.object_id) AS object_id,
     first_value(a.tensor_id ORDER BY a.samples DESC, a.object_id) AS tensor_id,
     sum(a.samples) AS samples, sum(a.samples * g.redundant_share) AS saving_samples,
-    sum(a.estimated_ns) AS estimated_ns
+    sum(a.time_ns) AS time_ns
   FROM access_cost a
   JOIN again g ON g.kernel_id = a.kernel_id AND g.function_id = a.function_id AND g.pc = a.pc
   JOIN launch_context l ON l.kernel_id = a.kernel_id
@@ -73,7 +73,7 @@ SELECT
     WHEN 'warp' THEN 'Let one lane load it and share it (__shfl_sync), or hold it in shared memory.'
     ELSE 'Load it into shared memory once for the block.'
   END,
-  n.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.estimated_ns,
+  n.kernel, s.line, s.op, s.tensor_id, s.samples, s.saving_samples, s.time_ns,
   'SELECT r.* FROM redundant_load r JOIN launch l ON l.kernel_id = r.kernel_id WHERE l.function_id = '
     || CAST(s.kernel_function_id AS VARCHAR) || ' AND r.scope = ''' || s.scope
     || ''' AND r.redundant_share >= 0.5 ORDER BY r.redundant_loads DESC'

@@ -27,7 +27,7 @@ CREATE VIEW finding_stall (
   -- Upper bound of samples that a fix saves.
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -38,7 +38,7 @@ WITH reason AS (
     AS r(reason, finding) ON r.reason = s.stall_reason
   GROUP BY s.kernel_id, r.finding
 ), cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+  SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
 ), kernel AS (
   SELECT
     l.function_id, f.finding,
@@ -46,7 +46,7 @@ WITH reason AS (
       THEN max(coalesce(l.forward_line || ' (grad)', l.line)) END AS line,
     CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
     sum(coalesce(r.samples, 0.0)) AS samples,
-    sum(coalesce(r.samples, 0.0) * c.estimated_ns / nullif(c.samples, 0.0)) AS estimated_ns,
+    sum(coalesce(r.samples, 0.0) * c.time_ns / nullif(c.samples, 0.0)) AS time_ns,
     sum(coalesce(r.samples, 0.0)) / nullif(sum(c.samples), 0.0) AS share
   FROM launch_context l
   JOIN cost c ON c.kernel_id = l.kernel_id
@@ -67,7 +67,7 @@ SELECT
     ELSE 'Let fewer and longer kernels run: fuse it with its neighbours, or give one launch more work. Less unrolling '
       || 'makes code smaller.'
   END,
-  n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.estimated_ns,
+  n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.time_ns,
   'SELECT stall_reason, samples, samples_not_issued, share FROM kernel_stall WHERE function_id = '
     || CAST(k.function_id AS VARCHAR) || ' ORDER BY samples DESC'
 FROM kernel k

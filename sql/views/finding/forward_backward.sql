@@ -25,11 +25,11 @@ CREATE VIEW forward_backward (
   backward_ns
 ) AS
 WITH cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(estimated_ns) AS estimated_ns FROM sample_cost GROUP BY kernel_id
+  SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
 ), forward AS (
   SELECT
     coalesce(g.name, o.name) AS op, p.line, o.forward_op_id IS NOT NULL AS is_backward,
-    count(*) AS launches, sum(c.samples) AS samples, sum(c.estimated_ns) AS estimated_ns
+    count(*) AS launches, sum(c.samples) AS samples, sum(c.time_ns) AS time_ns
   FROM launch l
   JOIN op o ON o.op_id = l.op_id
   LEFT JOIN op g ON g.op_id = o.forward_op_id
@@ -44,8 +44,8 @@ WITH cost AS (
     sum(CASE WHEN is_backward THEN launches ELSE 0 END) AS backward_launches,
     sum(CASE WHEN is_backward THEN 0.0 ELSE samples END) AS forward_samples,
     sum(CASE WHEN is_backward THEN samples ELSE 0.0 END) AS backward_samples,
-    sum(CASE WHEN is_backward THEN NULL ELSE estimated_ns END) AS forward_ns,
-    sum(CASE WHEN is_backward THEN estimated_ns END) AS backward_ns
+    sum(CASE WHEN is_backward THEN NULL ELSE time_ns END) AS forward_ns,
+    sum(CASE WHEN is_backward THEN time_ns END) AS backward_ns
   FROM forward
   GROUP BY op, line
 )

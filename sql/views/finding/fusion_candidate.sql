@@ -23,7 +23,7 @@ CREATE VIEW fusion_candidate (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- Mean per launch.
   mean_ns,
   -- Part of the time of all launches.
@@ -38,15 +38,15 @@ WITH summed AS (
     count(DISTINCT l.kernel_id) / greatest(1.0, CAST(count(DISTINCT l.step) AS DOUBLE)) AS step_launch_count,
     count(DISTINCT l.function_id) AS kernel_count,
     count(DISTINCT l.op) AS op_count,
-    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples, sum(c.estimated_ns) AS estimated_ns
+    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples, sum(c.time_ns) AS time_ns
   FROM launch_context l
   JOIN sample_cost c ON c.kernel_id = l.kernel_id
   GROUP BY l.line, l.forward_line, l.phase
 )
 SELECT
   line, forward_line, phase, launch_count, step_launch_count, kernel_count, op_count, samples, memory_samples,
-  estimated_ns,
-  estimated_ns / launch_count, estimated_ns / all_ns,
-  coalesce(line IS NOT NULL AND step_launch_count >= 4 AND estimated_ns / launch_count < 10000
-    AND estimated_ns / all_ns >= 0.05, false)
-FROM (SELECT *, nullif(sum(estimated_ns) OVER (), 0.0) AS all_ns FROM summed)
+  time_ns,
+  time_ns / launch_count, time_ns / all_ns,
+  coalesce(line IS NOT NULL AND step_launch_count >= 4 AND time_ns / launch_count < 10000
+    AND time_ns / all_ns >= 0.05, false)
+FROM (SELECT *, nullif(sum(time_ns) OVER (), 0.0) AS all_ns FROM summed)

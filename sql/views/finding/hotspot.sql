@@ -24,11 +24,11 @@ CREATE VIEW hotspot (
   -- True if `parent_share` is 0.5 or more.
   is_main_child,
   -- GPU time, nanoseconds, inclusive. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH node AS (
   SELECT
-    node_id, parent_node_id, depth, level, name, samples, share, own_samples, estimated_ns,
+    node_id, parent_node_id, depth, level, name, samples, share, own_samples, time_ns,
     sum(samples) OVER (PARTITION BY parent_node_id) AS siblings
   FROM path_top_down
 )
@@ -38,6 +38,6 @@ SELECT
   samples / nullif(siblings, 0.0),
   coalesce(share >= 0.1, false),
   coalesce(samples / nullif(siblings, 0.0) >= 0.5, false),
-  estimated_ns
+  time_ns
 FROM node
 WHERE depth > 0

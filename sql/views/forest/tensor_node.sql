@@ -50,7 +50,7 @@ CREATE VIEW tensor_node (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- Samples attributed to it, to its views and to their views.
   tree_samples
 ) AS
@@ -69,7 +69,7 @@ WITH placed AS (
     max(CASE WHEN t.distance = 0 THEN c.stalled_at END) AS stalled_at,
     max(CASE WHEN t.distance = 0 THEN c.samples END) AS samples,
     max(CASE WHEN t.distance = 0 THEN c.memory_samples END) AS memory_samples,
-    max(CASE WHEN t.distance = 0 THEN c.estimated_ns END) AS estimated_ns,
+    max(CASE WHEN t.distance = 0 THEN c.time_ns END) AS time_ns,
     sum(c.samples) AS tree_samples
   FROM tensor_tree t
   LEFT JOIN (SELECT * FROM object_cost WHERE target = 'tensor') c ON c.object_id = t.tensor_id
@@ -81,7 +81,7 @@ SELECT
   p.depth, t.storage_id,
   coalesce(x.name, 'unnamed'), coalesce(n.role, t.role), t.dtype, n.shape, p.depth > 0, t.is_contiguous, t.span_bytes,
   n.op, n.birth_line, n.birth_forward_line, o.module_path, o.phase, o.step, c.stalled_at,
-  coalesce(c.samples, 0.0), coalesce(c.memory_samples, 0.0), c.estimated_ns, coalesce(c.tree_samples, 0.0)
+  coalesce(c.samples, 0.0), coalesce(c.memory_samples, 0.0), c.time_ns, coalesce(c.tree_samples, 0.0)
 FROM placed p
 JOIN tensor t ON t.tensor_id = p.tensor_id
 LEFT JOIN tensor_context n ON n.tensor_id = p.tensor_id

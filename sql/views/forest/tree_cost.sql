@@ -23,7 +23,7 @@ CREATE VIEW tree_cost (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH rooted AS (
   SELECT tensor_id, first_value(ancestor_tensor_id ORDER BY distance DESC) AS root_tensor_id, max(distance) AS depth
@@ -47,12 +47,12 @@ WITH rooted AS (
     sum(CASE WHEN depth > 0 AND NOT is_contiguous THEN samples ELSE 0.0 END) AS noncontiguous_view_samples,
     sum(share) AS share,
     sum(memory_samples) AS memory_samples,
-    sum(estimated_ns) AS estimated_ns
+    sum(time_ns) AS time_ns
   FROM placed
   GROUP BY root_tensor_id, other_id, other, remainder
 )
 SELECT
   s.root_tensor_id, coalesce(t.name, s.other), s.remainder, s.tensor_count, s.samples, s.root_samples,
-  s.contiguous_view_samples, s.noncontiguous_view_samples, s.share, s.memory_samples, s.estimated_ns
+  s.contiguous_view_samples, s.noncontiguous_view_samples, s.share, s.memory_samples, s.time_ns
 FROM summed s
 LEFT JOIN target_context t ON t.target = 'tensor' AND t.object_id = s.root_tensor_id

@@ -8,7 +8,7 @@ CREATE VIEW kernel_spread (
   function_id,
   -- Its source-level name.
   kernel,
-  -- Measured quantity: samples, memory_samples, estimated_ns, duration_ns, accessed_bytes, sectors, excess_sectors. See
+  -- Measured quantity: samples, memory_samples, time_ns, duration_ns, accessed_bytes, sectors, excess_sectors. See
   -- `launch_measure`.
   measure,
   -- Launches.
@@ -41,12 +41,12 @@ WITH counted AS (
     c.function_id, c.kernel, c.shape, c.dynamic_shared_bytes, c.launch_count, c.sample_weight, m.measure,
     CASE m.measure
       WHEN 'samples' THEN c.samples WHEN 'memory_samples' THEN c.memory_samples
-      WHEN 'estimated_ns' THEN c.estimated_ns WHEN 'duration_ns' THEN c.duration_ns
+      WHEN 'time_ns' THEN c.time_ns WHEN 'duration_ns' THEN c.duration_ns
       WHEN 'accessed_bytes' THEN CAST(c.accessed_bytes AS DOUBLE) WHEN 'sectors' THEN CAST(c.sectors AS DOUBLE)
       ELSE c.excess_sectors
     END AS value
   FROM counted c
-  CROSS JOIN (VALUES ('samples'), ('memory_samples'), ('estimated_ns'), ('duration_ns'), ('accessed_bytes'),
+  CROSS JOIN (VALUES ('samples'), ('memory_samples'), ('time_ns'), ('duration_ns'), ('accessed_bytes'),
     ('sectors'), ('excess_sectors')) AS m(measure)
 ), deviating AS (
   -- `stddev` would depend on the order of rows in its last digit.

@@ -28,7 +28,7 @@ CREATE VIEW launch_measure (
   -- Weight of one counted sample: 1 if the program was sampled. See `cost_run`.
   sample_weight,
   -- GPU time, nanoseconds: measured, or estimated. See `launch_time`.
-  estimated_ns,
+  time_ns,
   -- Its time from start to end, nanoseconds, if it was measured. See `measured_time`.
   duration_ns,
   -- Warp requests. Null if its accesses were not recorded.

@@ -18,10 +18,10 @@ CREATE VIEW call_path (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 SELECT
   path_id, levels, names, CAST(cardinality(names) AS BIGINT),
-  count(*), sum(samples), sum(memory_samples), sum(estimated_ns)
+  count(*), sum(samples), sum(memory_samples), sum(time_ns)
 FROM launch_path
 GROUP BY path_id, levels, names

@@ -19,7 +19,7 @@ CREATE VIEW launch_path (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH parted AS (
   SELECT
@@ -29,7 +29,7 @@ WITH parted AS (
     coalesce(string_to_array(module_path, '.'), make_array()) AS modules,
     coalesce(ops, make_array()) AS ops,
     make_array(coalesce(kernel, '(unknown kernel)')) AS kernels,
-    samples, memory_samples, estimated_ns
+    samples, memory_samples, time_ns
   FROM call_path_cost
 ), joined AS (
   SELECT
@@ -39,11 +39,11 @@ WITH parted AS (
       array_repeat('module', cardinality(modules)), array_repeat('op', cardinality(ops)), make_array('kernel')
     ) AS levels,
     array_concat(frames, forward_frames, modules, ops, kernels) AS names,
-    samples, memory_samples, estimated_ns
+    samples, memory_samples, time_ns
   FROM parted
 )
 SELECT
   kernel_id, function_id,
   md5(array_to_string(levels, ' ') || chr(31) || array_to_string(names, chr(31))), levels, names,
-  samples, memory_samples, estimated_ns
+  samples, memory_samples, time_ns
 FROM joined

@@ -24,19 +24,19 @@ CREATE VIEW path_bottom_up (
   -- Samples of memory stalls.
   memory_samples,
   -- GPU time, nanoseconds. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
     caller_node_id, callee_node_id, path_depth - depth + 1 AS distance, level, name,
     sum(launch_count) AS launch_count, sum(samples) AS samples,
     sum(CASE WHEN depth = 1 THEN samples ELSE 0.0 END) AS own_samples,
-    sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM path_step
   WHERE depth > 0
   GROUP BY caller_node_id, callee_node_id, path_depth - depth + 1, level, name
 )
 SELECT
   caller_node_id, callee_node_id, distance, level, name, launch_count, samples, own_samples,
-  samples / nullif(sum(CASE WHEN distance = 1 THEN samples END) OVER (), 0.0), memory_samples, estimated_ns
+  samples / nullif(sum(CASE WHEN distance = 1 THEN samples END) OVER (), 0.0), memory_samples, time_ns
 FROM summed

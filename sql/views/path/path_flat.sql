@@ -17,18 +17,18 @@ CREATE VIEW path_flat (
   -- Samples of memory stalls, inclusive.
   memory_samples,
   -- GPU time, nanoseconds, inclusive. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
     level, name, count(*) AS path_count, sum(launch_count) AS launch_count, sum(samples) AS samples,
     sum(CASE WHEN level = 'kernel' THEN samples ELSE 0.0 END) AS own_samples,
-    sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM path_step
   WHERE depth > 0 AND is_first
   GROUP BY level, name
 )
 SELECT
   level, name, path_count, launch_count, samples, own_samples,
-  samples / nullif(sum(own_samples) OVER (), 0.0), memory_samples, estimated_ns
+  samples / nullif(sum(own_samples) OVER (), 0.0), memory_samples, time_ns
 FROM summed

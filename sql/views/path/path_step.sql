@@ -33,12 +33,12 @@ CREATE VIEW path_step (
   -- Samples of memory stalls.
   memory_samples,
   -- Their estimated GPU time, nanoseconds. See `cost_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH placed AS (
   SELECT
     path_id, levels, names, depth AS path_depth, unnest(range(0, depth + 1)) AS depth,
-    launch_count, samples, memory_samples, estimated_ns
+    launch_count, samples, memory_samples, time_ns
   FROM call_path
 ), hashed AS (
   SELECT
@@ -53,7 +53,7 @@ WITH placed AS (
       array_to_string(array_slice(levels, depth, path_depth), ' ') || chr(31)
         || array_to_string(array_slice(names, depth, path_depth), chr(31))
     ) END AS caller_node_id,
-    launch_count, samples, memory_samples, estimated_ns
+    launch_count, samples, memory_samples, time_ns
   FROM placed
 )
 SELECT
@@ -62,5 +62,5 @@ SELECT
   caller_node_id,
   lead(caller_node_id) OVER (PARTITION BY path_id ORDER BY depth),
   row_number() OVER (PARTITION BY path_id, level, name ORDER BY depth) = 1,
-  launch_count, samples, memory_samples, estimated_ns
+  launch_count, samples, memory_samples, time_ns
 FROM hashed

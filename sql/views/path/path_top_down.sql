@@ -24,18 +24,18 @@ CREATE VIEW path_top_down (
   -- Samples of memory stalls, inclusive.
   memory_samples,
   -- GPU time, nanoseconds, inclusive. See `launch_time`.
-  estimated_ns
+  time_ns
 ) AS
 WITH summed AS (
   SELECT
     node_id, parent_node_id, depth, level, name,
     sum(launch_count) AS launch_count, sum(samples) AS samples,
     sum(CASE WHEN depth = path_depth THEN samples ELSE 0.0 END) AS own_samples,
-    sum(memory_samples) AS memory_samples, sum(estimated_ns) AS estimated_ns
+    sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
   FROM path_step
   GROUP BY node_id, parent_node_id, depth, level, name
 )
 SELECT
   node_id, parent_node_id, depth, level, name, launch_count, samples, own_samples,
-  samples / nullif(max(samples) OVER (), 0.0), memory_samples, estimated_ns
+  samples / nullif(max(samples) OVER (), 0.0), memory_samples, time_ns
 FROM summed

@@ -12,7 +12,7 @@ CREATE VIEW launch_time (
   is_measured
 ) AS
 WITH estimate AS (
-  SELECT kernel_id, sum(estimated_ns) AS ns FROM sample_cost GROUP BY kernel_id
+  SELECT kernel_id, sum(time_ns) AS ns FROM sample_cost GROUP BY kernel_id
 )
 SELECT
   l.kernel_id, coalesce(m.time_ns, e.ns),

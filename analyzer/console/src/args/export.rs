@@ -29,12 +29,12 @@ pub enum Form {
         ("stallmap export kineto train.stallmap -o train.pt.trace.json.gz", "for Perfetto, HTA, TraceLens"),
     ]))]
     Kineto(File),
-    /// speedscope: call paths with samples, memory samples and estimated time
+    /// speedscope: call paths with samples, memory samples and GPU time
     #[command(after_help = examples(&[
         ("stallmap export speedscope train.stallmap -o train.speedscope.json", "open it in speedscope.app"),
     ]))]
     Speedscope(File),
-    /// pprof: call paths with samples, memory samples and estimated time, compressed
+    /// pprof: call paths with samples, memory samples and GPU time, compressed
     #[command(after_help = examples(&[
         ("stallmap export pprof train.stallmap -o train.pb.gz", "for `go tool pprof -top train.pb.gz`"),
     ]))]

@@ -97,7 +97,7 @@ pub enum Metric {
     /// Launches
     #[value(alias = "count")]
     Launches,
-    /// Mean estimated time of one launch
+    /// Mean GPU time of one launch
     #[value(aliases = ["time-per-launch", "avg_time/ns", "avg_time/us", "avg_time/ms", "avg_time/s"])]
     TimePerLaunch,
 }

@@ -88,8 +88,8 @@ impl Measure {
     /// Its title.
     pub(super) fn title(self) -> &'static str {
         match (self.metric, self.is_scaled) {
-            (DiffMetric::Samples | DiffMetric::Time, true) | (DiffMetric::Time, _) => "estimated time",
-            (DiffMetric::Memory, true) => "estimated time of memory stalls",
+            (DiffMetric::Samples | DiffMetric::Time, true) | (DiffMetric::Time, _) => "time",
+            (DiffMetric::Memory, true) => "time of memory stalls",
             (DiffMetric::Samples, _) => "samples",
             (DiffMetric::Memory, _) => "samples of memory stalls",
             (DiffMetric::Launches, _) => "launches",

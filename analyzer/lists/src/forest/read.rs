@@ -25,7 +25,7 @@ pub(super) struct Tensor {
     /// Samples attributed to it.
     pub(super) samples: f64,
     /// Estimated time, nanoseconds.
-    pub(super) time_ns: Option<f64> as "estimated_ns",
+    pub(super) time_ns: Option<f64>,
 }
 
 /// A relation between two tensors.

@@ -22,7 +22,7 @@ pub(super) struct Chances {
     pub(super) samples: Chance,
     /// For samples of memory stalls.
     pub(super) memory: Chance,
-    /// For estimated time.
+    /// For time.
     pub(super) time: Chance,
 }
 

@@ -25,7 +25,7 @@ pub struct GraphNode {
     pub level: Option<String>,
     /// Its name.
     pub name: String,
-    /// Samples, samples of memory stalls, estimated nanoseconds, launches.
+    /// Samples, samples of memory stalls, nanoseconds, launches.
     pub costs: [f64; 4],
 }
 

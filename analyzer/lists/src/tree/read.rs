@@ -24,7 +24,7 @@ rows! {
         kernel: Option<String>,
         samples: Option<f64>,
         memory_samples: Option<f64>,
-        estimated_ns: Option<f64>,
+        time_ns: Option<f64>,
     }
 
     /// Variances of its numbers. Only a comparison needs them.
@@ -56,7 +56,7 @@ fn launch(found: Found, uncertain: Option<&Uncertain>) -> Launch {
     let mut cost = Cost {
         samples,
         memory_samples: found.memory_samples.unwrap_or_default(),
-        time_ns: found.estimated_ns.unwrap_or_default(),
+        time_ns: found.time_ns.unwrap_or_default(),
         launches: 1.0,
         chances: Chances::default(),
     };
@@ -74,7 +74,7 @@ fn launch(found: Found, uncertain: Option<&Uncertain>) -> Launch {
         ops: found.ops.0,
         kernel: found.kernel,
         cost,
-        lacks_time: samples > 0.0 && found.estimated_ns.is_none(),
+        lacks_time: samples > 0.0 && found.time_ns.is_none(),
     }
 }
 

@@ -18,7 +18,7 @@ rows! {
         pub(super) launches: u64,
         pub(super) sampled_launches: u64,
         pub(super) samples: Option<f64>,
-        pub(super) estimated_ns: Option<f64>,
+        pub(super) time_ns: Option<f64>,
         pub(super) timed_launches: u64,
         pub(super) measured_launches: u64,
         pub(super) busy_share: Option<f64>,
@@ -102,7 +102,7 @@ impl Run {
             pieces.push(counted(self.steps, "step", "steps"));
         }
         pieces.push(counted(self.launches, "launch", "launches"));
-        if let Some(time) = self.estimated_ns {
+        if let Some(time) = self.time_ns {
             pieces.push(format!("{} of GPU time{}", nanoseconds(time), self.basis()));
         }
         if let Some(share) = self.busy_share {

@@ -35,7 +35,7 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
         "run": {
             "program": run.script(), "started": run.started, "gpus": run.gpus, "ranks": run.ranks,
             "steps": run.steps, "launches": run.launches, "sampled_launches": run.sampled_launches,
-            "samples": run.samples, "estimated_ns": run.estimated_ns,
+            "samples": run.samples, "time_ns": run.time_ns,
             "timed_launches": run.timed_launches, "measured_launches": run.measured_launches,
             "busy_share": run.busy_share,
         },

@@ -47,7 +47,7 @@ function queryOf(node) {
   else if (modules.length) where.push(`starts_with(module_path || '.', ${text(`${modules.join(".")}.`)})`);
   list("ops", "op");
   names("kernel").forEach((name) => where.push(`kernel = ${text(name)}`));
-  const sums = "sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(estimated_ns) AS time_ns, count(*) AS launches";
+  const sums = "sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns, count(*) AS launches";
   return `SELECT ${sums}\nFROM call_path_cost${where.length ? `\nWHERE ${where.join("\n  AND ")}` : ""};\n`;
 }
 
@@ -78,7 +78,7 @@ function icicle(holder, rows) {
 
   function describe(node) {
     const names = path(node).map((step) => step.name);
-    const words = METRICS.map(([name], at) => `${note(node, at)} ${name === "time" ? "estimated" : name}`);
+    const words = METRICS.map(([name], at) => `${note(node, at)} ${name === "time" ? "GPU time" : name}`);
     const line = element("p", { className: "dim", textContent: `${percent(share(node))} of ${METRICS[metric][0]}: ${words.join(", ")}` });
     const query = element("pre", { tabIndex: 0 }, element("code", { textContent: queryOf(node) }));
     const caption = element("figcaption", { textContent: "These numbers" });
