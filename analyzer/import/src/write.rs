@@ -313,10 +313,12 @@ impl<'a> Writing<'a> {
             calls.entry(kernel.process).or_default().push(kernel.called_ns());
         }
         let none = Vec::new();
+        let begins: Vec<i64> =
+            (0..self.trace.processes.len()).map(|process| self.extent(process).0).collect();
         writer.append_rows((1..).map(StorageId).zip(&self.trace.storages).map(|(storage_id, storage)| {
             let calls = calls.get(&storage.process).unwrap_or(&none);
             let ordinal = |time: i64| calls.partition_point(|call| *call < time) as u64;
-            let alloc_ns = storage.alloc_ns.unwrap_or_else(|| self.extent(storage.process).0);
+            let alloc_ns = storage.alloc_ns.or(begins.get(storage.process).copied()).unwrap_or(0);
             tensor::Storage {
                 storage_id,
                 run_id: run_id(storage.process),
