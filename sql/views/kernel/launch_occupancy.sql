@@ -52,7 +52,8 @@ CREATE VIEW launch_occupancy (
 WITH need AS (
   SELECT
     l.kernel_id, l.function_id, l.device_id,
-    CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z AS block_count,
+    -- Sources without a grid have 0.
+    nullif(CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z, 0.0) AS block_count,
     CAST(l.block_x AS BIGINT) * l.block_y * l.block_z AS block_threads,
     (CAST(l.block_x AS BIGINT) * l.block_y * l.block_z + 31) / 32 AS block_warps,
     CAST(l.register_count AS BIGINT) AS register_count,
@@ -95,7 +96,7 @@ SELECT
   f.multiprocessor_count, f.wave_blocks,
   f.block_count / f.wave_blocks,
   1 - f.block_count / (ceil(f.block_count / f.wave_blocks) * f.wave_blocks),
-  greatest(0.0, 1 - f.block_count / f.multiprocessor_count),
+  CASE WHEN f.block_count IS NOT NULL THEN greatest(0.0, 1 - f.block_count / f.multiprocessor_count) END,
   a.occupancy
 FROM filled f
 LEFT JOIN achieved a ON a.kernel_id = f.kernel_id

@@ -155,12 +155,10 @@ fn an_imported_capture_is_reported_and_holds_no_environment() {
         fs::read_dir(place.path("x/tables")).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
     let secret = b"planted-secret".as_slice();
     assert!(tables.into_iter().all(|bytes| !bytes.windows(secret.len()).any(|part| part == secret)));
-    for command in [
-        &["x.stallmap"][..],
-        &["report", "x.stallmap", "--all"],
-        &["top", "kernels", "x.stallmap"],
-        &["tree", "x.stallmap"],
-    ] {
+    place.run(&["x.stallmap"]).check("import_verdict");
+    for command in
+        [&["report", "x.stallmap", "--all"][..], &["top", "kernels", "x.stallmap"], &["tree", "x.stallmap"]]
+    {
         place.run(command).expect_ok();
     }
     let findings = "SELECT count(*) AS n FROM finding WHERE finding = 'unused_memory'";

@@ -11,11 +11,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The programs under test, where cargo has built the recorder too.
-fn binaries() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent()?.to_owned();
-    let parts = ["stallmap-record", "libstallmap_inject.so"];
-    parts.iter().all(|name| folder.join(name).is_file()).then_some(folder)
+/// A folder of the programs under test and the library, where cargo has built the recorder too. Tests have the library
+/// among their dependencies.
+fn binaries(folder: &Path) -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent()?;
+    let parts = ["stallmap", "stallmap-record", "deps/libstallmap_inject.so"].map(|part| built.join(part));
+    let binaries = folder.join("binaries");
+    std::fs::create_dir(&binaries).unwrap();
+    for part in &parts {
+        std::os::unix::fs::symlink(part, binaries.join(part.file_name()?)).unwrap();
+    }
+    parts.iter().all(|part| part.is_file()).then_some(binaries)
 }
 
 /// The output of a successful command.
@@ -62,11 +68,11 @@ fn program(bin: &Path, name: &str) -> Command {
 
 #[test]
 fn a_fresh_environment_has_every_part() {
-    let Some(binaries) = binaries() else { return skipped(1, "the recorder was not built") };
+    let folder = TempDir::new().unwrap();
+    let Some(binaries) = binaries(folder.path()) else { return skipped(1, "the recorder was not built") };
     if python().args(["-c", "import venv, ensurepip"]).status().map_or(true, |status| !status.success()) {
         return skipped(1, "no Python with venv");
     }
-    let folder = TempDir::new().unwrap();
     let dist = folder.path().join("dist");
     let wheel = build(&binaries, &dist);
     let name = wheel.file_name().unwrap().to_string_lossy().into_owned();
@@ -110,7 +116,8 @@ fn a_fresh_environment_has_every_part() {
 
 #[test]
 fn a_wheel_is_the_same_bytes_again_and_promises_no_older_system() {
-    let Some(binaries) = binaries() else { return skipped(1, "the recorder was not built") };
+    let folder = TempDir::new().unwrap();
+    let Some(binaries) = binaries(folder.path()) else { return skipped(1, "the recorder was not built") };
     let folder = TempDir::new().unwrap();
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
     let first = build(&binaries, &one);

@@ -22,6 +22,8 @@ rows! {
         pub(super) timed_launches: u64,
         pub(super) measured_launches: u64,
         pub(super) busy_share: Option<f64>,
+        pub(super) costliest: Option<String>,
+        pub(super) costliest_share: Option<f64>,
     }
 
     /// A part of all samples: a tensor, or everything of a kind.
@@ -94,7 +96,7 @@ impl Run {
     /// The program's name, GPU, launches and time.
     pub(super) fn subject(&self) -> Vec<String> {
         let mut pieces = vec![self.script()];
-        pieces.extend(self.gpus.clone());
+        pieces.extend(self.gpus.clone().filter(|gpus| !gpus.trim().is_empty()));
         if self.ranks > 1 {
             pieces.push(counted(self.ranks, "rank", "ranks"));
         }

@@ -2,6 +2,7 @@
 
 use super::facts::{Finding, LineShare, Reason, Run, TensorShare};
 use super::shares::{by_tensor, is_line, noun, place, shape};
+use stallmap_console::output::shorten::{Shorten, shorten};
 
 /// A tensor with this part of all samples is the verdict.
 const ONE_TENSOR: f64 = 0.15;
@@ -9,6 +10,9 @@ const ONE_TENSOR: f64 = 0.15;
 const ONE_FINDING: f64 = 0.1;
 /// Memory stalls with this part of all samples are the verdict.
 const MEMORY: f64 = 0.3;
+
+/// Columns of a kernel's name in a sentence.
+const NAME: usize = 60;
 
 /// The rows that decide.
 pub(super) struct Facts<'a> {
@@ -28,10 +32,18 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
         return sentence;
     }
     if facts.run.samples.unwrap_or_default() <= 0.0 {
-        return "The capture has no stall samples, so it does not show what the GPU waited for.".to_owned();
+        let unknown = "The capture has no stall samples, so it does not show what the GPU waited for.";
+        return costliest(facts.run).map_or_else(|| unknown.to_owned(), |most| format!("{most} {unknown}"));
     }
     let rules = [one_tensor(facts), one_finding(facts), memory(facts)];
     rules.into_iter().flatten().next().unwrap_or_else(|| reason(facts))
+}
+
+/// The kernel with most of the time.
+fn costliest(run: &Run) -> Option<String> {
+    let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
+    let kernel = shorten(kernel, NAME, Shorten::Middle);
+    Some(format!("{kernel} takes {:.0} % of the GPU time.", share * 100.0))
 }
 
 /// The GPU waits for its host, which no kernel makes up for.
