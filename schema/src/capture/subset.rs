@@ -23,6 +23,7 @@ use super::writer::Form;
 use crate::cell::Cell;
 use crate::id::KernelId;
 use crate::table::{Row, TableDef};
+use crate::tables::activity::GpuActivity;
 use crate::tables::code::Module;
 use crate::tables::launch::{LaunchParameter, LaunchRun};
 use crate::tables::loss::Loss;
@@ -209,6 +210,13 @@ impl Rewrite for Subset {
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        if table.name == GpuActivity::TABLE.name {
+            // Without the work of other launches the GPU would seem to be idle.
+            let forget = |row: &mut GpuActivity| {
+                row.kernel_id = row.kernel_id.filter(|kernel| self.has_launch(kernel.0));
+            };
+            return change_rows::<GpuActivity>(batch, forget);
+        }
         let batch = if self.launches.is_some() { self.filter(table, batch)? } else { batch.clone() };
         match table.name {
             name if name == LaunchRun::TABLE.name => {

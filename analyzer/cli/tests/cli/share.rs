@@ -37,6 +37,23 @@ fn launches_and_tables_are_picked() {
 }
 
 #[test]
+fn a_part_keeps_the_time_of_all_work() {
+    let place = Place::new();
+    let times = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/time_truth.stallmap");
+    place.run(&["pack", times, "part.stallmap", "--launches", "0-2"]).expect_ok();
+    assert_eq!(place.run(&["check", "part.stallmap"]).code, Some(0));
+    let busy = |capture: &str, sql: &str| {
+        let ran = place.run(&["sql", capture, "--format", "csv", "-c", sql]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout
+    };
+    let device = "SELECT busy_ns, idle_ns FROM device_time";
+    assert_eq!(busy("part.stallmap", device), busy(times, device));
+    let launches = "SELECT count(kernel_id), count(*) > 3 FROM gpu_activity";
+    assert_eq!(busy("part.stallmap", launches).lines().nth(1), Some("3,true"));
+}
+
+#[test]
 fn two_people_compare_what_they_hold() {
     let place = Place::new();
     place.run(&["id", "tiny.stallmap"]).expect_ok();
