@@ -30,6 +30,5 @@ pub mod request;
 pub mod rewrite;
 pub mod segment;
 pub mod source;
-pub mod subset;
 pub mod unfinished;
 pub mod writer;

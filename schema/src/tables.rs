@@ -36,6 +36,7 @@ pub const ALL: &[TableDef] = &[
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
     memory::MemoryAccess::TABLE,
+    memory::AccessSummary::TABLE,
     sample::PcSample::TABLE,
     replay::Bundle::TABLE,
     replay::BundlePage::TABLE,
@@ -59,6 +60,7 @@ const ADDED: &[&[TableDef]] = &[
     ],
     &[launch::GraphLaunch::TABLE],
     &[activity::GpuActivity::TABLE],
+    &[memory::AccessSummary::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as
@@ -66,7 +68,7 @@ const ADDED: &[&[TableDef]] = &[
 const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (run::Run::TABLE, &["parent_process_id", "rank", "local_rank", "world_size"]),
     (run::Device::TABLE, &["uuid"]),
-    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal"]),
+    (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
 ];
 

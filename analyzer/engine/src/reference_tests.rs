@@ -124,6 +124,7 @@ impl Program {
             graph_launch: None,
             graph_node: None,
             capture_ordinal: *captured,
+            accesses_of: None,
         };
         Launch::batch((0..).zip(&self.ops).zip(&self.captured).map(launch)).unwrap()
     }

@@ -232,6 +232,7 @@ impl<'a> Writing<'a> {
             graph_launch: None,
             graph_node: None,
             capture_ordinal: None,
+            accesses_of: None,
         }
     }
 

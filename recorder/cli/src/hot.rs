@@ -151,6 +151,7 @@ mod tests {
             graph_launch: None,
             graph_node: None,
             capture_ordinal: None,
+            accesses_of: None,
         }
     }
 

@@ -18,8 +18,8 @@ use stallmap_replay::plan::{Outcome, Plan, Translation};
 use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::subset::Launches;
 use stallmap_schema::id::KernelId;
+use stallmap_subset::Launches;
 
 use crate::child::Signals;
 use crate::exit::{self, Failure};

@@ -50,6 +50,7 @@ fn launch() -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

@@ -61,6 +61,10 @@ crate::tables! {
         /// its addresses meet are those of that time. Null where the node was added without a capture, and for every
         /// other launch.
         capture_ordinal: Option<u64>,
+        /// An earlier launch of the same kind whose accesses stand for this one's: the same function, grid, block, shared
+        /// memory, and parameters but for addresses. Addresses of this launch are those of its own parameters in the
+        /// same places. Null where the launch's own accesses were recorded, or none are known.
+        accesses_of: Option<KernelId> => "launch"."kernel_id",
     }
     /// One launch of a CUDA graph.
     GraphLaunch "graph_launch" key [run_id, graph_id, graph_launch] sort [run_id, graph_id, graph_launch] {

@@ -108,6 +108,42 @@ crate::tables! {
         /// Bits to shift `offsets` left by, 0 where lanes are regular.
         offset_shift: u8,
     }
+    /// Accesses of one instruction of one launch to one block of memory, counted on the GPU: every request, exactly.
+    ///
+    /// `memory_access` may hold a part of these requests only. Requests whose lanes meet several blocks count in the
+    /// row of each. `sectors`, `unique_bytes` and `ideal_sectors` are sums over requests, as in the view `pc_tensor`.
+    AccessSummary "access_summary" key [] sort [kernel_id, function_id, pc, kind, space, address] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction: the kernel, or a function that it called.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// The kind of access.
+        kind: AccessKind,
+        /// The address space.
+        space: Space,
+        /// First address of the block of memory: a live storage, or a driver's allocation, or what of it lies between
+        /// two storages. Null where the lanes met no known block.
+        block_address: Option<Address>,
+        /// Lowest address that any lane accesses.
+        address: Address,
+        /// Bytes from `address` to past the last byte that any lane accesses.
+        span_bytes: u64,
+        /// Warp requests with lanes in the block.
+        request_count: u64,
+        /// Warp requests among these whose lowest active lane is in another block: the launch's number of requests is
+        /// the sum of all `request_count` less this.
+        shared_request_count: u64,
+        /// Lanes in the block.
+        lane_count: u64,
+        /// Sectors of 32 bytes that they touch, distinct in each request.
+        sectors: u64,
+        /// Bytes of the union of their accesses, in each request.
+        unique_bytes: u64,
+        /// The fewest sectors that hold those bytes.
+        ideal_sectors: u64,
+    }
 }
 
 impl MemoryAccess {

@@ -26,7 +26,7 @@ use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, MemoryAccess, Memset};
+use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
@@ -64,6 +64,7 @@ pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
     storages(&mut writer)?;
     memory(&mut writer)?;
     writer.append_rows(accesses())?;
+    writer.append_rows(summaries())?;
     writer.append_rows(samples())?;
     replay::write(&mut writer)?;
     writer.append_rows([Loss {
@@ -213,6 +214,7 @@ fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }))?;
     launch_runs(writer)?;
     parameters(writer)
@@ -549,6 +551,26 @@ fn accesses() -> Vec<MemoryAccess> {
         },
         access(2, add(), 0xb0, 1, 2, AccessKind::Write),
     ]
+}
+
+/// The accesses of the second launch, counted: one block of 64 floats, read and written.
+fn summaries() -> [AccessSummary; 2] {
+    [(0x90, AccessKind::Read), (0xb0, AccessKind::Write)].map(|(pc, kind)| AccessSummary {
+        kernel_id: kernel(1),
+        function_id: add(),
+        pc: Pc(pc),
+        kind,
+        space: Space::Global,
+        block_address: Some(Address(REUSED)),
+        address: Address(REUSED),
+        span_bytes: 256,
+        request_count: 2,
+        shared_request_count: 0,
+        lane_count: 64,
+        sectors: 8,
+        unique_bytes: 256,
+        ideal_sectors: 8,
+    })
 }
 
 /// The instruction behind each load waits for it.

@@ -156,6 +156,7 @@ fn launch(number: u64, named: fn(&str) -> String) -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

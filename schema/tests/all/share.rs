@@ -10,13 +10,13 @@ use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack, pack_opened, unpack};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::subset::{Part, REASON, Selection, pack_part};
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
+use stallmap_subset::{Part, REASON, Selection, pack_part};
 use tempfile::TempDir;
 
 use crate::tiny;

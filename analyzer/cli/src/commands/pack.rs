@@ -3,10 +3,10 @@
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::pack;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::subset::{self, Launches, Part, REASON, Selection};
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
+use stallmap_subset::{self as subset, Launches, Part, REASON, Selection};
 
 use stallmap_console::args::share::{Kind, Pack, Unpack};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stallmap::location::Location;
-use stallmap_schema::capture::subset::Launches;
+use stallmap_subset::Launches;
 
 use super::examples;
 

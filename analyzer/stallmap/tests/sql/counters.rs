@@ -315,6 +315,7 @@ fn launch(ordinal: u64, name: &str, op: Option<u64>) -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

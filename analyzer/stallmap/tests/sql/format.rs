@@ -8,9 +8,9 @@ use stallmap_check::check;
 use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack_opened, unpack_opened};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::subset::{Selection, pack_part};
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::tables;
+use stallmap_subset::{Selection, pack_part};
 
 use crate::answer;
 

@@ -125,6 +125,7 @@ fn launch(ordinal: u64) -> Launch {
         graph_launch: node(ordinal).map(|(launch, _)| launch),
         graph_node: node(ordinal).map(|(_, node)| node),
         capture_ordinal: node(ordinal).map(|(_, node)| u64::from(node) + 1),
+        accesses_of: None,
         ..blame::launch(ordinal)
     }
 }

@@ -398,6 +398,7 @@ pub(super) fn emit_launch(
         graph_launch: origin.node.map(|node| node.1),
         graph_node: origin.node.map(|node| node.2),
         capture_ordinal: origin.captured.map(|captured| captured.ordinal),
+        accesses_of: None,
     });
     match given {
         Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {

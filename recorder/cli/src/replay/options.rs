@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap_schema::capture::subset::Launches;
+use stallmap_subset::Launches;
 
 use crate::args::Voice;
 

@@ -71,6 +71,7 @@ fn launch(ordinal: u64) -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

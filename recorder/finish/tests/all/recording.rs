@@ -394,6 +394,7 @@ pub(crate) fn launch(ordinal: u64) -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

@@ -208,6 +208,7 @@ impl Instrument {
             graph_launch: Some(pending.launch.graph_launch),
             graph_node: Some(node.index),
             capture_ordinal: node.captured.map(|captured| captured.ordinal),
+            accesses_of: None,
             ..rows::launch(&ran, function_id, device_id)
         });
         let sampled = sampled.zip(share).zip(pending.sampling.as_ref());

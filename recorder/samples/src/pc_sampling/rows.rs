@@ -108,6 +108,7 @@ pub(super) fn launch(kernel: &Ran<'_>, function_id: FunctionId, device_id: i32) 
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

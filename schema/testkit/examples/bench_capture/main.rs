@@ -144,6 +144,7 @@ fn launch(number: u64) -> Launch {
         graph_launch: None,
         graph_node: None,
         capture_ordinal: None,
+        accesses_of: None,
     }
 }
 

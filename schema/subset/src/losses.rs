@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{Part, Subset};
-use crate::capture::entry;
-use crate::capture::error::CaptureError;
-use crate::capture::reader::CaptureReader;
-use crate::cell::Cell;
-use crate::id::RunId;
-use crate::tables;
-use crate::tables::launch::LaunchRun;
-use crate::tables::loss::Loss;
-use crate::tables::replay::Bundle;
-use crate::tables::run::Run;
-use crate::word::LossKind;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::cell::Cell;
+use stallmap_schema::id::RunId;
+use stallmap_schema::tables;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::replay::Bundle;
+use stallmap_schema::tables::run::Run;
+use stallmap_schema::word::LossKind;
 
 /// The reason of losses that are not the recorder's: the user shared only a part.
 pub const REASON: &str = "left out by pack";

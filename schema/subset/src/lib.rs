@@ -13,24 +13,23 @@ use std::str::FromStr;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use regex::Regex;
-
-use super::entry;
-use super::error::CaptureError;
-use super::manifest::Manifest;
-use super::reader::CaptureReader;
-use super::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use super::writer::Form;
-use crate::cell::Cell;
-use crate::id::KernelId;
-use crate::table::{Row, TableDef};
-use crate::tables::activity::GpuActivity;
-use crate::tables::code::Module;
-use crate::tables::launch::{LaunchParameter, LaunchRun};
-use crate::tables::loss::Loss;
-use crate::tables::memory::MemoryAccess;
-use crate::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
-use crate::tables::sample::PcSample;
-use crate::tables::{self};
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::Manifest;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::cell::Cell;
+use stallmap_schema::id::KernelId;
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables;
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::code::Module;
+use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
+use stallmap_schema::tables::sample::PcSample;
 
 pub use losses::REASON;
 
@@ -55,7 +54,7 @@ impl Part {
     /// Its tables.
     fn tables(self) -> &'static [&'static str] {
         match self {
-            Self::Accesses => const { &[MemoryAccess::TABLE.name] },
+            Self::Accesses => const { &[MemoryAccess::TABLE.name, AccessSummary::TABLE.name] },
             Self::Bundles => {
                 const { &[BundlePage::TABLE.name, BundleSymbol::TABLE.name, BundleContent::TABLE.name] }
             }
@@ -202,6 +201,7 @@ impl Rewrite for Subset {
         let is_changed = match table {
             name if name == Loss::TABLE.name => return Fate::ChangedWhole,
             name if name == LaunchRun::TABLE.name => true,
+            name if name == Launch::TABLE.name => self.is_without(Part::Accesses),
             name if name == Bundle::TABLE.name => self.is_without(Part::Bundles),
             name if name == Module::TABLE.name => self.is_without(Part::Code),
             _ => false,
@@ -219,6 +219,12 @@ impl Rewrite for Subset {
         }
         let batch = if self.launches.is_some() { self.filter(table, batch)? } else { batch.clone() };
         match table.name {
+            name if name == Launch::TABLE.name => {
+                // A launch whose accesses are left out stands for no other.
+                let is_known =
+                    |model: &KernelId| !self.is_without(Part::Accesses) && self.has_launch(model.0);
+                change_rows::<Launch>(&batch, |row| row.accesses_of = row.accesses_of.filter(is_known))
+            }
             name if name == LaunchRun::TABLE.name => {
                 change_rows::<LaunchRun>(&batch, |row| self.change_launch_run(row))
             }
@@ -299,8 +305,7 @@ pub fn launches_where(
     reader: &CaptureReader,
     mut pick: impl FnMut(KernelId, &str, &str) -> bool,
 ) -> Result<BTreeSet<u64>, CaptureError> {
-    use crate::tables::code::Function;
-    use crate::tables::launch::Launch;
+    use stallmap_schema::tables::code::Function;
 
     let functions: BTreeMap<_, _> =
         reader.read_rows::<Function>()?.into_iter().map(|row| (row.function_id, row)).collect();
