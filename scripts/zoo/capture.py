@@ -22,7 +22,10 @@ class Side:
     lost_samples: int = 0
     # Launches that were recorded, less those with a measured time.
     untimed: int = 0
+    # Lane accesses: counted ones, or those with rows. A launch that refers to another one has that one's.
     accesses: int = 0
+    # Launches whose accesses are another launch's. They are recorded.
+    referring: int = 0
     kernels: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     losses: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     details: dict = dataclasses.field(default_factory=dict)
@@ -51,10 +54,21 @@ def read(path):
         instruments = dict(rows_of(archive, "run", "run_id", "instrument"))
         sides = {instrument: Side() for instrument in instruments.values()}
         names = kernel_names(archive)
-        columns = ["run_id", "ordinal", "kernel_id", "matched", "recorded"]
-        counts = ["sample_count", "lost_sample_count", "lane_access_count"]
-        for row in rows_of(archive, "launch_run", *columns, *counts):
-            add_launch(sides[instruments[row[0]]], row[2:], names)
+        references = rows_of(archive, "launch", "kernel_id", "accesses_of")
+        models = {kernel_id: model for kernel_id, model in references if model is not None}
+        counted = collections.Counter()
+        for kernel_id, lanes in rows_of(archive, "access_summary", "kernel_id", "lane_count"):
+            counted[kernel_id] += lanes
+        columns = ["run_id", "kernel_id", "matched", "recorded", "sample_count", "lost_sample_count", "lane_access_count"]
+        launches = [(instruments[row[0]], *row[1:]) for row in rows_of(archive, "launch_run", *columns)]
+        of_rows = {row[1]: row[-1] or 0 for row in launches if row[0] == "accesses"}
+        for instrument, kernel_id, matched, recorded, samples, lost_samples, _ in launches:
+            side, model = sides[instrument], models.get(kernel_id, kernel_id)
+            if instrument == "accesses":
+                side.accesses += counted.get(model, of_rows.get(model, 0))
+                side.referring += kernel_id in models
+                recorded = recorded or kernel_id in models
+            add_launch(side, (kernel_id, matched, recorded, samples, lost_samples), names)
         timed = {row for row in rows_of(archive, "gpu_activity", "run_id", "kernel_id") if row[1] is not None}
         for instrument, side in sides.items():
             side.untimed = side.recorded - sum(instruments[run] == instrument for run, _ in timed)
@@ -70,13 +84,12 @@ def read(path):
 
 def add_launch(side, row, names):
     """Adds a row of `launch_run`."""
-    kernel_id, matched, recorded, samples, lost_samples, accesses = row
+    kernel_id, matched, recorded, samples, lost_samples = row
     side.rows += 1
     side.recorded += recorded
     side.unmatched += matched == "unmatched"
     side.samples += samples or 0
     side.lost_samples += lost_samples or 0
-    side.accesses += accesses or 0
     side.unsampled += recorded and not samples
     if recorded:
         side.kernels[names.get(kernel_id, "?")] += 1

@@ -10,6 +10,9 @@
 // read. A writer waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that
 // reads nothing declares the ring abandoned: from then on writers do not wait and nothing is read.
 //
+// A launch may have its requests counted too, all of them, by instruction and block of memory, in a hash table in
+// device memory (`struct Counts`). Then only some blocks write records, up to a limit, and nothing is lost uncounted.
+//
 // Compiled at run time for the GPU at hand, so it includes no header.
 
 typedef unsigned char u8;
@@ -33,18 +36,55 @@ struct Node {
     u64 grid;         // 0: no node
     u32 offset;       // its tag is the launch's plus this
     u32 block_stride; // as in Launch; 0: nothing of it is recorded
+    u32 position;     // its ordinal is the launch's plus this
+    u32 padding;
+};
+
+// A block of memory: from its first address to past its last.
+struct Range {
+    u64 start;
+    u64 end;
+};
+
+// Sums over the requests of one instruction of one launch to one block of memory. Each is a part: several entries with
+// other copies of the place have the rest.
+struct Count {
+    u64 place;    // pc, kind << 48, space << 52, copy << 54, and bit 63. 0: free
+    u64 owner;    // the launch's ordinal << 32, and the range's position + 1, or NO_RANGE. 0: being claimed
+    u64 requests;
+    u64 shared;   // of these, requests whose lowest lane lies in another range
+    u64 lanes;
+    u64 sectors;
+    u64 unique_bytes;
+    u64 ideal_sectors;
+    u64 not_low;  // the lowest address, inverted: all fields begin as 0
+    u64 end;      // past the highest byte
+};
+
+struct Counts {
+    Count *entries;
+    u64 mask;             // entries, less 1
+    u64 claimed;          // entries in use
+    u64 uncounted;        // requests that found no entry
+    volatile u64 *seen;   // host memory: `claimed`, about
 };
 
 // One launch, or one launch of a graph: what `userdata` points to.
 struct Launch {
     Ring *ring;
-    const Node *nodes;  // null but for graphs
-    u64 lost_requests;  // requests that found no room (when_full = drop) or lie in blocks that are not recorded
-    u64 lost_lanes;     // their lane accesses
+    const Node *nodes;   // null but for graphs
+    u64 lost_requests;   // requests that found no room (when_full = drop) or lie in blocks that are not recorded
+    u64 lost_lanes;      // their lane accesses
+    Counts *counts;      // null where requests are not counted
+    const Range *ranges; // sorted, without overlaps
+    u32 range_count;
+    u32 range_offset;    // position of the first range among all ranges
+    u32 ordinal;
+    u32 record_limit;    // requests that may write records where requests are counted
+    u32 records;         // those that did, or tried to
     u32 tag;
-    u32 node_mask;      // nodes in the table, less 1
-    u32 block_stride;   // only blocks whose linear index (its low 32 bits) is a multiple of this are recorded
-    u32 padding;
+    u32 node_mask;       // nodes in the table, less 1
+    u32 block_stride;    // only blocks whose linear index (its low 32 bits) is a multiple of this are recorded
 };
 
 static const u64 ABANDONED = 1ull << 62;
@@ -52,6 +92,10 @@ static const u64 ABANDONED = 1ull << 62;
 enum { READ = 1, WRITE = 2, ATOMIC = 4, PREFETCH = 8 };
 enum { REGULAR = 0, OFFSETS_32 = 1, OFFSETS_64 = 2, COMPLETE = 128 };
 enum { GLOBAL = 0, GLOBAL_ASYNC = 1, SHARED = 2, LOCAL = 3 };
+
+static const u32 NO_RANGE = 0xffffffff;
+// Entries of each place, for the multiprocessors to share: one would be hit by all of them at once.
+static const u32 COPIES = 4;
 
 static __device__ __forceinline__ u32 lane_id() { u32 r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
 
@@ -107,21 +151,26 @@ static __device__ __forceinline__ bool reserve(Ring *ring, u32 slots, u64 *first
     }
 }
 
-// The tag of the grid that runs, and which of its blocks are recorded. False for a grid that the host does not know:
-// one that the program launched from the device.
-static __device__ __forceinline__ bool identify(const Launch *launch, u32 *tag, u32 *block_stride) {
+// A grid that runs: one that the host does not know, because the program launched it from the device; one of which
+// nothing is recorded; one that is recorded.
+enum { UNKNOWN = 0, SKIPPED = 1, RECORDED = 2 };
+
+// The grid that runs: its tag, its ordinal, and which of its blocks are recorded.
+static __device__ __forceinline__ int identify(const Launch *launch, u32 *tag, u32 *ordinal, u32 *block_stride) {
     *tag = launch->tag;
+    *ordinal = launch->ordinal;
     *block_stride = launch->block_stride;
-    if (!launch->nodes) return true;
+    if (!launch->nodes) return RECORDED;
     u64 grid = grid_number();
     for (u32 at = (u32)grid & launch->node_mask;; at = (at + 1) & launch->node_mask) {
         u64 found = launch->nodes[at].grid;
         if (found == grid) {
             *tag = (launch->tag + launch->nodes[at].offset) & 0x7fff;
+            *ordinal = launch->ordinal + launch->nodes[at].position;
             *block_stride = launch->nodes[at].block_stride;
-            return *block_stride;
+            return *block_stride ? RECORDED : SKIPPED;
         }
-        if (!found) return false;
+        if (!found) return UNKNOWN;
     }
 }
 
@@ -129,6 +178,134 @@ static __device__ __forceinline__ u64 broadcast(u32 mask, u64 value, u32 lane) {
     u32 low = __shfl_sync(mask, (u32)value, lane);
     u32 high = __shfl_sync(mask, (u32)(value >> 32), lane);
     return (u64)high << 32 | low;
+}
+
+static __device__ __forceinline__ u32 multiprocessor() { u32 r; asm("mov.u32 %0, %%smid;" : "=r"(r)); return r; }
+
+// Position of the last range that begins at or below an address, or -1.
+static __device__ __forceinline__ int range_below(const Launch *launch, u64 address) {
+    int low = -1, high = (int)launch->range_count;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (launch->ranges[middle].start <= address) low = middle; else high = middle;
+    }
+    return low;
+}
+
+// The entry of a place and an owner, claimed if it is new. Null where the table has no room near its position.
+static __device__ __forceinline__ Count *entry_of(Counts *counts, u64 place, u64 owner) {
+    u64 hash = (place ^ owner * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+    hash ^= hash >> 32;
+    for (u32 step = 0; step < 256; step++) {
+        Count *entry = &counts->entries[(hash + step) & counts->mask];
+        u64 found = *(volatile u64 *)&entry->place;
+        if (!found) found = atomicCAS(&entry->place, 0ull, place);
+        if (!found) {
+            atomicExch(&entry->owner, owner);
+            *counts->seen = atomicAdd(&counts->claimed, 1ull) + 1;
+            return entry;
+        }
+        if (found != place) continue;
+        // The owner comes right after the place, from a lane of another warp.
+        u64 known;
+        while (!(known = *(volatile u64 *)&entry->owner)) {}
+        if (known == owner) return entry;
+    }
+    return 0;
+}
+
+// Sectors and bytes that the lanes of `members` touch, each once. Called by these lanes only.
+static __device__ __forceinline__ void measure(u32 members, u32 lane, u64 address, u32 bytes, u32 *sectors, u32 *unique) {
+    u32 below = members & ((1u << lane) - 1);
+    bool is_plain = bytes <= 32 && !(bytes & (bytes - 1)) && !(address & (bytes - 1));
+    if (__all_sync(members, is_plain)) {
+        // Lanes access the same bytes, or none in common.
+        bool is_new = !(__match_any_sync(members, address) & below);
+        bool opens = !(__match_any_sync(members, address >> 5) & below);
+        *unique = __popc(__ballot_sync(members, is_new)) * bytes;
+        *sectors = __popc(__ballot_sync(members, opens));
+        return;
+    }
+    // Intervals in the order of their beginnings: each adds what lies past all those before it.
+    u64 first = address >> 5, last = (address + bytes - 1) >> 5;
+    u64 covered = 0, covered_sector = 0;
+    for (u32 rest = members; rest; rest &= rest - 1) {
+        u32 other = __ffs(rest) - 1;
+        u64 theirs = broadcast(members, address, other);
+        if (theirs < address || (theirs == address && other < lane)) {
+            u64 end = theirs + bytes, sector = ((end - 1) >> 5) + 1;
+            covered = end > covered ? end : covered;
+            covered_sector = sector > covered_sector ? sector : covered_sector;
+        }
+    }
+    u64 from = covered > address ? covered : address;
+    u64 from_sector = covered_sector > first ? covered_sector : first;
+    u32 new_bytes = address + bytes > from ? (u32)(address + bytes - from) : 0;
+    u32 new_sectors = last + 1 > from_sector ? (u32)(last + 1 - from_sector) : 0;
+    *unique = *sectors = 0;
+    for (u32 rest = members; rest; rest &= rest - 1) {
+        *unique += __shfl_sync(members, new_bytes, __ffs(rest) - 1);
+        *sectors += __shfl_sync(members, new_sectors, __ffs(rest) - 1);
+    }
+}
+
+// Counts a request in the entries of the blocks of memory that its lanes meet.
+static __device__ __forceinline__ void count(Launch *launch, u32 ordinal, u64 place, u64 address, u32 bytes, u32 mask,
+                                             bool has_ranges, bool regular, int stride) {
+    u32 lane = lane_id();
+    for (u32 rest = mask; rest;) {
+        u32 leader = __ffs(rest) - 1;
+        u64 at = broadcast(mask, address, leader);
+        u64 start = 0, end = ~0ull;
+        u32 range = NO_RANGE;
+        if (has_ranges) {
+            int below = range_below(launch, at);
+            if (below >= 0 && at < launch->ranges[below].end) {
+                start = launch->ranges[below].start;
+                end = launch->ranges[below].end;
+                range = launch->range_offset + below + 1;
+            } else {
+                if (below >= 0) start = launch->ranges[below].end;
+                if (below + 1 < (int)launch->range_count) end = launch->ranges[below + 1].start;
+            }
+        }
+        bool is_member = (rest >> lane & 1) && address >= start && address < end;
+        u32 members = __ballot_sync(mask, is_member);
+        rest &= ~members;
+        if (!is_member) continue;
+
+        u32 sectors, unique, lanes = __popc(members);
+        u32 ones = members >> leader;
+        if (regular && stride == (int)bytes && !(ones & (ones + 1))) {
+            unique = lanes * bytes;
+            sectors = (u32)(((at + unique - 1) >> 5) - (at >> 5) + 1);
+        } else {
+            measure(members, lane, address, bytes, &sectors, &unique);
+        }
+        u64 entry_bits = 0;
+        if (lane == leader) {
+            u64 copy = (u64)(multiprocessor() & (COPIES - 1)) << 54;
+            Count *entry = entry_of(launch->counts, place | copy, (u64)ordinal << 32 | range);
+            entry_bits = (u64)entry;
+            if (!entry) {
+                atomicAdd(&launch->counts->uncounted, 1ull);
+            } else {
+                atomicAdd(&entry->requests, 1ull);
+                if (leader != __ffs(mask) - 1) atomicAdd(&entry->shared, 1ull);
+                atomicAdd(&entry->lanes, (u64)lanes);
+                atomicAdd(&entry->sectors, (u64)sectors);
+                atomicAdd(&entry->unique_bytes, (u64)unique);
+                atomicAdd(&entry->ideal_sectors, (u64)((unique + 31) / 32));
+            }
+        }
+        Count *entry = (Count *)broadcast(members, entry_bits, leader);
+        // Of lanes in a row, only those at the ends can have the lowest and the highest address.
+        bool is_end = lane == leader || !(members >> lane >> 1);
+        if (entry && (is_end || !regular)) {
+            if (~address > *(volatile u64 *)&entry->not_low) atomicMax(&entry->not_low, ~address);
+            if (address + bytes > *(volatile u64 *)&entry->end) atomicMax(&entry->end, address + bytes);
+        }
+    }
 }
 
 static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 address, u32 bytes, u32 flags, u32 space) {
@@ -139,10 +316,13 @@ static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 addres
     u32 lane = lane_id();
     u32 first_lane = __ffs(mask) - 1;
     u64 block = linear_block();
-    u32 tag, block_stride;
+    u32 tag, ordinal, block_stride;
 
-    bool known = identify(launch, &tag, &block_stride);
-    if (!known || (block_stride > 1 && (u32)block % block_stride)) {
+    int grid = identify(launch, &tag, &ordinal, &block_stride);
+    if (grid == SKIPPED) return;
+    bool is_left_out = grid == UNKNOWN || (block_stride > 1 && (u32)block % block_stride);
+    bool counts = grid == RECORDED && launch->counts;
+    if (is_left_out && !counts) {
         if (lane == first_lane) {
             atomicAdd(&launch->lost_requests, 1ull);
             atomicAdd(&launch->lost_lanes, (u64)__popc(mask));
@@ -159,6 +339,13 @@ static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 addres
     bool fits = distance >= -0x7fffffffll && distance <= 0x7fffffffll;
     int stride = gap && fits ? (int)distance / gap : 0;
     bool regular = __all_sync(mask, fits && address == base + (long long)stride * (int)(lane - first_lane));
+
+    if (counts) {
+        u64 place = (pc & 0xffffffffffffull) | (u64)(flags & 15) << 48 | (u64)space << 52 | 1ull << 63;
+        count(launch, ordinal, place, address, bytes, mask, space <= GLOBAL_ASYNC, regular, stride);
+        u32 is_over = lane == first_lane && !is_left_out && atomicAdd(&launch->records, 1u) >= launch->record_limit;
+        if (is_left_out || __shfl_sync(mask, is_over, first_lane)) return;
+    }
 
     u32 encoding = REGULAR;
     u32 slots = 1;

@@ -2,7 +2,9 @@
 //!
 //! A patched warp writes a record into a [`ring`] in pinned memory; a reader thread moves records to their launches.
 
+pub mod blocks;
 pub mod bundle;
+pub mod kinds;
 pub mod patch;
 pub mod ring;
 pub mod sanitizer;

@@ -11,6 +11,7 @@
     reason = "CUDA runs on 64-bit machines only, as the assertion below says"
 )]
 
+mod counts;
 mod nodes;
 mod reader;
 mod record;
@@ -29,7 +30,9 @@ use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
+use crate::blocks::Range;
 use crate::bundle::pages::PageSet;
+use counts::Counts;
 use nodes::Nodes;
 use record::{TAGS, Tag};
 use stallmap_session::guard::say;
@@ -40,10 +43,14 @@ const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
 /// Fewest slots of a ring: the longest records of many warps.
 const FEWEST_SLOTS: u64 = 4096;
+/// Requests of a launch that write records, where all are counted.
+const MOST_RECORDS: u32 = 1 << 16;
 /// Time that a warp waits for a reader that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time that a launch waits for a reader that is behind and makes no progress.
 const BEHIND: Duration = Duration::from_millis(20);
+/// Time that the program's own wait for the GPU is prolonged for launches to be read.
+const SOON: Duration = Duration::from_millis(50);
 /// Time that the end of the process waits for launches that make no progress.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -70,10 +77,16 @@ struct LaunchControl {
     nodes: u64,
     lost_requests: u64,
     lost_lanes: u64,
+    counts: u64,
+    ranges: u64,
+    range_count: u32,
+    range_offset: u32,
+    ordinal: u32,
+    record_limit: u32,
+    records: u32,
     tag: u32,
     node_mask: u32,
     block_stride: u32,
-    padding: u32,
 }
 
 /// API and context of calls for a ring.
@@ -85,6 +98,17 @@ pub struct Place<'a> {
     pub context: Handle,
     /// The API's handle of the stream of the launch that is being called.
     pub stream: Handle,
+}
+
+/// What is recorded of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// One in so many blocks writes records.
+    pub block_stride: u32,
+    /// True if the pages that it touches are collected.
+    pub gathers: bool,
+    /// The blocks of memory that all its requests are counted by. Then it writes up to [`MOST_RECORDS`] records.
+    pub counted: Option<&'a [Range]>,
 }
 
 /// A ring of one context.
@@ -100,6 +124,8 @@ pub struct Ring {
     changed: Vec<bool>,
     /// Grids of the nodes of executable graphs, by handle.
     nodes: BTreeMap<usize, Nodes>,
+    /// Where requests are counted.
+    counts: Option<Counts>,
     shared: Arc<Shared>,
 }
 
@@ -193,6 +219,8 @@ struct Started {
     rows: Vec<Option<LaunchRun>>,
     /// True if its pages are gathered.
     gathers: bool,
+    /// True if its requests are counted: those without records are not lost.
+    counts: bool,
 }
 
 /// The end of a launch that the GPU cannot report.
@@ -266,45 +294,119 @@ impl Ring {
             tags: Tags::default(),
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
+            counts: None,
             shared,
         })
     }
 
-    /// Lets a launch write records, of one block in `block_stride`. The row is completed and recorded at its end.
-    /// With `gathers` the pages that it touches are collected. The row comes back if no launch can be armed.
+    /// Lets a launch write records. The row is completed and recorded at its end. It comes back if no launch can be
+    /// armed.
     pub fn arm(
         &mut self,
         place: Place,
         row: LaunchRun,
-        block_stride: u32,
-        gathers: bool,
+        plan: Plan,
     ) -> Result<Armed, (Box<LaunchRun>, String)> {
-        let tag = match self.take_tags(1) {
+        let ready = self.count(place, plan.counted, row.ordinal).and_then(|control| {
+            let tag = self.take_tags(1)?;
+            let control = LaunchControl { block_stride: plan.block_stride, ..control };
+            let differs = plan.block_stride != 1 || self.drops || plan.counted.is_some();
+            self.write(place, tag, 1, control, differs)?;
+            Ok(tag)
+        });
+        let tag = match ready {
             Ok(tag) => tag,
             Err(error) => return Err((Box::new(row), error)),
         };
-        if let Err(error) = self.prepare(place, tag, block_stride) {
-            self.tags.release(tag, 1);
-            return Err((Box::new(row), error));
-        }
-        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers });
+        let counts = plan.counted.is_some();
+        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers: plan.gathers, counts });
         Ok(self.armed(tag))
     }
 
-    /// Lets a launch of a graph write records. Its kernel nodes are added one by one, up to `nodes` of them.
-    pub fn arm_graph(&mut self, place: Place, exec: usize, nodes: u32) -> Result<Armed, String> {
+    /// Lets a launch of a graph write records. Its kernel nodes are added one by one, up to `nodes` of them. Where they
+    /// are counted, the first has the ordinal `first`.
+    pub fn arm_graph(
+        &mut self,
+        place: Place,
+        exec: usize,
+        nodes: u32,
+        counted: Option<&[Range]>,
+        first: u64,
+    ) -> Result<Armed, String> {
         let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
+        let control = self.count(place, counted, first)?;
+        let control = LaunchControl { record_limit: control.record_limit.saturating_mul(count), ..control };
         let tag = self.take_tags(count)?;
-        match self.prepare_graph(place, exec, tag, count) {
-            Ok(()) => {
-                self.start(Started { tag, count, rows: Vec::new(), gathers: false });
-                Ok(self.armed(tag))
-            }
-            Err(error) => {
-                self.tags.release(tag, count);
-                Err(error)
-            }
+        self.prepare_graph(place, exec, tag, count, control)?;
+        let counts = counted.is_some();
+        self.start(Started { tag, count, rows: Vec::new(), gathers: false, counts });
+        Ok(self.armed(tag))
+    }
+
+    /// A control block that lets requests be counted, where blocks of memory are given.
+    fn count(
+        &mut self,
+        place: Place,
+        counted: Option<&[Range]>,
+        ordinal: u64,
+    ) -> Result<LaunchControl, String> {
+        let control = launch_control(self.control, 0);
+        let Some(blocks) = counted else { return Ok(control) };
+        let Ok(ordinal) = u32::try_from(ordinal) else {
+            return Err("more launches than can be counted".to_owned());
+        };
+        if self.counts.is_none() {
+            self.counts = Some(Counts::new(place)?);
         }
+        let mut listed = self.counts.as_mut().map(|counts| counts.list(place, blocks)).transpose()?.flatten();
+        if listed.is_none() {
+            // Rare: only a program that never waits for the GPU fills the table.
+            self.read_counts(place)?;
+            listed = self.counts.as_mut().map(|counts| counts.list(place, blocks)).transpose()?.flatten();
+        }
+        let (Some(listed), Some(counts)) = (listed, &self.counts) else {
+            return Err("more blocks of memory than can be counted by".to_owned());
+        };
+        Ok(LaunchControl {
+            counts: counts.address(),
+            ranges: listed.address,
+            range_count: listed.count,
+            range_offset: listed.offset,
+            ordinal,
+            record_limit: MOST_RECORDS,
+            ..control
+        })
+    }
+
+    /// The program has waited for the GPU: records what was counted, if it is time and no launch that counts runs.
+    pub fn record_counts(&mut self, place: Place) {
+        if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
+            Self::report(self.counts.as_mut(), place);
+        }
+    }
+
+    /// Records what was counted since the last time. The ring is drained.
+    pub fn record_last_counts(&mut self, place: Place) {
+        if self.shared.is_idle(SOON) {
+            Self::report(self.counts.as_mut(), place);
+        } else if self.counts.is_some() {
+            session::lose(LossKind::Access, "counts of launches that did not end", 1, None);
+        }
+    }
+
+    fn report(counts: Option<&mut Counts>, place: Place) {
+        if let Some(Err(error)) = counts.map(|counts| counts.read(place)) {
+            session::lose(LossKind::Access, "counts of requests could not be read", 1, Some(error));
+        }
+    }
+
+    /// Makes room for more counts.
+    fn read_counts(&mut self, place: Place) -> Result<(), String> {
+        let Some(counts) = &mut self.counts else { return Ok(()) };
+        if self.shared.is_idle(LAST_PATIENCE) {
+            return counts.read(place);
+        }
+        Err("more launches run at once than can be counted".to_owned())
     }
 
     /// Adds the kernel that the grid of this number runs to a launch of a graph, with its row. The row comes back where it
@@ -314,13 +416,13 @@ impl Ring {
         place: Place,
         (exec, armed): (usize, &Armed),
         grid: u64,
-        block_stride: u32,
+        (block_stride, position): (u32, u32),
         row: LaunchRun,
     ) -> Result<(), (Box<LaunchRun>, String)> {
         let Some(nodes) = self.nodes.get_mut(&exec) else {
             return Err((Box::new(row), "its graph is not known".to_owned()));
         };
-        match nodes.place(place, grid, block_stride) {
+        match nodes.place(place, grid, block_stride, position) {
             Ok(offset) => {
                 self.shared.change(|work| work.add(armed.tag, offset, row));
                 Ok(())
@@ -387,31 +489,46 @@ impl Ring {
         });
     }
 
-    /// Updates the control block of a launch, if it must change.
-    fn prepare(&mut self, place: Place, tag: Tag, block_stride: u32) -> Result<(), String> {
-        let control = LaunchControl { block_stride, ..launch_control(self.control, tag.0) };
-        self.write(place, tag, control, block_stride != 1 || self.drops)
-    }
-
-    fn prepare_graph(&mut self, place: Place, exec: usize, tag: Tag, count: u32) -> Result<(), String> {
+    fn prepare_graph(
+        &mut self,
+        place: Place,
+        exec: usize,
+        tag: Tag,
+        count: u32,
+        control: LaunchControl,
+    ) -> Result<(), String> {
         if self.nodes.get(&exec).is_none_or(|nodes| nodes.room() < count) {
-            self.nodes.insert(exec, Nodes::new(place, count)?);
+            match Nodes::new(place, count) {
+                Ok(nodes) => self.nodes.insert(exec, nodes),
+                Err(error) => {
+                    self.tags.release(tag, count);
+                    return Err(error);
+                }
+            };
         }
         let Some(nodes) = self.nodes.get(&exec) else { return Ok(()) };
-        let control = LaunchControl {
-            nodes: nodes.address(),
-            node_mask: nodes.mask(),
-            ..launch_control(self.control, tag.0)
-        };
-        self.write(place, tag, control, true)
+        let control = LaunchControl { nodes: nodes.address(), node_mask: nodes.mask(), ..control };
+        self.write(place, tag, count, control, true)
     }
 
-    fn write(&mut self, place: Place, tag: Tag, control: LaunchControl, differs: bool) -> Result<(), String> {
+    /// Updates the control block of a launch with `count` tags, if it must change. Where that fails, they are free.
+    fn write(
+        &mut self,
+        place: Place,
+        tag: Tag,
+        count: u32,
+        control: LaunchControl,
+        differs: bool,
+    ) -> Result<(), String> {
         let Some(changed) = self.changed.get_mut(tag.0 as usize) else { return Ok(()) };
         if differs || *changed {
             *changed = differs;
             let address = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
-            copy(place, address, &[control])?;
+            let written = copy(place, address, &[LaunchControl { tag: tag.0, ..control }]);
+            if written.is_err() {
+                self.tags.release(tag, count);
+            }
+            return written;
         }
         Ok(())
     }
@@ -438,7 +555,7 @@ impl Work {
     fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
         let known = self.started.iter().rposition(|started| started.tag == tag);
         let at = known.unwrap_or_else(|| {
-            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false });
+            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false, counts: false });
             self.started.len() - 1
         });
         let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
@@ -477,6 +594,14 @@ impl Shared {
             }
         }
         work
+    }
+
+    /// Waits until the reader has nothing left to do; `false` if that takes too long.
+    fn is_idle(&self, patience: Duration) -> bool {
+        let work = self.lock();
+        let waited =
+            self.changed.wait_timeout_while(work, patience, |work| work.outstanding > 0 && !work.dead);
+        waited.unwrap_or_else(PoisonError::into_inner).0.outstanding == 0
     }
 
     /// Stops the reader. From now on warps do not wait.

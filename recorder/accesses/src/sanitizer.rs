@@ -17,8 +17,9 @@ use stallmap_sys::sanitizer::{
     ContextData, Sanitizer, domain, graphs as graph_event, launch as launch_event, resource,
 };
 
+use crate::kinds::Kinds;
 use crate::patch;
-use crate::ring::Ring;
+use crate::ring::{Place, Ring};
 use bundle::Bundles;
 use modules::Loaded;
 use stallmap_session::gpu::device::{self, Resources};
@@ -44,6 +45,7 @@ struct Instrument {
     bundles: Option<Bundles>,
     state: Mutex<State>,
     graphs: Graphs,
+    kinds: Kinds,
     /// Only where bundles are recorded.
     turn: Turn,
     /// True if a module that may be recorded is not patched.
@@ -68,7 +70,8 @@ struct State {
     layouts: BTreeMap<Key, Layout>,
     resources: BTreeMap<Key, Resources>,
     streams: BTreeMap<Key, u32>,
-    allocations: BTreeMap<u64, AllocationId>,
+    /// Allocations by address, with their bytes.
+    allocations: BTreeMap<u64, (AllocationId, u64)>,
     next_allocation: u64,
     devices: BTreeSet<c_int>,
     compiled: BTreeMap<(i32, i32), Arc<Vec<u8>>>,
@@ -101,6 +104,7 @@ pub fn attach() -> Result<(), String> {
         bundles: Bundles::new(config)?,
         state: Mutex::default(),
         graphs: Graphs::default(),
+        kinds: Kinds::default(),
         turn: Turn::default(),
         has_unpatched: AtomicBool::new(false),
         unpatches: AtomicU32::new(0),
@@ -131,8 +135,10 @@ pub fn attach() -> Result<(), String> {
 /// Waits until all records are on their way to the disk.
 pub fn shut_down() {
     if let Some(instrument) = INSTRUMENT.get() {
-        for ring in instrument.lock().rings.values() {
-            ring.drain();
+        let mut state = instrument.lock();
+        let contexts: Vec<Key> = state.rings.keys().copied().collect();
+        for context in contexts {
+            instrument.end_ring(&mut state, context);
         }
     }
 }
@@ -182,6 +188,24 @@ impl Instrument {
         }
     }
 
+    /// Records what is left in the ring of a context.
+    fn end_ring(&self, state: &mut State, context: Key) {
+        if let Some(mut ring) = state.rings.remove(&context) {
+            ring.drain();
+            let place = Place { api: &self.api, context: Handle::of_key(context), stream: Handle::NULL };
+            own(|| ring.record_last_counts(place));
+        }
+    }
+
+    /// The program has waited for the GPU: what was counted is recorded, if it is time.
+    fn record_counts(&self) {
+        let state = &mut *self.lock();
+        for (context, ring) in &mut state.rings {
+            let place = Place { api: &self.api, context: Handle::of_key(*context), stream: Handle::NULL };
+            own(|| graphs::relaxed(|| ring.record_counts(place)));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,9 +244,7 @@ impl Instrument {
 
     fn context_ends(&self, data: &ContextData) {
         // The ring's memory goes with the context. What is in it must be read before.
-        if let Some(ring) = self.lock().rings.remove(&data.context.key()) {
-            ring.drain();
-        }
+        self.end_ring(&mut self.lock(), data.context.key());
         if let Some(bundles) = &self.bundles {
             bundles.ended(data.context.key());
         }

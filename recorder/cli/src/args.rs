@@ -116,6 +116,10 @@ pub(crate) struct Volume {
     /// Then stop after N launches
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
+    /// Extent of accesses. `auto` counts every request of the first launches of each kind on the GPU, records some of
+    /// them one by one, and lets later launches of the kind refer to these. `all` records every request of every launch
+    #[arg(long, value_enum, value_name = "EXTENT", default_value_t = Extent::Auto)]
+    pub accesses: Extent,
     /// Record the accesses of N blocks of each launch, spread evenly over its grid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub blocks: Option<u64>,
@@ -140,6 +144,15 @@ pub(crate) struct Volume {
     /// Stop recording memory after SIZE bytes, each page once and before compression
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = budget)]
     pub replay_budget: u64,
+}
+
+/// The extent of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Extent {
+    /// Counts, and some requests
+    Auto,
+    /// Every request
+    All,
 }
 
 /// The method of a recording.

@@ -127,8 +127,15 @@ fn written(summary: &Summary, output: &Path) -> String {
         let launches = sum(Instrument::Accesses, |run| run.launch_count);
         let requests = sum(Instrument::Accesses, |run| run.request_count);
         let lanes = sum(Instrument::Accesses, |run| run.lane_access_count);
-        let [launches, requests, lanes] = [launches, requests, lanes].map(grouped);
-        parts.push(format!("{launches} launches, {lanes} accesses in {requests} warp requests"));
+        let counted = sum(Instrument::Accesses, |run| run.counted.request_count);
+        let counted_lanes = sum(Instrument::Accesses, |run| run.counted.lane_access_count);
+        let is_counted = counted > 0;
+        let (all, all_lanes) = if is_counted { (counted, counted_lanes) } else { (requests, lanes) };
+        let [launches, all, all_lanes] = [launches, all, all_lanes].map(grouped);
+        parts.push(format!("{launches} launches, {all_lanes} accesses in {all} warp requests"));
+        if is_counted {
+            parts.push(format!("{} of them one by one", grouped(requests)));
+        }
     }
     if of(Instrument::PcSamples).next().is_some() {
         let launches = sum(Instrument::PcSamples, |run| run.launch_count);

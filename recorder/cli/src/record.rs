@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use stallmap_config::rank::Rank;
-use stallmap_config::{Config, Instrument, Recording, RecordingOption, Selection, Space, WhenFull};
+use stallmap_config::{Config, Extent, Instrument, Recording, RecordingOption, Selection, Space, WhenFull};
 
 use crate::args::{self, Record, Side};
 use crate::child::{Ended, Signals};
@@ -166,6 +166,10 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
             paused: volume.paused,
         },
         blocks: volume.blocks,
+        accesses: match volume.accesses {
+            args::Extent::Auto => Extent::Auto,
+            args::Extent::All => Extent::All,
+        },
         spaces: spaces.collect(),
         when_full: match method.when_full {
             args::WhenFull::Wait => WhenFull::Wait,
@@ -209,6 +213,7 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
         ("skip", number(Some(volume.skip))),
         ("every", number(Some(volume.every))),
         ("count", number(volume.count)),
+        ("accesses", Some(word(&volume.accesses))),
         ("blocks", number(volume.blocks)),
         ("region", volume.region.clone()),
         ("paused", Some(volume.paused.to_string())),

@@ -26,6 +26,8 @@ pub struct Config {
     pub selection: Selection,
     /// Record this many blocks of each launch, spread evenly. All where null.
     pub blocks: Option<u64>,
+    /// The extent of accesses.
+    pub accesses: Extent,
     /// The address spaces whose accesses are recorded.
     pub spaces: Vec<Space>,
     /// Action when the buffer is full.
@@ -117,6 +119,18 @@ pub struct Selection {
     pub paused: bool,
 }
 
+/// The extent to which the accesses of selected launches are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// Every request of the first launches of each kind is counted, by instruction and block of memory. Some of their
+    /// blocks write records. Later launches of the kind refer to these.
+    #[default]
+    Auto,
+    /// Every request of every launch writes a record.
+    All,
+}
+
 /// An address space that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -146,6 +160,7 @@ impl Default for Config {
             instrument: Instrument::Accesses,
             selection: Selection::default(),
             blocks: None,
+            accesses: Extent::default(),
             spaces: vec![Space::Global],
             when_full: WhenFull::Wait,
             buffer_bytes: 256 << 20,
@@ -162,6 +177,16 @@ impl Config {
     /// The value of [`VARIABLE`].
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
+    }
+
+    /// True if requests are counted: [`Extent::Auto`], where nothing else in the options needs every record.
+    pub fn counts(&self) -> bool {
+        self.accesses == Extent::Auto
+            && self.instrument == Instrument::Accesses
+            && self.blocks.is_none()
+            && self.when_full == WhenFull::Wait
+            && self.bundles.is_none()
+            && !self.replays
     }
 
     /// Reads the value of [`VARIABLE`]. Absent options have their default.

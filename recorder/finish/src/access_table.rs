@@ -156,10 +156,12 @@ pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Los
     if missing > 0 {
         losses.add_at(row.run_id, LossKind::Access, "not on disk when the process ended", missing, kernel_id);
     }
+    // Where the GPU's own count is not known, neither is this.
+    let before = row.lost_request_count;
     row.recorded |= converted.request_count > 0;
     row.request_count = Some(converted.request_count);
     row.lane_access_count = Some(converted.lane_access_count);
-    row.lost_request_count = Some(row.lost_request_count.unwrap_or(0) + lost + missing);
+    row.lost_request_count = before.map(|before| before + lost + missing);
 }
 
 /// True if the run records accesses.

@@ -20,6 +20,8 @@ use stallmap_schema::id::{FunctionId, KernelId};
 use crate::code::CodeMap;
 use crate::error::FinishError;
 
+pub(crate) use record::{kind as access_kind, space as access_space};
+
 /// Bytes of records that are sorted in memory at once: 4 M regular requests.
 const SORT_BYTES: u64 = 128 << 20;
 /// Rows of a batch.

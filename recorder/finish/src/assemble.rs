@@ -21,7 +21,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
 use crate::summary::{BundleSummary, Progress, Summary};
-use crate::{launches, python, tensors, timeline};
+use crate::{launches, python, summaries, tensors, timeline};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -98,8 +98,12 @@ impl<'a> Assembly<'a> {
         for run in self.runs.iter_mut().filter(|run| access_table::has_accesses(run)) {
             let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
+            let summaries = summaries::take(run, code, &mut self.losses);
+            self.used.extend(summaries.iter().map(|row| row.function_id));
+            append(writer, summaries)?;
             let around = Surroundings { segment, code, scratch: self.folder.scratch(), progress: &report };
             self.used.extend(access_table::write(run, &around, writer, &mut self.losses)?);
+            summaries::settle_models(run, &mut self.losses);
         }
         Ok(())
     }

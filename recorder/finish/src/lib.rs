@@ -35,6 +35,7 @@ mod recording;
 mod rows;
 mod runs;
 mod sampling;
+mod summaries;
 pub mod summary;
 mod tensors;
 mod timeline;

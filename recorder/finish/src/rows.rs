@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
-    ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity, RawSample,
-    RunFact, StorageEvent, TensorName,
+    AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
+    RawSample, RunFact, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
@@ -84,6 +84,7 @@ run_rows! {
     op_tensors: OpTensor,
     allocation_events: AllocationEvent,
     allocations: DeviceAllocation,
+    access_counts: AccessCount,
     copies: Memcpy,
     fills: Memset,
     code_ranges: CodeRange,

@@ -13,6 +13,7 @@ use crate::loss::Losses;
 use crate::pairing::{self, Process};
 use crate::recording::{Folder, RunFolder};
 use crate::rows::{Bases, RunRows};
+use crate::summary::Counted;
 
 /// One run on its way into the capture.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct RunState {
     pub(crate) clean_end: bool,
     /// Rows of `gpu_activity`, which are written before the summary is made.
     pub(crate) activity_count: u64,
+    /// Sums of the rows of `access_summary`.
+    pub(crate) counted: Counted,
     /// Index among the folder's runs.
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
@@ -119,7 +122,17 @@ fn read_run(
         }
     }
     let (bases, unusable) = (Bases::default(), BTreeMap::new());
-    RunState { row, rows, bases, clean_end, activity_count: 0, folder_index, crcs, unusable }
+    RunState {
+        row,
+        rows,
+        bases,
+        clean_end,
+        activity_count: 0,
+        counted: Counted::default(),
+        folder_index,
+        crcs,
+        unusable,
+    }
 }
 
 /// Reasons of a process that another pass lacks, by that pass.

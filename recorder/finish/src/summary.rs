@@ -53,6 +53,15 @@ pub struct BundleSummary {
     pub refusals: BTreeMap<String, u64>,
 }
 
+/// Accesses that were counted on the GPU, with those of them that have rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Warp requests.
+    pub request_count: u64,
+    /// Lane accesses in them.
+    pub lane_access_count: u64,
+}
+
 /// One run of a finalized recording.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
@@ -68,6 +77,8 @@ pub struct RunSummary {
     pub request_count: u64,
     /// Lane accesses in them.
     pub lane_access_count: u64,
+    /// Accesses that were counted.
+    pub counted: Counted,
     /// Samples taken, the dropped ones too.
     pub sample_count: u64,
     /// Work of the GPUs with its measured time.
@@ -114,6 +125,7 @@ impl RunSummary {
             unmatched_launch_count: unmatched as u64,
             request_count: sum(|row| row.request_count),
             lane_access_count: sum(|row| row.lane_access_count),
+            counted: run.counted,
             sample_count: sum(|row| row.sample_count),
             activity_count: run.activity_count,
             replays,

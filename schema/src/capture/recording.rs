@@ -4,7 +4,7 @@
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
 //! disk, and names that are resolved when all is known.
 
-use crate::id::{Address, AllocationId, FunctionId, ModuleId, OpId, Pc, StorageId, TensorId};
+use crate::id::{Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, StorageId, TensorId};
 use crate::word::{ActivityKind, CopyKind, LossKind, StorageOrigin, SynchronizationKind};
 
 /// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
@@ -67,6 +67,35 @@ crate::tables! {
         name: Option<String>,
         /// The column `role` of `tensor`.
         role: String,
+    }
+    /// Counts of the requests of one instruction of one launch to one block of memory: a row of `access_summary`.
+    AccessCount "access_count" key [] sort [] {
+        /// The launch.
+        kernel_id: KernelId,
+        /// The instruction's absolute address.
+        pc_address: Address,
+        /// The flags of its requests, as in [`super::request`].
+        flags: u8,
+        /// Their address space, as in [`super::request`].
+        space: u8,
+        /// As in `access_summary`.
+        block_address: Option<Address>,
+        /// As in `access_summary`.
+        address: Address,
+        /// As in `access_summary`.
+        span_bytes: u64,
+        /// As in `access_summary`.
+        request_count: u64,
+        /// As in `access_summary`.
+        shared_request_count: u64,
+        /// As in `access_summary`.
+        lane_count: u64,
+        /// As in `access_summary`.
+        sectors: u64,
+        /// As in `access_summary`.
+        unique_bytes: u64,
+        /// As in `access_summary`.
+        ideal_sectors: u64,
     }
     /// An allocation or a free by the driver.
     AllocationEvent "allocation_event" key [] sort [] {

@@ -14,6 +14,8 @@ struct Entry {
     grid: u64,
     offset: u32,
     block_stride: u32,
+    position: u32,
+    padding: u32,
 }
 
 /// The table of one executable graph.
@@ -58,8 +60,15 @@ impl Nodes {
         self.room
     }
 
-    /// The offset of the node that the grid of this number runs.
-    pub(super) fn place(&mut self, place: Place, grid: u64, block_stride: u32) -> Result<u32, String> {
+    /// The offset of the node that the grid of this number runs. Its ordinal in this launch of the graph is the first
+    /// one plus `at`.
+    pub(super) fn place(
+        &mut self,
+        place: Place,
+        grid: u64,
+        block_stride: u32,
+        at: u32,
+    ) -> Result<u32, String> {
         let known = self.positions.get(&grid).copied();
         let position = match known {
             Some(position) => position,
@@ -67,26 +76,26 @@ impl Nodes {
                 let position = free(&self.entries, grid);
                 let offset = self.len();
                 self.positions.insert(grid, position);
-                self.entries[position] = Entry { grid, offset, block_stride: 0 };
+                self.entries[position] = Entry { grid, offset, ..Entry::default() };
                 position
             }
             None => return Err("its graph has more nodes than were instantiated".to_owned()),
         };
-        self.set(place, position, block_stride)?;
+        self.set(place, position, block_stride, at)?;
         Ok(self.entries[position].offset)
     }
 
     /// Lets the node that the grid of this number runs record nothing.
     pub(super) fn skip(&mut self, place: Place, grid: u64) -> Result<(), String> {
-        self.positions.get(&grid).copied().map_or(Ok(()), |position| self.set(place, position, 0))
+        self.positions.get(&grid).copied().map_or(Ok(()), |position| self.set(place, position, 0, 0))
     }
 
-    fn set(&mut self, place: Place, position: usize, block_stride: u32) -> Result<(), String> {
+    fn set(&mut self, place: Place, position: usize, block_stride: u32, at: u32) -> Result<(), String> {
         let entry = &mut self.entries[position];
-        if entry.block_stride == block_stride {
+        if (entry.block_stride, entry.position) == (block_stride, at) {
             return Ok(());
         }
-        entry.block_stride = block_stride;
+        (entry.block_stride, entry.position) = (block_stride, at);
         copy(place, self.address + (position * size_of::<Entry>()) as u64, &[*entry])
     }
 }

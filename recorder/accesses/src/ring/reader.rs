@@ -60,6 +60,8 @@ struct Open {
     ended_ns: Option<i64>,
     failure: Option<Failure>,
     lost_requests: u64,
+    /// True if its requests are counted.
+    counts: bool,
 }
 
 struct Reader {
@@ -149,9 +151,10 @@ impl Reader {
     }
 
     fn begin(&mut self, started: Started) {
-        let Started { tag, count, rows, gathers } = started;
+        let Started { tag, count, rows, gathers, counts } = started;
         let launch = self.launches.entry(tag).or_default();
         launch.count = launch.count.max(count);
+        launch.counts |= counts;
         for (offset, row) in (0..).zip(rows) {
             let Some(row) = row else { continue };
             let pages = gathers.then(PageSet::default);
@@ -298,7 +301,9 @@ fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
     row.request_count = Some(requests);
     row.lane_access_count = Some(lanes);
     // Kernels of a graph launch lose requests together: which of them did is not known.
-    row.lost_request_count = (launch.count == 1 || launch.lost_requests == 0).then_some(launch.lost_requests);
+    // Where requests are counted, the counts will tell.
+    let is_known = !launch.counts && (launch.count == 1 || launch.lost_requests == 0);
+    row.lost_request_count = is_known.then_some(launch.lost_requests);
     session::emit(row);
     pages.map(|pages| (ordinal, pages))
 }

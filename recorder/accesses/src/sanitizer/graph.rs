@@ -94,8 +94,10 @@ impl Instrument {
         let count = if running.launch.is_some() { count } else { UNKNOWN_NODES };
         let place = self.place_of(data.context, data.stream_handle);
         let state = &mut *self.lock();
-        let armed =
-            self.ring(state, place).and_then(|ring| own(|| ring.arm_graph(place, running.exec, count)));
+        let blocks = self.config.counts().then(|| state.blocks());
+        let armed = self
+            .ring(state, place)
+            .and_then(|ring| own(|| ring.arm_graph(place, running.exec, count, blocks.as_deref(), first)));
         match armed {
             Ok(armed) => running.armed = Some(armed),
             Err(error) => {
@@ -154,19 +156,24 @@ impl Instrument {
         }
         let found = running.launch.as_ref().and_then(|launch| launch.nodes.get(index as usize));
         let captured = found.and_then(|node| node.captured);
-        let origin = Origin {
-            context: captured.map_or_else(context::current, |captured| captured.context),
-            node: Some((row.graph_id, row.graph_launch, index)),
-            captured,
-        };
         let (begin_ns, stream_id) = (row.begin_ns, row.stream_id);
+        let node = Some((row.graph_id, row.graph_launch, index));
+        let position = u32::try_from(ordinal.wrapping_sub(row.ordinal)).unwrap_or(u32::MAX);
         running.row = Some(row);
         let mut state = self.lock();
         let (code, is_patched) = Self::code_of(&state, data.module).unzip();
         let resources = state.resources(data);
         drop(state);
+        let given = found.map(given);
+        let is_patched = is_patched.unwrap_or(false);
+        let is_selected = decision.is_ok() && is_patched && self.config.counts();
+        let kind = code.as_ref().filter(|_| is_selected);
+        let kind = kind.map(|code| self.kind(code.function_id(&name), data, given.as_ref(), None, ordinal));
+        let accesses_of = kind.as_ref().and_then(|kind| self.kinds.model(kind));
+        let context = captured.map_or_else(context::current, |captured| captured.context);
+        let origin = Origin { context, node, captured, accesses_of };
         match &code {
-            Some(code) => emit_launch(data, code, (&name, ordinal), origin, found.map(given), resources),
+            Some(code) => emit_launch(data, code, (&name, ordinal), origin, given, resources),
             None => {
                 session::lose(
                     LossKind::Launch,
@@ -176,31 +183,44 @@ impl Instrument {
                 );
             }
         }
-        let row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
-        let is_patched = is_patched.unwrap_or(false);
-        self.arm_node(data, row, running, is_patched);
+        let recorded = decision.is_ok() && accesses_of.is_none();
+        let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
+        if self.arm_node(data, (row, position), running, is_patched)
+            && let Some(kind) = kind
+        {
+            self.kinds.recorded(kind, ordinal);
+        }
         if self.bundles.is_some() {
             session::lose(LossKind::Bundle, "launched by a CUDA graph", 1, Some(name));
         }
     }
 
-    /// Makes a node write records, where it is selected.
-    fn arm_node(&self, data: &LaunchData, row: LaunchRun, running: &Running, is_patched: bool) {
+    /// Makes a node write records, where it is to be recorded. Its position is that of its ordinal in the launch of the
+    /// graph. Returns whether it writes any.
+    fn arm_node(
+        &self,
+        data: &LaunchData,
+        (row, position): (LaunchRun, u32),
+        running: &Running,
+        is_patched: bool,
+    ) -> bool {
         let Some(armed) = &running.armed else {
             if row.recorded {
                 session::lose(LossKind::Launch, "launch could not be instrumented", 1, None);
             }
             session::emit(LaunchRun { recorded: false, ..row });
             self.leave_out(data);
-            return;
+            return false;
         };
         let place = self.place_of(data.context, data.api_stream_handle);
         let state = &mut *self.lock();
-        let Some(ring) = state.rings.get_mut(&data.context.key()) else { return };
-        if row.recorded && is_patched {
-            let stride = self.block_stride(data);
-            let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, stride, row));
+        let Some(ring) = state.rings.get_mut(&data.context.key()) else { return false };
+        let mut writes = row.recorded && is_patched;
+        if writes {
+            let part = (self.block_stride(data), position);
+            let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, part, row));
             if let Err((row, error)) = added {
+                writes = false;
                 session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
                 session::emit(LaunchRun { recorded: false, ..*row });
             }
@@ -222,6 +242,7 @@ impl Instrument {
             let detail = Some(format!("sanitizer error {code}"));
             session::lose(LossKind::Access, "launch could not be instrumented", 1, detail);
         }
+        writes && code == 0
     }
 
     pub(super) fn graph_ends(&self, data: &GraphLaunchData) {

@@ -8,7 +8,7 @@ use std::ptr::null;
 
 use stallmap_config::WhenFull;
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::{SYNCHRONIZE_IDS, graph_id, launch_id};
@@ -17,7 +17,8 @@ use stallmap_sys::sanitizer::{ApiData, LaunchData};
 use super::bundle::{Beginning, Prepared};
 use super::{Instrument, State, check, own};
 use crate::bundle::refusal::Refusal;
-use crate::ring::{Armed, Failure, Gathering, Place, Ring};
+use crate::kinds::{self, Arguments, Kind};
+use crate::ring::{Armed, Failure, Gathering, Place, Plan, Ring};
 use stallmap_session::context::{self, Context};
 use stallmap_session::gpu::call;
 use stallmap_session::gpu::code::Code;
@@ -48,6 +49,8 @@ pub(super) struct Origin {
     pub(super) node: Option<(u64, u32, u32)>,
     /// Place where the node was captured.
     pub(super) captured: Option<Captured>,
+    /// The launch whose accesses stand for its own.
+    pub(super) accesses_of: Option<u64>,
 }
 
 /// A launch that runs on this thread.
@@ -66,6 +69,10 @@ thread_local! {
 }
 
 const ENTER: c_int = 0;
+/// Threads of a warp.
+const WARP_THREADS: u64 = 32;
+/// Warps that write records, in whole blocks, of a launch whose requests are counted.
+const SAMPLED_WARPS: u64 = 1024;
 
 impl Instrument {
     /// # Safety
@@ -77,6 +84,7 @@ impl Instrument {
             id if SYNCHRONIZE_IDS.contains(&id) => {
                 if data.site != ENTER {
                     self.unpatch_what_is_done();
+                    self.record_counts();
                 }
             }
             id if launch_id::GRAPH.contains(&id) => {
@@ -166,21 +174,30 @@ impl Instrument {
         drop(state);
         let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
+        let function = code.as_deref().map(|code| code.function_id(&name));
+        let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
+        let kind = function.filter(|_| is_selected && self.config.counts());
+        let kind =
+            kind.map(|function| self.kind(function, data, given.as_ref(), context::current(), ordinal));
+        let accesses_of = kind.as_ref().and_then(|kind| self.kinds.model(kind));
         match &code {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
-                let origin = Origin { context: context::current(), ..Origin::default() };
+                let origin = Origin { context: context::current(), accesses_of, ..Origin::default() };
                 emit_launch(data, code, (&name, ordinal), origin, given, resources);
             }
             None => {
                 session::lose(LossKind::Launch, "launch of a module that was not seen", 1, Some(name));
             }
         }
-        let row = LaunchRun { begin_ns, recorded: decision.is_ok(), ..begun(ordinal, stream_id) };
+        let recorded = decision.is_ok() && accesses_of.is_none();
+        let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
         let (armed, row) = self.arm(data, row, is_patched.unwrap_or(false), gathers);
-        if armed.is_none() {
-            self.leave_out(data);
+        match (&armed, kind) {
+            (Some(_), Some(kind)) => self.kinds.recorded(kind, ordinal),
+            (Some(_), None) => {}
+            (None, _) => self.leave_out(data),
         }
         RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { armed, row, bundle })));
     }
@@ -213,11 +230,13 @@ impl Instrument {
         }
         let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
         let state = &mut *self.lock();
+        let blocks = self.config.counts().then(|| state.blocks());
         let ring = match self.ring(state, place) {
             Ok(ring) => ring,
             Err(error) => return failed(row, error),
         };
-        let armed = match ring.arm(place, row, self.block_stride(data), gathers) {
+        let plan = Plan { block_stride: self.block_stride(data), gathers, counted: blocks.as_deref() };
+        let armed = match ring.arm(place, row, plan) {
             Ok(armed) => armed,
             Err((row, error)) => return failed(*row, error),
         };
@@ -248,10 +267,41 @@ impl Instrument {
         }
     }
 
+    /// The kind of a launch, by what ran and its arguments.
+    pub(super) fn kind(
+        &self,
+        function_id: FunctionId,
+        data: &LaunchData,
+        given: Option<&Given>,
+        context: Option<Context>,
+        ordinal: u64,
+    ) -> Kind {
+        let position = context.map(|context| (context.shapes_hash, kinds::position_in(context.op_id)));
+        let arguments = match (position.filter(|(shapes_hash, _)| *shapes_hash != 0), given) {
+            (Some((shapes_hash, position)), _) => Arguments::Op { shapes_hash, position },
+            (None, Some(given)) => {
+                let state = self.lock();
+                let is_address = |word| state.is_address(word);
+                Arguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
+            }
+            (None, None) => Arguments::Unknown(ordinal),
+        };
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
+        let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
+        let shared_bytes = given.map(|given| given.dynamic_shared_bytes);
+        Kind { function_id, shape, shared_bytes, arguments }
+    }
+
     /// One in so many blocks of a launch is recorded.
     pub(super) fn block_stride(&self, data: &LaunchData) -> u32 {
-        let blocks: u64 = data.grid.iter().map(|&blocks| u64::from(blocks)).product();
-        let stride = self.config.blocks.map_or(1, |wanted| blocks.div_ceil(wanted.max(1)).max(1));
+        let product = |sizes: &[u32]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
+        let blocks = product(&data.grid);
+        let wanted = if self.config.counts() {
+            Some(SAMPLED_WARPS / product(&data.block).div_ceil(WARP_THREADS).max(1))
+        } else {
+            self.config.blocks
+        };
+        let stride = wanted.map_or(1, |wanted| blocks.div_ceil(wanted.max(1)).max(1));
         u32::try_from(stride).unwrap_or(u32::MAX)
     }
 
@@ -398,7 +448,7 @@ pub(super) fn emit_launch(
         graph_launch: origin.node.map(|node| node.1),
         graph_node: origin.node.map(|node| node.2),
         capture_ordinal: origin.captured.map(|captured| captured.ordinal),
-        accesses_of: None,
+        accesses_of: origin.accesses_of.map(KernelId),
     });
     match given {
         Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {

@@ -6,9 +6,10 @@ use stallmap_schema::tables::memory::{Memcpy, Memset};
 use stallmap_schema::word::{CopyKind, LossKind};
 use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
 
-use super::Instrument;
+use super::{Instrument, State};
+use crate::blocks::{Range, blocks};
 use crate::bundle::memory::{Allocation, Kind};
-use stallmap_session::{context, replayed, session};
+use stallmap_session::{context, replayed, session, torch};
 
 impl Instrument {
     pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
@@ -26,7 +27,7 @@ impl Instrument {
         let mut state = self.lock();
         state.next_allocation += 1;
         let id = AllocationId(state.next_allocation);
-        state.allocations.insert(data.address, id);
+        state.allocations.insert(data.address, (id, data.size_bytes));
         session::emit(allocation_event(data, id, false));
     }
 
@@ -38,7 +39,7 @@ impl Instrument {
             bundles.memory().freed(data.address);
         }
         match self.lock().allocations.remove(&data.address) {
-            Some(id) => session::emit(allocation_event(data, id, true)),
+            Some((id, _)) => session::emit(allocation_event(data, id, true)),
             None => session::lose(LossKind::Memory, "free of memory whose allocation was not seen", 1, None),
         }
     }
@@ -82,6 +83,23 @@ impl Instrument {
             begin_ns: session::now_ns(),
             op_id: context::current().map(|context| context.op_id),
         });
+    }
+}
+
+impl State {
+    /// The blocks of memory that are alive: storages, and what of the driver's allocations lies between them.
+    pub(super) fn blocks(&self) -> Vec<Range> {
+        let allocations = self.allocations.iter();
+        let range = |(&start, &(_, bytes)): (&u64, &(AllocationId, u64))| Range { start, end: start + bytes };
+        let storages = torch::calls::storages().into_iter();
+        blocks(allocations.map(range), storages.map(|(start, bytes)| Range { start, end: start + bytes }))
+    }
+
+    /// True if an address lies in memory that is allocated.
+    pub(super) fn is_address(&self, word: u64) -> bool {
+        let below = self.allocations.range(..=word).next_back();
+        below.is_some_and(|(start, (_, bytes))| word - start < *bytes)
+            || torch::calls::storage_at(word).is_some()
     }
 }
 

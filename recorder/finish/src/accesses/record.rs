@@ -164,7 +164,8 @@ fn fits(lanes: &[(u64, u32)]) -> bool {
     u32::try_from((last - first) >> shift).is_ok()
 }
 
-fn kind(flags: u8) -> Option<AccessKind> {
+/// The kind that a request's flags mean.
+pub(crate) fn kind(flags: u8) -> Option<AccessKind> {
     let kinds = [
         (ATOMIC, AccessKind::Atomic),
         (PREFETCH, AccessKind::Prefetch),
@@ -174,7 +175,8 @@ fn kind(flags: u8) -> Option<AccessKind> {
     kinds.into_iter().find(|(flag, _)| flags & flag != 0).map(|(_, kind)| kind)
 }
 
-fn space(code: u8) -> Option<Space> {
+/// The address space with a request's number.
+pub(crate) fn space(code: u8) -> Option<Space> {
     match code {
         SPACE_GLOBAL => Some(Space::Global),
         SPACE_GLOBAL_ASYNC => Some(Space::GlobalAsync),

@@ -112,7 +112,7 @@ impl RunRows {
 
     fn visit_ids(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
         visit! { self, visit,
-            launches: [kernel_id, op_id];
+            launches: [kernel_id, op_id, accesses_of];
             launch_runs: [kernel_id];
             graph_launches: [op_id];
             activities: [kernel_id];
@@ -124,6 +124,7 @@ impl RunRows {
             tensors: [tensor_id, storage_id, base_tensor_id, op_id];
             tensor_names: [tensor_id];
             op_tensors: [op_id, tensor_id];
+            access_counts: [kernel_id];
             allocation_events: [allocation_id];
             allocations: [allocation_id];
             copies: [op_id];

@@ -326,7 +326,7 @@ fn an_untrusted_capture_is_refused_with_the_cause() {
     let path = capture.folder.path().join("flipped.stallmap");
     std::fs::write(&path, flipped).unwrap();
     let error = refusal(&path);
-    assert!(error.contains("`launch") && error.contains("is damaged"), "{error}");
+    assert!(error.contains("launch") && error.contains("is damaged"), "{error}");
     assert!(!output.exists());
 
     let none = append(capture.reader.path(), capture.folder.path(), &output, &|_| ()).unwrap_err();

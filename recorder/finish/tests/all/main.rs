@@ -12,4 +12,5 @@ mod recover;
 mod replays;
 mod samples;
 mod size;
+mod summaries;
 mod timeline;

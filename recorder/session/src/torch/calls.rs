@@ -69,6 +69,11 @@ pub fn storage_at(address: u64) -> Option<(u64, u64)> {
     lock(&session::torch()?.storages).block_at(address)
 }
 
+/// The storages that are alive, by address: first address and bytes.
+pub fn storages() -> Vec<(u64, u64)> {
+    session::torch().map_or_else(Vec::new, |torch| lock(&torch.storages).blocks().collect())
+}
+
 /// Mode of the recording. Starts the session where `start` is true.
 pub fn mode(start: bool) -> u32 {
     const NEVER: u32 = 8;
@@ -114,9 +119,9 @@ pub fn op_begin(words: &[i64]) -> i64 {
     if let Some(region) = region {
         context::region_enter(region);
     }
-    // Only bundles ask for it, and every op comes through here.
-    let has_bundles = session::config().is_some_and(|config| config.bundles.is_some());
-    let shapes_hash = if has_bundles { message.shapes_hash() } else { 0 };
+    // Every op comes through here.
+    let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
+    let shapes_hash = if asks { message.shapes_hash() } else { 0 };
     context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
     with_running(|stack| stack.push((running, region)));
     op_id.0.cast_signed()

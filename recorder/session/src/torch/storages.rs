@@ -73,6 +73,11 @@ impl Storages {
         (address - start < live.size_bytes).then_some((start, live.size_bytes))
     }
 
+    /// The live storages, by address: first address and bytes.
+    pub fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.live.iter().map(|(&start, live)| (start, live.size_bytes))
+    }
+
     /// The allocator gave out a block.
     pub fn allocated(
         &mut self,

@@ -1,0 +1,280 @@
+//! Counts of requests, by launch, instruction and block of memory: a hash table in device memory that patches fill.
+//!
+//! It is read where no launch that counts is running: after the program itself has waited for the GPU, and at the end.
+//! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind
+//! those of earlier launches, since these may still run.
+#![expect(unsafe_code, reason = "memory shared with the GPU")]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::read_volatile;
+use std::time::{Duration, Instant};
+
+use stallmap_schema::capture::recording::AccessCount;
+use stallmap_schema::id::{Address, KernelId};
+use stallmap_schema::word::LossKind;
+use stallmap_session::session;
+use stallmap_sys::cuda::Handle;
+use stallmap_sys::sanitizer::Sanitizer;
+
+use super::{Place, allocate, check, copy, zeroed};
+use crate::blocks::Range;
+
+/// Entries of the table, a power of two.
+const ENTRIES: usize = 1 << 19;
+/// Entries in use from which on the table is read at the next chance, and from which on no launch is counted.
+const MANY: u64 = ENTRIES as u64 / 4;
+const MOST: u64 = ENTRIES as u64 / 4 * 3;
+/// Blocks of memory of all launches between two readings.
+const BLOCKS: usize = 1 << 20;
+/// A program that often waits for the GPU has its counts read this often: after a kill, later ones are missing.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Position for lanes in no known block.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// `struct Count` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    place: u64,
+    owner: u64,
+    requests: u64,
+    shared: u64,
+    lanes: u64,
+    sectors: u64,
+    unique_bytes: u64,
+    ideal_sectors: u64,
+    not_low: u64,
+    end: u64,
+}
+
+/// `struct Counts` of `device/access.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Control {
+    entries: u64,
+    mask: u64,
+    claimed: u64,
+    uncounted: u64,
+    seen: u64,
+}
+
+/// The blocks of a launch: their list in device memory, and its position among all lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Listed {
+    pub(super) address: u64,
+    pub(super) offset: u32,
+    pub(super) count: u32,
+}
+
+/// The table of one context.
+pub(super) struct Counts {
+    control: u64,
+    entries: u64,
+    /// The blocks of all launches since the last reading, in device memory and in pinned memory.
+    blocks: u64,
+    staged: *mut Range,
+    used: usize,
+    last: Listed,
+    /// Entries in use, about. The GPU writes it.
+    seen: *const u64,
+    read: Instant,
+}
+
+// SAFETY: the pointers are to pinned memory that lives as long as its context, and one thread at a time uses them.
+unsafe impl Send for Counts {}
+
+impl Counts {
+    /// The empty table of a context. Its launches find it once the stream has come so far.
+    pub(super) fn new(place: Place) -> Result<Self, String> {
+        let Place { api, context, .. } = place;
+        let control = allocate(api.alloc, context, size_of::<Control>())? as u64;
+        let entries = allocate(api.alloc, context, ENTRIES * size_of::<Entry>())? as u64;
+        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Range>())? as u64;
+        let staged = zeroed(api, context, BLOCKS * size_of::<Range>())?.cast();
+        let seen = zeroed(api, context, size_of::<u64>())?.cast_const().cast();
+        let last = Listed::default();
+        let counts = Self { control, entries, blocks, staged, used: 0, last, seen, read: Instant::now() };
+        counts.clear(place)?;
+        Ok(counts)
+    }
+
+    /// Address of the control block.
+    pub(super) fn address(&self) -> u64 {
+        self.control
+    }
+
+    /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
+    pub(super) fn list(&mut self, place: Place, blocks: &[Range]) -> Result<Option<Listed>, String> {
+        if self.claimed() > MOST {
+            return Ok(None);
+        }
+        if self.is_last(blocks) {
+            return Ok(Some(self.last));
+        }
+        if self.used + blocks.len() > BLOCKS {
+            return Ok(None);
+        }
+        let bytes = size_of_val(blocks);
+        let target = self.blocks + (self.used * size_of::<Range>()) as u64;
+        // SAFETY: both lists have room for the blocks behind those in use, which no launch reads yet.
+        let code = unsafe {
+            let staged = self.staged.add(self.used);
+            staged.copy_from_nonoverlapping(blocks.as_ptr(), blocks.len());
+            let target = std::ptr::with_exposed_provenance_mut::<c_void>(target as usize);
+            (place.api.copy_to_device)(target, staged.cast_const().cast(), bytes, place.stream)
+        };
+        check(code)?;
+        self.last = Listed {
+            address: target,
+            offset: u32::try_from(self.used).unwrap_or(NO_BLOCK),
+            count: u32::try_from(blocks.len()).unwrap_or(0),
+        };
+        self.used += blocks.len();
+        Ok(Some(self.last))
+    }
+
+    fn is_last(&self, blocks: &[Range]) -> bool {
+        let (offset, count) = (self.last.offset as usize, self.last.count as usize);
+        // SAFETY: the list holds at least the blocks in use, of which these are the last.
+        self.used > 0 && unsafe { std::slice::from_raw_parts(self.staged.add(offset), count) } == blocks
+    }
+
+    /// True if there is something to read, and it is time.
+    pub(super) fn is_due(&self) -> bool {
+        let many = self.claimed() > MANY || self.used > BLOCKS / 2;
+        self.claimed() > 0 && (many || self.read.elapsed() > INTERVAL)
+    }
+
+    fn claimed(&self) -> u64 {
+        // SAFETY: the word lives as long as the context. The GPU writes it whole.
+        unsafe { read_volatile(self.seen) }
+    }
+
+    /// Records what was counted, and empties the table. No launch that counts may run.
+    pub(super) fn read(&mut self, place: Place) -> Result<(), String> {
+        if self.claimed() == 0 {
+            return Ok(());
+        }
+        let mut control = Control::default();
+        copy_back(place.api, place.stream, self.control, std::slice::from_mut(&mut control))?;
+        let mut entries = vec![Entry::default(); ENTRIES];
+        copy_back(place.api, place.stream, self.entries, &mut entries)?;
+        // SAFETY: so many blocks are listed.
+        let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
+        session::emit_all(rows(&entries, blocks));
+        let reason = "request that was not counted: the table of counts was full";
+        session::lose(LossKind::Access, reason, control.uncounted, None);
+        self.clear(place)?;
+        self.used = 0;
+        self.last = Listed::default();
+        self.read = Instant::now();
+        Ok(())
+    }
+
+    fn clear(&self, place: Place) -> Result<(), String> {
+        // SAFETY: the table has that many bytes, and the word is pinned memory of this size.
+        unsafe {
+            let entries = std::ptr::with_exposed_provenance_mut::<c_void>(self.entries as usize);
+            check((place.api.set)(entries, 0, ENTRIES * size_of::<Entry>(), place.stream))?;
+            self.seen.cast_mut().write_volatile(0);
+        }
+        let control = Control {
+            entries: self.entries,
+            mask: ENTRIES as u64 - 1,
+            seen: self.seen as u64,
+            ..Control::default()
+        };
+        copy(place, self.control, &[control])?;
+        // Launches on other streams must find it empty.
+        // SAFETY: the stream is the caller's.
+        check(unsafe { (place.api.synchronize)(place.stream) })
+    }
+}
+
+/// Copies device memory to the host, and waits for it.
+fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut [T]) -> Result<(), String> {
+    let source = std::ptr::with_exposed_provenance::<c_void>(source as usize);
+    // SAFETY: both sides have the size of the values, which are plain numbers.
+    check(unsafe { (api.copy_to_host)(values.as_mut_ptr().cast(), source, size_of_val(values), stream) })
+}
+
+/// One row for the entries of each launch, place and block, in this order.
+fn rows(entries: &[Entry], blocks: &[Range]) -> Vec<AccessCount> {
+    /// Bits of `place` that tell copies apart.
+    const COPIES: u64 = 0xff << 54;
+    let mut sums: BTreeMap<(u64, u64), Entry> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {
+        let sum = sums.entry((entry.owner, entry.place & !COPIES)).or_default();
+        sum.requests += entry.requests;
+        sum.shared += entry.shared;
+        sum.lanes += entry.lanes;
+        sum.sectors += entry.sectors;
+        sum.unique_bytes += entry.unique_bytes;
+        sum.ideal_sectors += entry.ideal_sectors;
+        sum.not_low = sum.not_low.max(entry.not_low);
+        sum.end = sum.end.max(entry.end);
+    }
+    sums.into_iter().map(|((owner, place), sum)| row(owner, place, &sum, blocks)).collect()
+}
+
+fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Range]) -> AccessCount {
+    let address = !sum.not_low;
+    // Behind the last block for lanes in none.
+    let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
+    let block = position.checked_sub(1).and_then(|position| blocks.get(position));
+    AccessCount {
+        kernel_id: KernelId(owner >> 32),
+        pc_address: Address(place & 0xffff_ffff_ffff),
+        flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
+        space: u8::try_from(place >> 52 & 3).unwrap_or(0),
+        block_address: block.map(|block| Address(block.start)),
+        address: Address(address),
+        span_bytes: sum.end.saturating_sub(address),
+        request_count: sum.requests,
+        shared_request_count: sum.shared,
+        lane_count: sum.lanes,
+        sectors: sum.sectors,
+        unique_bytes: sum.unique_bytes,
+        ideal_sectors: sum.ideal_sectors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_place_are_one_row_and_blocks_have_their_address() {
+        let place = |pc: u64, copy: u64| 1 << 63 | copy << 54 | 1 << 48 | pc;
+        let entry = |place, owner, low: u64, end| Entry {
+            place,
+            owner,
+            requests: 2,
+            shared: 1,
+            lanes: 64,
+            sectors: 8,
+            unique_bytes: 256,
+            ideal_sectors: 8,
+            not_low: !low,
+            end,
+        };
+        let entries = [
+            Entry::default(),
+            entry(place(0x7f10, 0), 5 << 32 | 2, 0x210, 0x300),
+            entry(place(0x7f10, 3), 5 << 32 | 2, 0x200, 0x280),
+            entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
+            entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
+        ];
+        let blocks = [Range { start: 0x100, end: 0x200 }, Range { start: 0x200, end: 0x400 }];
+        let rows = rows(&entries, &blocks);
+        let facts = |row: &AccessCount| {
+            let block = row.block_address.map(|address| address.0);
+            (row.kernel_id.0, block, row.address.0, row.span_bytes, row.request_count)
+        };
+        let expected =
+            [(5, Some(0x200), 0x200, 0x100, 4), (5, None, 0x900, 0x80, 2), (6, Some(0x100), 0x100, 0x80, 2)];
+        assert_eq!(rows.iter().map(facts).collect::<Vec<_>>(), expected);
+        assert_eq!((rows[0].pc_address.0, rows[0].flags, rows[0].space), (0x7f10, 1, 0));
+    }
+}

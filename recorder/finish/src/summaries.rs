@@ -1,0 +1,113 @@
+//! The table `access_summary`, and what its counts imply: requests that are not in rows, and launches that refer to
+//! others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_schema::capture::recording::AccessCount;
+use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
+use stallmap_schema::tables::memory::AccessSummary;
+use stallmap_schema::word::{AccessKind, LossKind, Space};
+
+use crate::accesses::{access_kind, access_space};
+use crate::code::CodeMap;
+use crate::loss::Losses;
+use crate::runs::RunState;
+
+/// What a row counts, in the table's order.
+type Key = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Address>);
+
+/// The rows of a run. Its launches know from then on how many of their requests are not in rows.
+pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> Vec<AccessSummary> {
+    let run_id = run.run_id();
+    let mut rows: BTreeMap<Key, AccessSummary> = BTreeMap::new();
+    let mut totals: BTreeMap<KernelId, u64> = BTreeMap::new();
+    for count in std::mem::take(&mut run.rows.access_counts) {
+        let total = totals.entry(count.kernel_id).or_default();
+        *total = total.saturating_add(count.request_count.saturating_sub(count.shared_request_count));
+        match row(&count, run.bases.ordinal(count.kernel_id), code) {
+            Ok(row) => add(&mut rows, row),
+            Err(reason) => {
+                losses.add_at(run_id, LossKind::Access, reason, count.request_count, Some(count.kernel_id));
+            }
+        }
+    }
+    let is_whole = run.clean_end;
+    for row in &mut run.rows.launch_runs {
+        let (Some(records), None) = (row.request_count, row.lost_request_count) else { continue };
+        match totals.get(&row.kernel_id) {
+            Some(total) => row.lost_request_count = Some(total.saturating_sub(records)),
+            None if is_whole && records == 0 => row.lost_request_count = Some(0),
+            None => {
+                let reason = "counts of requests were not read before the process ended";
+                losses.add_at(run_id, LossKind::Access, reason, 1, Some(row.kernel_id));
+            }
+        }
+    }
+    run.counted.request_count = totals.values().sum();
+    let mut rows: Vec<AccessSummary> = rows.into_values().collect();
+    run.counted.lane_access_count = rows.iter().map(|row| row.lane_count).sum();
+    rows.sort_by_key(|row| {
+        (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
+    });
+    rows
+}
+
+/// Launches refer to launches whose accesses are in the capture, or to none.
+pub(crate) fn settle_models(run: &mut RunState, losses: &mut Losses) {
+    let recorded = run.rows.launch_runs.iter().filter(|row| row.recorded);
+    let recorded: BTreeSet<KernelId> = recorded.map(|row| row.kernel_id).collect();
+    let run_id = run.run_id();
+    for launch in &mut run.rows.launches {
+        if launch.accesses_of.is_some_and(|model| !recorded.contains(&model)) {
+            launch.accesses_of = None;
+            let reason = "the launch that stands for it was not recorded";
+            losses.add_at(run_id, LossKind::Launch, reason, 1, Some(launch.kernel_id));
+        }
+    }
+}
+
+fn row(count: &AccessCount, ordinal: u64, code: &CodeMap) -> Result<AccessSummary, &'static str> {
+    let kind = access_kind(count.flags).ok_or("counts of a kind that is not known")?;
+    let space = access_space(count.space).ok_or("counts of a kind that is not known")?;
+    let place = code.find(count.pc_address.0, ordinal);
+    let (function_id, pc) = place.ok_or("code of the instruction is not known")?;
+    Ok(AccessSummary {
+        kernel_id: count.kernel_id,
+        function_id,
+        pc,
+        kind,
+        space,
+        block_address: count.block_address,
+        address: count.address,
+        span_bytes: count.span_bytes,
+        request_count: count.request_count,
+        shared_request_count: count.shared_request_count,
+        lane_count: count.lane_count,
+        sectors: count.sectors,
+        unique_bytes: count.unique_bytes,
+        ideal_sectors: count.ideal_sectors,
+    })
+}
+
+/// Adds a row, to another one of the same kind where their flags differ only.
+fn add(rows: &mut BTreeMap<Key, AccessSummary>, row: AccessSummary) {
+    let key = (row.kernel_id, row.function_id, row.pc, row.kind, row.space, row.block_address);
+    let Some(sum) = rows.get_mut(&key) else {
+        rows.insert(key, row);
+        return;
+    };
+    let end = |row: &AccessSummary| row.address.0.saturating_add(row.span_bytes);
+    let last = end(sum).max(end(&row));
+    sum.address = sum.address.min(row.address);
+    sum.span_bytes = last - sum.address.0;
+    for (sum, part) in [
+        (&mut sum.request_count, row.request_count),
+        (&mut sum.shared_request_count, row.shared_request_count),
+        (&mut sum.lane_count, row.lane_count),
+        (&mut sum.sectors, row.sectors),
+        (&mut sum.unique_bytes, row.unique_bytes),
+        (&mut sum.ideal_sectors, row.ideal_sectors),
+    ] {
+        *sum = sum.saturating_add(part);
+    }
+}
