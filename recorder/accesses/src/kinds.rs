@@ -29,7 +29,7 @@ pub struct Kind {
     pub arguments: Arguments,
 }
 
-/// Arguments as far as they decide on the accesses.
+/// The arguments that decide on the accesses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Arguments {
     /// The n-th launch, from 0, of an op with these shapes. Its other parameters, such as the state of a random number

@@ -100,7 +100,7 @@ pub struct Place<'a> {
     pub stream: Handle,
 }
 
-/// What is recorded of a launch.
+/// The part of a launch that is recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// One in so many blocks writes records.
@@ -124,7 +124,7 @@ pub struct Ring {
     changed: Vec<bool>,
     /// Grids of the nodes of executable graphs, by handle.
     nodes: BTreeMap<usize, Nodes>,
-    /// Where requests are counted.
+    /// The table of counts, from the first launch that is counted.
     counts: Option<Counts>,
     shared: Arc<Shared>,
 }

@@ -120,6 +120,12 @@ pub(crate) struct Volume {
     /// them one by one, and lets later launches of the kind refer to these. `all` records every request of every launch
     #[arg(long, value_enum, value_name = "EXTENT", default_value_t = Extent::Auto)]
     pub accesses: Extent,
+    /// Stop recording so long after the first recorded launch, such as 500ms, 30s or 10m. The program runs on
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    pub duration: Option<u64>,
+    /// Stop recording when a run of a process has written SIZE bytes, such as 2G. The program runs on
+    #[arg(long, value_name = "SIZE", value_parser = budget)]
+    pub max_size: Option<u64>,
     /// Record the accesses of N blocks of each launch, spread evenly over its grid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub blocks: Option<u64>,
@@ -324,6 +330,22 @@ fn budget(text: &str) -> Result<u64, String> {
     if (1 << 20..=1 << 40).contains(&bytes) { Ok(bytes) } else { Err("use 1M to 1T".to_owned()) }
 }
 
+/// Reads a time such as `30s`, in milliseconds.
+fn duration_ms(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|symbol: char| symbol.is_ascii_alphabetic());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => 1.0,
+        "" | "s" => 1e3,
+        "m" | "min" => 6e4,
+        "h" => 3.6e6,
+        other => return Err(format!("`{other}` is not a unit: use ms, s, m or h")),
+    };
+    let number: f64 = digits.parse().map_err(|_| "a time is a number and ms, s, m or h".to_owned())?;
+    let time = std::time::Duration::try_from_secs_f64(number * unit_ms / 1e3);
+    let millis = time.ok().and_then(|time| u64::try_from(time.as_millis()).ok());
+    millis.filter(|millis| *millis > 0).ok_or_else(|| "use a time of at least 1ms".to_owned())
+}
+
 /// Reads a size such as `64M`, in powers of 1024.
 fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|symbol: char| !symbol.is_ascii_digit());
@@ -342,6 +364,15 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let read = ["500ms", "30", "1.5s", "10m", "2h"].map(duration_ms);
+        assert_eq!(read, [500, 30_000, 1_500, 600_000, 7_200_000].map(Ok));
+        for wrong in ["", "s", "0", "-1s", "1d", "0.1ms", "1e300h", "é"] {
+            assert!(duration_ms(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_have_units() {

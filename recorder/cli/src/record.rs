@@ -164,6 +164,8 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
             count: volume.count,
             region: volume.region.clone(),
             paused: volume.paused,
+            duration_ms: volume.duration,
+            size_bytes: volume.max_size,
         },
         blocks: volume.blocks,
         accesses: match volume.accesses {
@@ -213,6 +215,8 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
         ("skip", number(Some(volume.skip))),
         ("every", number(Some(volume.every))),
         ("count", number(volume.count)),
+        ("duration-ms", number(volume.duration)),
+        ("max-size", number(volume.max_size)),
         ("accesses", Some(word(&volume.accesses))),
         ("blocks", number(volume.blocks)),
         ("region", volume.region.clone()),

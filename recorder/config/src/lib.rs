@@ -117,6 +117,10 @@ pub struct Selection {
     pub region: Option<String>,
     /// Record nothing until the program calls `stallmap.start()`.
     pub paused: bool,
+    /// Stop so many milliseconds after the first recorded launch. Never where null.
+    pub duration_ms: Option<u64>,
+    /// Stop when the process has written so many bytes, before they are finished. Never where null.
+    pub size_bytes: Option<u64>,
 }
 
 /// The extent to which the accesses of selected launches are recorded.

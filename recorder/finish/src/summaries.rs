@@ -13,7 +13,7 @@ use crate::code::CodeMap;
 use crate::loss::Losses;
 use crate::runs::RunState;
 
-/// What a row counts, in the table's order.
+/// The key of a row, in the table's order.
 type Key = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Address>);
 
 /// The rows of a run. Its launches know from then on how many of their requests are not in rows.

@@ -15,8 +15,8 @@ pub struct Context {
     pub op_id: OpId,
     /// The Python stack of its call.
     pub pystates_hash: Option<PystatesHash>,
-    /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and where no kinds of launches are
-    /// told apart.
+    /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and where the recording needs no
+    /// kinds of launches.
     pub shapes_hash: u64,
 }
 

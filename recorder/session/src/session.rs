@@ -247,6 +247,11 @@ pub fn has_failed() -> bool {
     session().is_some_and(|session| session.shared.has_failed())
 }
 
+/// Bytes that this process has written.
+pub fn written_bytes() -> u64 {
+    session().map_or(0, |session| session.shared.written_bytes())
+}
+
 /// Known facts about PyTorch in this session.
 pub(crate) fn torch() -> Option<&'static TorchState> {
     session().map(|session| &session.torch)

@@ -1,8 +1,8 @@
 //! Counts of requests, by launch, instruction and block of memory: a hash table in device memory that patches fill.
 //!
 //! It is read where no launch that counts is running: after the program itself has waited for the GPU, and at the end.
-//! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind
-//! those of earlier launches, since these may still run.
+//! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind the
+//! lists of earlier launches, since these may still run.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 
 use std::collections::BTreeMap;
@@ -201,7 +201,7 @@ fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut
 
 /// One row for the entries of each launch, place and block, in this order.
 fn rows(entries: &[Entry], blocks: &[Range]) -> Vec<AccessCount> {
-    /// Bits of `place` that tell copies apart.
+    /// Bits of `place` with the copy.
     const COPIES: u64 = 0xff << 54;
     let mut sums: BTreeMap<(u64, u64), Entry> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {

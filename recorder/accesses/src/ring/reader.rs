@@ -301,7 +301,7 @@ fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
     row.request_count = Some(requests);
     row.lane_access_count = Some(lanes);
     // Kernels of a graph launch lose requests together: which of them did is not known.
-    // Where requests are counted, the counts will tell.
+    // Finishing knows it from the counts, if there are any.
     let is_known = !launch.counts && (launch.count == 1 || launch.lost_requests == 0);
     row.lost_request_count = is_known.then_some(launch.lost_requests);
     session::emit(row);

@@ -1,6 +1,8 @@
 //! Selection of recorded launches. Every other launch has a reason.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use stallmap_config::{COLLECTIVES, Selection};
 
@@ -15,6 +17,8 @@ pub struct Selector {
     collectives: Kernels,
     /// Launches that name and region let through.
     seen: AtomicU64,
+    /// Time of the first launch that was recorded.
+    first: OnceLock<Instant>,
 }
 
 impl Selector {
@@ -23,7 +27,14 @@ impl Selector {
         let kernels = Kernels::new(selection.kernels.as_deref())?;
         let excluded = selection.exclude.as_deref().map(|names| Kernels::new(Some(names))).transpose()?;
         let collectives = Kernels::new(Some(COLLECTIVES))?;
-        Ok(Self { selection, kernels, excluded, collectives, seen: AtomicU64::new(0) })
+        Ok(Self {
+            selection,
+            kernels,
+            excluded,
+            collectives,
+            seen: AtomicU64::new(0),
+            first: OnceLock::new(),
+        })
     }
 
     /// True if any launch may be recorded now: recording is active, and there are launches left to record.
@@ -59,6 +70,13 @@ impl Selector {
         if self.selection.region.as_deref().is_some_and(|region| !context::in_region(region)) {
             return Err("outside the selected region");
         }
+        let duration = self.selection.duration_ms.map(Duration::from_millis);
+        if self.first.get().zip(duration).is_some_and(|(first, duration)| first.elapsed() >= duration) {
+            return Err("after the selected duration");
+        }
+        if self.selection.size_bytes.is_some_and(|most| session::written_bytes() >= most) {
+            return Err("the recording has its largest size");
+        }
         Ok(())
     }
 
@@ -71,7 +89,9 @@ impl Selector {
     pub fn decide_taken(&self, taken: Result<(), &'static str>) -> Result<(), &'static str> {
         self.is_time()?;
         taken?;
-        self.count(self.seen.fetch_add(1, Ordering::Relaxed))
+        self.count(self.seen.fetch_add(1, Ordering::Relaxed))?;
+        self.first.get_or_init(Instant::now);
+        Ok(())
     }
 
     fn count(&self, position: u64) -> Result<(), &'static str> {
@@ -129,6 +149,22 @@ mod tests {
             })
             .collect();
         assert_eq!(open, [true, true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_duration_counts_from_the_first_recorded_launch() {
+        let selection = Selection { skip: 1, duration_ms: Some(0), ..Selection::default() };
+        assert_eq!(taken(selection, &["k"; 4]), [1]);
+        let long = Selection { duration_ms: Some(1 << 30), ..Selection::default() };
+        assert_eq!(taken(long, &["k"; 3]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn nothing_is_recorded_beyond_the_largest_size() {
+        let selection = Selection { size_bytes: Some(0), ..Selection::default() };
+        assert_eq!(taken(selection, &["k"; 2]), Vec::<usize>::new());
+        let selection = Selection { size_bytes: Some(1), ..Selection::default() };
+        assert_eq!(taken(selection, &["k"; 2]), [0, 1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The writer thread: rows and frames to the segment file, each at the latest [`FLUSH`] after it was recorded.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,9 +36,15 @@ pub(super) struct Shared {
     tables: Mutex<Tables>,
     losses: Mutex<Losses>,
     has_failed: AtomicBool,
+    written_bytes: AtomicU64,
 }
 
 impl Shared {
+    /// Bytes of the segment so far.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
     /// True if rows cannot be written any more.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
@@ -162,7 +168,7 @@ impl Writer {
             return;
         }
         match write(&mut self.file) {
-            Ok(()) => {}
+            Ok(()) => self.shared.written_bytes.store(self.file.bytes(), Ordering::Relaxed),
             Err(error @ CaptureError::Io { .. }) => self.fail(&error),
             // One frame cannot be written. The next one can.
             Err(error) => {
