@@ -152,6 +152,15 @@ pub(crate) struct Volume {
     pub replay_budget: u64,
 }
 
+/// The method of sampling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sampling {
+    /// Launch by launch
+    Serialized,
+    /// By windows of time
+    Continuous,
+}
+
 /// The extent of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Extent {
@@ -172,7 +181,12 @@ pub(crate) struct Method {
     /// Bytes of the buffer between GPU and host, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub buffer: u64,
-    /// Sample every 2^EXP cycles [default: by the kernel's last launch]
+    /// Method of sampling. `serialized` runs selected kernels one after the other: each sample has its launch.
+    /// `continuous` lets the program run as it does alone: samples have the launches of their function that ran at the
+    /// time, and times are measured in the same run
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Sampling::Serialized)]
+    pub sampling: Sampling,
+    /// Sample every 2^EXP cycles [default: by the kernel's last launch, 16 where continuous]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
     /// Record no Python stacks, ops and tensors

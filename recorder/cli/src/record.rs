@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use stallmap_config::rank::Rank;
-use stallmap_config::{Config, Extent, Instrument, Recording, RecordingOption, Selection, Space, WhenFull};
+use stallmap_config::{
+    Config, Extent, Instrument, Recording, RecordingOption, Sampling, Selection, Space, WhenFull,
+};
 
 use crate::args::{self, Record, Side};
 use crate::child::{Ended, Signals};
@@ -141,8 +143,10 @@ fn instruments(options: &Record) -> Vec<Instrument> {
     if samples_first {
         passes.reverse();
     }
-    // The program's output of the first pass is shown, and the last one needs no other.
-    passes.push((Side::Timeline, Instrument::Timeline));
+    // Continuous sampling measures times too, unless only one side is wanted.
+    if options.method.sampling == args::Sampling::Serialized || !options.only.is_empty() {
+        passes.push((Side::Timeline, Instrument::Timeline));
+    }
     passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument).collect()
 }
 
@@ -178,6 +182,10 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
             args::WhenFull::Drop => WhenFull::Drop,
         },
         buffer_bytes: method.buffer,
+        sampling: match method.sampling {
+            args::Sampling::Serialized => Sampling::Serialized,
+            args::Sampling::Continuous => Sampling::Continuous,
+        },
         sampling_period_exponent: method.period,
         python: !method.no_python,
         bundles: bundles::config(options),
@@ -224,6 +232,7 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
         ("spaces", Some(spaces.join(","))),
         ("when-full", Some(word(&method.when_full))),
         ("buffer", number(Some(method.buffer))),
+        ("sampling", Some(word(&method.sampling))),
         ("period", number(method.period.map(u64::from))),
         ("replay", volume.replay.map(|selection| selection.to_string())),
         ("replay-kernels", volume.replay_kernels.clone()),

@@ -34,6 +34,8 @@ pub struct Config {
     pub when_full: WhenFull,
     /// Bytes of the buffer that the GPU writes and the host reads.
     pub buffer_bytes: u64,
+    /// The method of sampling.
+    pub sampling: Sampling,
     /// The PC sampling period is two to this power, in cycles. Chosen by the recorder where null.
     pub sampling_period_exponent: Option<u32>,
     /// Bytes of CUPTI's hardware sample buffer.
@@ -135,6 +137,17 @@ pub enum Extent {
     All,
 }
 
+/// The method of sampling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// Kernel by kernel: each sample has its launch.
+    #[default]
+    Serialized,
+    /// While the program runs as it does alone. Samples have a window of time, and times are measured in the same run.
+    Continuous,
+}
+
 /// An address space that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -168,6 +181,7 @@ impl Default for Config {
             spaces: vec![Space::Global],
             when_full: WhenFull::Wait,
             buffer_bytes: 256 << 20,
+            sampling: Sampling::default(),
             sampling_period_exponent: None,
             sampling_buffer_bytes: 64 << 20,
             python: true,
@@ -191,6 +205,11 @@ impl Config {
             && self.when_full == WhenFull::Wait
             && self.bundles.is_none()
             && !self.replays
+    }
+
+    /// True if the pass samples without a stop for each launch.
+    pub fn samples_continuously(&self) -> bool {
+        self.instrument == Instrument::PcSamples && self.sampling == Sampling::Continuous && !self.replays
     }
 
     /// Reads the value of [`VARIABLE`]. Absent options have their default.

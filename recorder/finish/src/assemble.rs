@@ -21,7 +21,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
 use crate::summary::{BundleSummary, Progress, Summary};
-use crate::{launches, python, summaries, tensors, timeline};
+use crate::{launches, python, summaries, tensors, timeline, windows};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -72,6 +72,7 @@ impl<'a> Assembly<'a> {
         }
         for run in &mut runs {
             timeline::settle(run, &mut losses);
+            windows::assign(run, &modules, &mut losses);
         }
         launches::identify(&mut runs);
         for run in &mut runs {

@@ -39,6 +39,7 @@ mod summaries;
 pub mod summary;
 mod tensors;
 mod timeline;
+mod windows;
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
     AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
-    RawSample, RunFact, StorageEvent, TensorName,
+    RawSample, RunFact, SampleWindow, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
@@ -69,6 +69,7 @@ run_rows! {
     launch_runs: LaunchRun,
     graph_launches: GraphLaunch,
     raw_activities: RawActivity,
+    sample_windows: SampleWindow,
     activity_names: ActivityName,
     graph_node_numbers: GraphNodeNumber,
     activities: GpuActivity,

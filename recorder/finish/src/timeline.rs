@@ -14,7 +14,7 @@ use crate::runs::RunState;
 /// Turns the records of a run into rows of `gpu_activity`, whose launches are the run's own. Launches get the streams of
 /// their kernels.
 pub(crate) fn settle(run: &mut RunState, losses: &mut Losses) {
-    if run.row.instrument != Instrument::Timeline {
+    if run.row.instrument != Instrument::Timeline && run.rows.raw_activities.is_empty() {
         return;
     }
     let mut records = std::mem::take(&mut run.rows.raw_activities);

@@ -18,6 +18,7 @@ use stallmap_sys::cupti::{ApiData, Cupti, GraphData, ModuleData, ResourceData, d
 use stallmap_sys::locate;
 
 use crate::timeline::{self, Clones};
+use calls::Mode;
 use functions::Functions;
 use period::{FINEST, Periods};
 use rows::Book;
@@ -41,12 +42,13 @@ mod rows;
 mod sampler;
 mod samples;
 mod split;
+mod windows;
 
 /// No lock here is held while CUPTI is called or rows are written, nor while another one is.
 struct Instrument {
     api: Cupti,
     config: &'static Config,
-    /// True where times are measured and nothing is sampled.
+    /// True where times are measured, and launches are not sampled one by one.
     is_timeline: bool,
     selector: Selector,
     samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
@@ -86,7 +88,7 @@ pub fn samples_of_last_launch() -> Taken {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
-    let is_timeline = config.instrument == Pass::Timeline;
+    let is_timeline = config.instrument == Pass::Timeline || config.samples_continuously();
     let instrument = Instrument {
         api,
         config,
@@ -135,7 +137,7 @@ pub fn attach() -> Result<(), String> {
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
     }
-    if !is_timeline {
+    if config.instrument == Pass::PcSamples {
         session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
     }
     Ok(())
@@ -197,12 +199,21 @@ impl Instrument {
     }
 
     fn context_created(&self, context: Handle) {
-        if self.is_timeline {
+        let is_continuous = self.config.samples_continuously();
+        if self.is_timeline && !is_continuous {
             return;
         }
         let exponent = run_exponent(self.config);
-        let sampler = Arc::new(Sampler::new(context, self.config.sampling_buffer_bytes, exponent));
+        let mode = if is_continuous { Mode::Continuous } else { Mode::Serialized };
+        let sampler = Arc::new(Sampler::new(context, mode, self.config.sampling_buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
+        if is_continuous {
+            sampler.prepare(&self.api);
+            if let Some(instrument) = INSTRUMENT.get() {
+                windows::start(&instrument.api, sampler);
+            }
+            return;
+        }
         // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
         if !self.config.selection.paused && self.config.selection.region.is_none() {
             sampler.prepare(&self.api);
@@ -256,8 +267,13 @@ impl Instrument {
 }
 
 /// The exponent of the run's period: the user's, or the finest that the recorder chooses.
+/// Exponent of the period of continuous sampling: about four million samples a second of a whole GPU.
+const CONTINUOUS: u32 = 16;
+
+/// Exponent of the run's period.
 fn run_exponent(config: &Config) -> u32 {
-    config.sampling_period_exponent.unwrap_or(FINEST)
+    let default = if config.samples_continuously() { CONTINUOUS } else { FINEST };
+    config.sampling_period_exponent.unwrap_or(default)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

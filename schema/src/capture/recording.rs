@@ -149,6 +149,19 @@ crate::tables! {
         samples: u64,
         /// Ordinal of the launch, where the correlation id is that of a call with several kernels. It holds then.
         ordinal: Option<u64>,
+        /// The window of time in which they were taken, where CUPTI gives no launch: as in `sample_window`.
+        window_id: Option<u32>,
+    }
+    /// A window of time between two reads of samples.
+    SampleWindow "sample_window" key [] sort [] {
+        /// Its number in the process, from 0.
+        window_id: u32,
+        /// CUDA's device ordinal.
+        device_id: i32,
+        /// Its beginning, nanoseconds since the Unix epoch.
+        begin_ns: i64,
+        /// Its end.
+        end_ns: i64,
     }
     /// A CUPTI activity record: work of a GPU, or a wait.
     RawActivity "raw_activity" key [] sort [] {

@@ -26,6 +26,8 @@ pub(crate) struct Sample {
     pub(crate) reason: u32,
     pub(crate) samples: u64,
     pub(crate) ordinal: Option<u64>,
+    /// The window of time that it was taken in, where no launch is known.
+    pub(crate) window: Option<u32>,
 }
 
 impl RawSamples {
@@ -40,6 +42,7 @@ impl RawSamples {
                 reason: self.number(raw.stall_reason),
                 samples: raw.samples,
                 ordinal: raw.ordinal,
+                window: raw.window_id,
             };
             self.samples.push(sample);
         }

@@ -14,3 +14,4 @@ mod samples;
 mod size;
 mod summaries;
 mod timeline;
+mod windows;

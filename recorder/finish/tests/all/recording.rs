@@ -430,6 +430,7 @@ pub(crate) fn sample(ordinal: u64, function: &str, pc: u32, reason: &str, sample
         stall_reason: reason.into(),
         samples,
         ordinal: None,
+        window_id: None,
     }
 }
 

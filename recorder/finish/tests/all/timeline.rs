@@ -39,7 +39,7 @@ fn put_launch(segment: &mut SegmentWriter, ordinal: u64, correlation: u64) {
     put(segment, [LaunchRun { correlation_id: Some(correlation), recorded: true, ..launch_run(ordinal) }]);
 }
 
-fn kernel(correlation_id: u64, begin_ns: i64) -> RawActivity {
+pub(crate) fn kernel(correlation_id: u64, begin_ns: i64) -> RawActivity {
     RawActivity {
         kind: ActivityKind::Kernel,
         correlation_id,

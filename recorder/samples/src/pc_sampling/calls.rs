@@ -23,8 +23,14 @@ use stallmap_session::gpu::name::text;
 
 /// Bytes of a stall reason's name.
 const NAME_BYTES: usize = 128;
-/// KERNEL_SERIALIZED of CUpti_PCSamplingCollectionMode.
-const SERIALIZED: u64 = 2;
+/// CUpti_PCSamplingCollectionMode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Kernels run side by side, and samples have no launch.
+    Continuous = 1,
+    /// Kernels run one after the other.
+    Serialized = 2,
+}
 
 /// Samples of one context.
 #[derive(Clone, Copy)]
@@ -71,13 +77,14 @@ impl Calls<'_> {
     /// Configures sampling. `leftover` must live until sampling is disabled.
     pub(super) fn configure(
         self,
+        mode: Mode,
         mut reasons: Vec<u32>,
         exponent: u32,
         buffer_bytes: u64,
         leftover: &Buffer,
     ) -> Result<(), String> {
         self.set(&mut [
-            setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [SERIALIZED, 0]),
+            setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [mode as u64, 0]),
             setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_ENABLE_START_STOP_CONTROL, [1, 0]),
             setting(
                 Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD,

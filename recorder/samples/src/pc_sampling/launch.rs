@@ -189,6 +189,9 @@ impl Instrument {
         plan: impl FnOnce(Machine) -> Plan,
     ) -> Result<Option<Sampling>, &'static str> {
         if self.is_timeline {
+            if let Some(sampler) = self.sampler(context) {
+                sampler.on_device(driver::current_device);
+            }
             return Ok(None);
         }
         let sampler = self.sampler(context).ok_or("context was not seen")?;

@@ -13,9 +13,10 @@ use stallmap_sys::cuda::Handle;
 use stallmap_sys::cupti::{Code, Cupti, OUT_OF_MEMORY};
 
 use super::buffer::{Buffer, Record};
-use super::calls::Calls;
+use super::calls::{Calls, Mode};
 use super::period::Machine;
 use super::samples::{Reasons, Sums};
+use super::windows;
 use stallmap_session::guard::say;
 use stallmap_session::session;
 
@@ -31,10 +32,13 @@ const DEAD: &str = "sampling could not be enabled";
 /// Sampling of one context.
 pub(super) struct Sampler {
     context: Handle,
+    mode: Mode,
     buffer_bytes: u64,
     gate: Mutex<Gate>,
     reader: Mutex<Reader>,
     machine: OnceLock<Machine>,
+    /// CUDA's ordinal of the device, from the first launch on.
+    device_id: OnceLock<i32>,
 }
 
 // SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread. The rest is `Send` and locked.
@@ -105,14 +109,26 @@ pub(super) enum Failure {
 
 impl Sampler {
     /// Sampling of a context, not enabled yet.
-    pub(super) fn new(context: Handle, buffer_bytes: u64, exponent: u32) -> Self {
+    pub(super) fn new(context: Handle, mode: Mode, buffer_bytes: u64, exponent: u32) -> Self {
         Self {
             context,
+            mode,
             buffer_bytes,
             gate: Mutex::new(Gate { phase: Phase::Off, active: 0, exponent }),
             reader: Mutex::default(),
             machine: OnceLock::new(),
+            device_id: OnceLock::new(),
         }
+    }
+
+    /// Notes the device of the context, which is that of the launch that is being called.
+    pub(super) fn on_device(&self, current: impl FnOnce() -> i32) {
+        self.device_id.get_or_init(current);
+    }
+
+    /// The device of the context; 0 before the first launch, when there are no samples.
+    pub(super) fn device_id(&self) -> i32 {
+        self.device_id.get().copied().unwrap_or(0)
     }
 
     /// The context's bounds; `describe` gives its multiprocessors and their clock.
@@ -166,7 +182,31 @@ impl Sampler {
         reader.reasons = Arc::clone(&reasons);
         // Sampling is off: CUPTI has no pointer to the buffers that these replace.
         let buffers = reader.buffers.insert(Buffers { leftover: buffer(), answer: buffer() });
-        calls.configure(numbers.clone(), exponent, self.buffer_bytes, &buffers.leftover)
+        calls.configure(self.mode, numbers.clone(), exponent, self.buffer_bytes, &buffers.leftover)?;
+        if self.mode == Mode::Continuous { calls.start() } else { Ok(()) }
+    }
+
+    /// Reads what was sampled since the last read. `None` once sampling has ended.
+    pub(super) fn collect(&self, api: &Cupti) -> Option<Reading> {
+        if self.gate().phase != Phase::Ready {
+            return None;
+        }
+        let (mut sums, mut records) = (Sums::default(), Vec::new());
+        let mut reader = self.reader();
+        let Reader { buffers, reasons, .. } = &mut *reader;
+        let reasons = Arc::clone(reasons);
+        let calls = Calls { api, context: self.context };
+        let failure =
+            read_all(calls, &mut buffers.as_mut()?.answer, &mut sums, &mut |record| records.push(record));
+        drop(reader);
+        count_losses(&sums, reasons.count_all(&records));
+        if failure == Some(Failure::Full) {
+            let gate = self.gate();
+            if gate.phase == Phase::Ready {
+                self.enable(api, gate, true);
+            }
+        }
+        Some(Reading { reasons, records, dropped: sums.dropped, failure })
     }
 
     /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
@@ -258,6 +298,9 @@ impl Sampler {
         drop(reader);
         match buffers {
             // CUPTI has written the remaining records into the buffer that it was given.
+            Some(mut buffers) if is_off && self.mode == Mode::Continuous => {
+                windows::emit_last(&reasons, &buffers.leftover.records(), self.device_id());
+            }
             Some(mut buffers) if is_off => reasons.emit(&buffers.leftover.records(), None),
             // CUPTI may still write there.
             buffers => std::mem::forget(buffers),

@@ -53,19 +53,30 @@ impl Reasons {
 
     /// Writes records. Where an ordinal is given, they are that launch's, whatever their correlation id.
     pub(super) fn emit(&self, records: &[Record], ordinal: Option<u64>) {
-        for record in records {
-            for &(number, samples) in &record.reasons {
-                session::emit(RawSample {
-                    correlation_id: record.correlation_id,
-                    cubin_crc: record.cubin_crc,
-                    function_name: record.function.to_string(),
-                    pc: record.pc,
-                    stall_reason: self.0.get(&number).cloned().unwrap_or_else(|| format!("reason {number}")),
-                    samples,
-                    ordinal,
-                });
-            }
-        }
+        self.rows(records).for_each(|row| session::emit(RawSample { ordinal, ..row }));
+    }
+
+    /// Writes records that were taken in a window of time.
+    pub(super) fn emit_window(&self, records: &[Record], window_id: u32) {
+        let rows = self.rows(records).map(|row| RawSample { window_id: Some(window_id), ..row });
+        session::emit_all(rows.collect());
+    }
+
+    fn rows(&self, records: &[Record]) -> impl Iterator<Item = RawSample> {
+        let of_record = |record: &Record| {
+            let row = |&(number, samples): &(u32, u64)| RawSample {
+                correlation_id: record.correlation_id,
+                cubin_crc: record.cubin_crc,
+                function_name: record.function.to_string(),
+                pc: record.pc,
+                stall_reason: self.0.get(&number).cloned().unwrap_or_else(|| format!("reason {number}")),
+                samples,
+                ordinal: None,
+                window_id: None,
+            };
+            record.reasons.iter().map(row).collect::<Vec<_>>()
+        };
+        records.iter().flat_map(of_record)
     }
 }
 

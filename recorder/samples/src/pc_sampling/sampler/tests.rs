@@ -157,7 +157,7 @@ const API: Cupti = Cupti {
 
 /// A sampler of a context that no other test has.
 fn sampler(context: usize) -> Sampler {
-    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), 64 << 20, 8)
+    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), Mode::Serialized, 64 << 20, 8)
 }
 
 fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {

@@ -1,0 +1,89 @@
+//! Tests of continuous sampling: samples with a window find the launches that ran in it.
+
+use stallmap_schema::capture::recording::{ActivityName, RawSample, SampleWindow};
+use stallmap_schema::capture::segment::SegmentWriter;
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tables::sample::PcSample;
+use stallmap_schema::word::LossKind;
+
+use crate::finish::{Finished, finished};
+use crate::recording::{self, CALLEE, KERNEL, launch, launch_run, put, sample};
+use crate::timeline::kernel;
+
+const WAIT: &str = "smsp__pcsamp_warps_issue_stalled_wait";
+
+fn windowed(segment: &mut SegmentWriter, window: u32, function: &str, samples: u64) {
+    let window_id = Some(window);
+    put(segment, [RawSample { correlation_id: 0, window_id, ..sample(0, function, 0x90, WAIT, samples) }]);
+}
+
+/// Three launches that run from 10 to 15, 100 to 105 and 200 to 205, the last of which is not selected, in windows of
+/// these times.
+fn sampled(windows: &[(i64, i64)], samples: impl FnOnce(&mut SegmentWriter)) -> Finished {
+    finished(|partial| {
+        recording::with_samples(partial, |segment| {
+            put(segment, [ActivityName { name_id: 7, name: KERNEL.into() }]);
+            for (ordinal, begin_ns) in [(0, 10), (1, 100), (2, 200)] {
+                put(segment, [launch(ordinal)]);
+                let correlation_id = Some(100 + ordinal);
+                put(segment, [LaunchRun { correlation_id, recorded: ordinal < 2, ..launch_run(ordinal) }]);
+                put(segment, [kernel(100 + ordinal, begin_ns)]);
+            }
+            for (window_id, &(begin_ns, end_ns)) in (0..).zip(windows) {
+                put(segment, [SampleWindow { window_id, device_id: 0, begin_ns, end_ns }]);
+            }
+            samples(segment);
+        });
+    })
+}
+
+/// Samples of the launches, and whether they share them.
+fn launches(capture: &Finished) -> Vec<(Option<u64>, Option<bool>)> {
+    let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 2);
+    rows.map(|row| (row.sample_count, row.samples_are_split)).collect()
+}
+
+fn lost(capture: &Finished, reason: &str) -> u64 {
+    let losses = capture.rows::<Loss>().into_iter();
+    let losses = losses.filter(|loss| loss.kind == LossKind::Sample && loss.reason == reason);
+    losses.map(|loss| loss.lost_count).sum()
+}
+
+#[test]
+fn a_window_with_one_launch_is_exact() {
+    let capture = sampled(&[(0, 50), (50, 150)], |segment| {
+        windowed(segment, 0, KERNEL, 7);
+        windowed(segment, 1, KERNEL, 9);
+    });
+    assert_eq!(launches(&capture)[..2], [(Some(7), None), (Some(9), None)]);
+    assert_eq!(capture.rows::<GpuActivity>().len(), 3);
+}
+
+#[test]
+fn launches_share_a_window_and_no_sample_is_lost() {
+    let capture = sampled(&[(0, 150)], |segment| {
+        windowed(segment, 0, KERNEL, 9);
+        // A function that the kernel calls.
+        windowed(segment, 0, CALLEE, 4);
+    });
+    let launches = launches(&capture);
+    assert!(launches[..2].iter().all(|(_, is_split)| *is_split == Some(true)), "{launches:?}");
+    let counts: Vec<u64> = launches.iter().filter_map(|(count, _)| *count).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 13);
+    assert!(counts[0].abs_diff(counts[1]) <= 1, "{counts:?}");
+    assert_eq!(capture.rows::<PcSample>().iter().map(|row| row.samples).sum::<u64>(), 13);
+}
+
+#[test]
+fn samples_of_other_launches_are_counted() {
+    let capture = sampled(&[(190, 300), (1 << 40, 1 << 41)], |segment| {
+        windowed(segment, 0, KERNEL, 5);
+        windowed(segment, 1, KERNEL, 6);
+        windowed(segment, 9, KERNEL, 2);
+    });
+    assert_eq!(lost(&capture, "launch was not selected"), 5);
+    assert_eq!(lost(&capture, "launch of the sample is not known"), 8);
+    assert_eq!(capture.rows::<PcSample>(), []);
+}
