@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
-use stallmap_schema::word::{Instrument, LossKind, Match};
+use stallmap_schema::word::{LossKind, Match};
 
 use crate::loss::Losses;
 use crate::matching::{self, Described};
@@ -95,7 +95,7 @@ pub(crate) fn identify(runs: &mut [RunState]) {
                 row.match_reason = None;
             }
         } else if let Some(reference) = described.get(&run.row.reference_run_id) {
-            let matches = if run.row.instrument == Instrument::Timeline {
+            let matches = if run.is_without_python() {
                 matching::match_without_python(reference, own)
             } else {
                 matching::match_launches(reference, own)

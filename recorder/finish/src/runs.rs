@@ -41,6 +41,16 @@ impl RunState {
         self.row.run_id
     }
 
+    /// True if the run hooked nothing of Python but regions, because it measures the program's own time.
+    pub(crate) fn is_without_python(&self) -> bool {
+        let is_continuous = |row: &RunOption| row.name == "sampling" && row.value == "continuous";
+        match self.row.instrument {
+            Instrument::Timeline => true,
+            Instrument::PcSamples => self.rows.options.iter().any(is_continuous),
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_reference(&self) -> bool {
         self.row.reference_run_id == self.row.run_id
     }

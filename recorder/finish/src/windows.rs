@@ -16,8 +16,10 @@ use crate::loss::Losses;
 use crate::rows::Sample;
 use crate::runs::RunState;
 
-/// Nanoseconds by which samples may reach the reader late.
-const LATE_NS: i64 = 50_000_000;
+/// Nanoseconds for which CUPTI keeps samples to itself: a window begins earlier by that.
+const HELD_NS: i64 = 10_000_000;
+/// Nanoseconds by which samples may come late, where nothing else explains them.
+const LATE_NS: i64 = 250_000_000;
 
 /// A kernel that ran.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,7 @@ fn shares(candidates: &[Ran], window: &SampleWindow) -> Vec<(Ran, f64)> {
         };
         candidates.iter().filter_map(share).collect::<Vec<_>>()
     };
-    let inside = from(window.begin_ns);
+    let inside = from(window.begin_ns.saturating_sub(HELD_NS));
     if inside.is_empty() { from(window.begin_ns.saturating_sub(LATE_NS)) } else { inside }
 }
 
@@ -197,15 +199,20 @@ mod tests {
 
     #[test]
     fn samples_belong_to_what_ran_in_their_window() {
-        let candidates = [ran(1, 0, 100), ran(2, 100, 400), Ran { device_id: Some(1), ..ran(3, 0, 400) }];
-        let of = |window: SampleWindow| -> Vec<(u64, f64)> {
-            let found = shares(&candidates, &window).into_iter();
-            found.filter_map(|(ran, weight)| Some((ran.ordinal?, weight))).collect()
+        let ms = 1_000_000;
+        let candidates = [
+            ran(1, 0, 100 * ms),
+            ran(2, 100 * ms, 400 * ms),
+            Ran { device_id: Some(1), ..ran(3, 0, 400 * ms) },
+        ];
+        let of = |begin_ms: i64, end_ms: i64| -> Vec<(u64, f64)> {
+            let found = shares(&candidates, &window(begin_ms * ms, end_ms * ms)).into_iter();
+            found.filter_map(|(ran, weight)| Some((ran.ordinal?, weight / 1e6))).collect()
         };
-        assert_eq!(of(window(0, 200)), [(1, 100.0), (2, 100.0)]);
-        assert_eq!(of(window(150, 200)), [(2, 50.0)]);
-        assert_eq!(of(window(500, 600)), [(1, 100.0), (2, 300.0)], "they came late");
-        assert_eq!(of(window(1 << 40, 1 << 41)), []);
+        assert_eq!(of(10, 200), [(1, 100.0), (2, 100.0)]);
+        assert_eq!(of(160, 200), [(2, 50.0)]);
+        assert_eq!(of(500, 600), [(2, 150.0)], "they came late");
+        assert_eq!(of(9_000, 9_100), []);
     }
 
     proptest! {

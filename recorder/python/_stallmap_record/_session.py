@@ -15,7 +15,10 @@ from _stallmap_record import _library
 CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
 # A pass that measures time hooks regions only: Python would be slower than the GPU that it measures.
-LIGHT = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}").get("instrument") == "timeline"
+_CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
+LIGHT = _CONFIG.get("instrument") == "timeline" or (
+    _CONFIG.get("instrument") == "pc_samples" and _CONFIG.get("sampling") == "continuous"
+)
 
 _RECORDING, _TENSORS, _PAUSED, _NEVER = 1, 2, 4, 8
 

@@ -19,20 +19,24 @@ fn windowed(segment: &mut SegmentWriter, window: u32, function: &str, samples: u
     put(segment, [RawSample { correlation_id: 0, window_id, ..sample(0, function, 0x90, WAIT, samples) }]);
 }
 
-/// Three launches that run from 10 to 15, 100 to 105 and 200 to 205, the last of which is not selected, in windows of
-/// these times.
+const MS: i64 = 1_000_000;
+
+/// Three launches that begin at 10, 100 and 200 ms, the last of which is not selected, in windows of these milliseconds.
 fn sampled(windows: &[(i64, i64)], samples: impl FnOnce(&mut SegmentWriter)) -> Finished {
     finished(|partial| {
         recording::with_samples(partial, |segment| {
             put(segment, [ActivityName { name_id: 7, name: KERNEL.into() }]);
-            for (ordinal, begin_ns) in [(0, 10), (1, 100), (2, 200)] {
+            for (ordinal, begin_ns) in [(0, 10 * MS), (1, 100 * MS), (2, 200 * MS)] {
                 put(segment, [launch(ordinal)]);
                 let correlation_id = Some(100 + ordinal);
                 put(segment, [LaunchRun { correlation_id, recorded: ordinal < 2, ..launch_run(ordinal) }]);
                 put(segment, [kernel(100 + ordinal, begin_ns)]);
             }
-            for (window_id, &(begin_ns, end_ns)) in (0..).zip(windows) {
-                put(segment, [SampleWindow { window_id, device_id: 0, begin_ns, end_ns }]);
+            for (window_id, &(begin, end)) in (0..).zip(windows) {
+                put(
+                    segment,
+                    [SampleWindow { window_id, device_id: 0, begin_ns: begin * MS, end_ns: end * MS }],
+                );
             }
             samples(segment);
         });
@@ -78,7 +82,7 @@ fn launches_share_a_window_and_no_sample_is_lost() {
 
 #[test]
 fn samples_of_other_launches_are_counted() {
-    let capture = sampled(&[(190, 300), (1 << 40, 1 << 41)], |segment| {
+    let capture = sampled(&[(190, 300), (5000, 6000)], |segment| {
         windowed(segment, 0, KERNEL, 5);
         windowed(segment, 1, KERNEL, 6);
         windowed(segment, 9, KERNEL, 2);

@@ -23,6 +23,9 @@ use stallmap_session::gpu::name::text;
 
 /// Bytes of a stall reason's name.
 const NAME_BYTES: usize = 128;
+/// Milliseconds between two looks of CUPTI's own thread at the hardware's buffer, in continuous sampling.
+const WORKER_MS: u64 = 10;
+
 /// CUpti_PCSamplingCollectionMode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -83,7 +86,7 @@ impl Calls<'_> {
         buffer_bytes: u64,
         leftover: &Buffer,
     ) -> Result<(), String> {
-        self.set(&mut [
+        let mut settings = vec![
             setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [mode as u64, 0]),
             setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_ENABLE_START_STOP_CONTROL, [1, 0]),
             setting(
@@ -102,7 +105,13 @@ impl Calls<'_> {
                 Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER,
                 [&raw const *leftover.data as u64, 0],
             ),
-        ])
+        ];
+        if mode == Mode::Continuous {
+            let sleep =
+                Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_WORKER_THREAD_PERIODIC_SLEEP_SPAN;
+            settings.push(setting(sleep, [WORKER_MS, 0]));
+        }
+        self.set(&mut settings)
     }
 
     /// Changes the period, while sampling is stopped.
