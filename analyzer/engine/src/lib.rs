@@ -30,6 +30,7 @@ mod grid;
 pub mod index;
 pub mod life;
 mod memory;
+mod parameters;
 #[cfg(test)]
 mod partition_tests;
 mod redundancy;
@@ -46,6 +47,8 @@ mod shapes;
 mod sharing;
 #[cfg(test)]
 mod stream_tests;
+mod summarized;
+mod summary;
 pub mod table;
 mod tensor_map;
 mod touch;

@@ -23,6 +23,7 @@ mod redact;
 mod replay;
 mod session;
 mod sum;
+mod summarized;
 mod words;
 
 use stallmap_testkit::tiny;
