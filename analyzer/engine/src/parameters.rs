@@ -1,4 +1,4 @@
-//! Addresses among the parameters of launches: they tell how the memory of one launch lies in another of its kind.
+//! Addresses among the parameters of launches: they locate the memory of one launch in another of its kind.
 
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::UInt64Type;
@@ -18,7 +18,7 @@ const WORD_BYTES: usize = size_of::<u64>();
 pub(super) struct Parameters(HashMap<u64, Box<[u64]>>);
 
 impl Parameters {
-    /// Those of the launches that are wanted.
+    /// Parameters of the launches that are wanted. Zeros alone are parameters that `redact` removed: they are not known.
     pub(super) fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
         let kernels = column::<UInt64Type>(batch, "kernel_id")?;
         let bytes = batch.column_by_name("bytes").and_then(|array| array.as_binary_opt::<i32>());
@@ -26,7 +26,8 @@ impl Parameters {
         let rows = (0..batch.num_rows()).filter(|&row| is_wanted(kernels.value(row)));
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         let words = |row| bytes.value(row).chunks_exact(WORD_BYTES).map(word).collect();
-        Ok(Self(rows.map(|row| (kernels.value(row), words(row))).collect()))
+        let known = rows.filter(|&row| bytes.value(row).iter().any(|byte| *byte != 0));
+        Ok(Self(known.map(|row| (kernels.value(row), words(row))).collect()))
     }
 
     /// The word of a launch that points from nearest below to an address within a block of memory, first and last byte.
