@@ -44,7 +44,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Of a capture with all accesses.
+    /// Reads a capture with all accesses.
     ///
     /// # Errors
     ///

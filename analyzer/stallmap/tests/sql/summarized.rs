@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::Form;
 use stallmap_testkit::summarized::{Accesses, How};
 
-use crate::answer;
+use crate::{answer, tiny};
 
 const ALL_ROWS: How = How { every_block: 1, has_summary: true, refers: false };
 const QUARTER: How = How { every_block: 4, has_summary: true, refers: false };
@@ -90,6 +91,16 @@ async fn compare(name: &str, how: How) {
     assert_eq!(referring, BTreeSet::from([pair.references.to_string()]), "{name} {how:?}");
 }
 
+/// Writes the small example as if the GPU had counted its accesses: its third launch has those of the second, which
+/// used another storage at the same address.
+pub(crate) fn write(path: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    tiny::write(&whole, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&whole).unwrap();
+    Accesses::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
+}
+
 /// The captures whose comparison takes little time.
 const SMALL: [&str; 8] = [
     "access_truth",
@@ -122,6 +133,36 @@ async fn launches_that_refer_to_another_answer_like_their_own_rows() {
         compare(name, REFERRING).await;
         compare(name, WITHOUT_SUMMARY).await;
     }
+}
+
+#[tokio::test]
+async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
+    let folder = tempfile::tempdir().unwrap();
+    let crafted = Pair::new("access_truth", QUARTER, folder.path()).crafted;
+    let coverage = "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
+    let expected = "true | NULL | the rest is counted, by instruction and block of memory";
+    assert_eq!(rows(&crafted, coverage).await, BTreeSet::from([expected.to_owned()]));
+    let lost = "SELECT lost_request_count, lost_launch_count FROM process";
+    assert_eq!(rows(&crafted, lost).await, BTreeSet::from(["0 | 0".to_owned()]));
+    // The capture has no tensors: the other views are empty without samples too.
+    let unknown = "SELECT count(*) > 0, count(u.sharing), count(u.shared_sectors), count(r.redundant_loads), \
+        count(w.redundant_loads) > 0, count(c.l2_hit_share) FROM launch_access a \
+        LEFT JOIN block_sharing u ON u.kernel_id = a.kernel_id \
+        LEFT JOIN redundant_load r ON r.kernel_id = a.kernel_id AND r.scope = 'grid' \
+        LEFT JOIN redundant_load w ON w.kernel_id = a.kernel_id AND w.scope = 'block' \
+        LEFT JOIN reuse c ON c.kernel_id = a.kernel_id AND c.stream = 'launch' WHERE a.is_sampled";
+    assert_eq!(rows(&crafted, unknown).await, BTreeSet::from(["true | 0 | 0 | 0 | true | 0".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let Pair { original, crafted, .. } = Pair::new("training_parts", REFERRING, folder.path());
+    let unread = "SELECT count(*) > 0, count(unused_bytes), count(uninitialized_bytes) FROM tensor_touch";
+    assert_eq!(rows(&crafted, unread).await, BTreeSet::from(["true | 0 | 0".to_owned()]));
+    let dead = "SELECT object_id, kernel_id, next_kernel_id FROM dead_write";
+    let (known, claimed) = (rows(&original, dead).await, rows(&crafted, dead).await);
+    assert!(claimed.is_subset(&known), "{claimed:?}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ pub(super) type Block = (u64, u64);
 pub(super) struct Blocks(Vec<Block>);
 
 impl Blocks {
-    /// Of overlapping storages, the smallest has an address, then the newest. Storages come before allocations.
+    /// Storages come before allocations. Among overlapping ones, the smallest has an address, then the newest.
     pub(super) fn new(launch: &Launch, storages: &[Storage], allocations: &[DeviceAllocation]) -> Self {
         let at = launch.capture_ordinal.unwrap_or(launch.ordinal);
         let is_alive = |begin: u64, end: Option<u64>| begin <= at && end.is_none_or(|end| at < end);
