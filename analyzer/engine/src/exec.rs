@@ -36,6 +36,7 @@ use super::resolve::Resolver;
 use super::rows::Rows;
 use super::runs::Runs;
 use super::shapes::Shapes;
+use super::summarized::Summarized;
 use stallmap_tables::plain;
 
 /// Level of a result row.
@@ -74,6 +75,8 @@ pub struct TensorExec {
     grain: Grain,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
+    /// Launches whose rows come from elsewhere.
+    summarized: Option<Arc<Summarized>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -98,7 +101,13 @@ impl TensorExec {
             Boundedness::Bounded,
         );
         let properties = Arc::new(properties);
-        Ok(Self { input, index, grain, columns, properties, metrics: ExecutionPlanMetricsSet::new() })
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self { input, index, grain, columns, summarized: None, properties, metrics })
+    }
+
+    /// The same without the rows of summarized launches.
+    pub(super) fn without(self, summarized: Option<Arc<Summarized>>) -> Self {
+        Self { summarized, ..self }
     }
 }
 
@@ -154,7 +163,8 @@ impl ExecutionPlan for TensorExec {
         let (Some(input), true) = (children.pop(), children.is_empty()) else {
             return Err(DataFusionError::Internal("TensorExec has one child".to_owned()));
         };
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.index), self.grain, self.columns.clone())?))
+        let new = Self::new(input, Arc::clone(&self.index), self.grain, self.columns.clone())?;
+        Ok(Arc::new(new.without(self.summarized.clone())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -173,7 +183,10 @@ impl ExecutionPlan for TensorExec {
                 let shapes = Shapes::new(schema);
                 requests(input, move |batch| shapes.convert(batch), metrics)
             }
-            Grain::Instruction => runs(input, Runs::new(resolver, schema, columns), metrics, size),
+            Grain::Instruction => {
+                let rows = Runs::new(resolver, schema, columns, self.summarized.clone());
+                runs(input, rows, metrics, size)
+            }
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(given, stream)))
     }

@@ -28,28 +28,28 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
-pub mod life;
 mod memory;
+mod parameters;
 #[cfg(test)]
 mod partition_tests;
 mod redundancy;
 #[cfg(test)]
 mod reference_tests;
-pub mod request;
 pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
 mod sector;
-pub mod shape;
 mod shapes;
 mod sharing;
 #[cfg(test)]
 mod stream_tests;
+mod summarized;
+mod summary;
 pub mod table;
 mod tensor_map;
 mod touch;
-pub mod view;
 mod words;
 
+pub use stallmap_memory::{life, request, shape, view};
 pub use stallmap_tables::derived;

@@ -190,6 +190,28 @@ impl Resolver {
         }
     }
 
+    /// The storage of a target.
+    pub(super) fn storage(&self, target: Target) -> Option<u32> {
+        match target {
+            Target::Tensor(view) => self.index.views.get(view as usize).map(|view| view.storage),
+            Target::Storage(storage) => Some(storage),
+            Target::Allocation(_) | Target::Unknown | Target::NotGlobal => None,
+        }
+    }
+
+    /// The block of memory that holds an address at the current launch, first and last byte: a storage, or what of an
+    /// allocation lies between two storages.
+    pub(super) fn block(&self, address: u64) -> Option<(u64, u64)> {
+        let launch = self.launch?;
+        let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
+        let (storages, allocations) = live.get(launch.run)?;
+        match (storages.find(address), allocations.find(address)) {
+            (Ok(piece), _) => Some((piece.low, piece.high - 1)),
+            (Err(gap), Ok(piece)) => Some((gap.low.max(piece.low), gap.high.min(piece.high) - 1)),
+            (Err(_), Err(_)) => None,
+        }
+    }
+
     /// The identities of a target: storage, tensor, allocation.
     pub fn ids(index: &TensorIndex, target: Target) -> (Option<u64>, Option<u64>, Option<u64>) {
         match target {

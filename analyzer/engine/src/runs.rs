@@ -15,6 +15,7 @@ use super::access::{Accesses, Instructions};
 use super::derived::{PcTensorPart, Word};
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
+use super::summarized::{OBSERVED, Summarized};
 
 /// Turns batches of `memory_access` into rows of `pc_tensor_part`.
 pub(super) struct Runs {
@@ -25,6 +26,9 @@ pub(super) struct Runs {
     measures: bool,
     /// Every value seen, [`Target::WORDS`] first.
     words: Vec<Arc<str>>,
+    observed: Arc<str>,
+    /// Launches whose rows come from elsewhere.
+    summarized: Option<Arc<Summarized>>,
     key: Option<Key>,
     sums: Vec<Sum>,
     shares: Vec<Share>,
@@ -53,7 +57,12 @@ struct Sum {
 }
 
 impl Runs {
-    pub(super) fn new(resolver: Resolver, schema: SchemaRef, columns: Vec<usize>) -> Self {
+    pub(super) fn new(
+        resolver: Resolver,
+        schema: SchemaRef,
+        columns: Vec<usize>,
+        summarized: Option<Arc<Summarized>>,
+    ) -> Self {
         let wants = |name: &str| schema.field_with_name(name).is_ok();
         Self {
             measures: ["sectors", "unique_bytes", "ideal_sectors"].into_iter().any(wants),
@@ -61,6 +70,8 @@ impl Runs {
             columns,
             schema,
             words: Target::WORDS.map(Arc::from).into(),
+            observed: OBSERVED.into(),
+            summarized,
             key: None,
             sums: Vec::new(),
             shares: Vec::new(),
@@ -76,6 +87,9 @@ impl Runs {
         let kinds: Vec<usize> = instructions.kind.words.iter().map(|word| self.intern(word)).collect();
         let spaces: Vec<usize> = instructions.space.words.iter().map(|word| self.intern(word)).collect();
         for row in 0..batch.num_rows() {
+            if self.is_elsewhere(accesses.kernel_id[row]) {
+                continue;
+            }
             let key = Key {
                 kernel_id: accesses.kernel_id[row],
                 function_id: instructions.function_id[row],
@@ -91,6 +105,12 @@ impl Runs {
             self.add_request(&accesses.request(row), accesses.is_global(row));
         }
         Ok(())
+    }
+
+    /// True if a launch's rows come from elsewhere.
+    #[inline]
+    fn is_elsewhere(&self, kernel_id: u64) -> bool {
+        self.summarized.as_ref().is_some_and(|summarized| summarized.holds(kernel_id))
     }
 
     fn intern(&mut self, word: &str) -> usize {
@@ -129,6 +149,7 @@ impl Runs {
                 kind: self.word(key.kind),
                 space: self.word(key.space),
                 target: self.word(sum.target.word().into()),
+                evidence: Word(Arc::clone(&self.observed)),
                 storage_id: storage.map(StorageId),
                 tensor_id: tensor.map(TensorId),
                 allocation_id: allocation.map(AllocationId),

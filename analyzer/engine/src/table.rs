@@ -9,10 +9,14 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, Operator};
+use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
-use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
+use datafusion::physical_plan::streaming::StreamingTableExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stream};
 use datafusion::prelude::SessionContext;
+use futures::TryStreamExt as _;
 use stallmap_schema::table::Row as _;
 use tokio::sync::OnceCell;
 
@@ -21,16 +25,24 @@ use super::copies::{self, Copies};
 use super::derived::TensorMapTensor;
 use super::exec::{Grain, TensorExec};
 use super::index::{SOURCES, Sources, TensorIndex};
+use super::parameters;
 use super::resolve::Resolver;
+use super::summarized::{self, Summarized, SummarizedRows};
+use super::summary::{self, Pieces};
 use super::tensor_map;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
 
+/// Rows of summarized launches up to which `pc_tensor_part` is cached: many launches can refer to one.
+const MOST_KEPT_ROWS: usize = 4_000_000;
+
 /// Shared state of all derived tables of a capture.
 #[derive(Debug)]
 pub struct Engine {
     access: Arc<CapturedTable>,
+    summary: Arc<CapturedTable>,
+    parameter: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
@@ -38,6 +50,8 @@ pub struct Engine {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
+    /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
+    summarized: OnceCell<Option<Arc<Summarized>>>,
     /// All of `pc_tensor_part`, if cached.
     parts: OnceCell<Vec<Vec<RecordBatch>>>,
     /// All of `tensor_map_tensor`.
@@ -54,12 +68,15 @@ impl Engine {
         let sources = sources.try_into().ok()?;
         Some(Self {
             access: table("memory_access")?,
+            summary: table("access_summary")?,
+            parameter: table("launch_parameter")?,
             tensor_map: table("tensor_map")?,
             launch: table("launch")?,
             memcpy: table("memcpy")?,
             memset: table("memset")?,
             sources,
             index: OnceCell::new(),
+            summarized: OnceCell::new(),
             parts: OnceCell::new(),
             maps: OnceCell::new(),
         })
@@ -80,6 +97,10 @@ impl Engine {
     /// Computes `pc_tensor_part` once and caches it: it is small compared with the accesses, and a report's queries
     /// read it repeatedly.
     pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
+        let summarized = self.summarized(&context.state()).await?;
+        if summarized.is_some_and(|summarized| summarized.row_count() > MOST_KEPT_ROWS) {
+            return Ok(());
+        }
         let compute = async || {
             let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
             let state = context.state();
@@ -104,6 +125,45 @@ impl Engine {
             Ok(Arc::new(TensorIndex::build(&sources)?))
         };
         self.index.get_or_try_init(build).await.map(Arc::clone)
+    }
+}
+
+impl Engine {
+    /// Launches whose rows of `pc_tensor_part` come from elsewhere, read on first use.
+    async fn summarized(&self, state: &dyn Session) -> Result<Option<Arc<Summarized>>> {
+        self.summarized.get_or_try_init(|| self.read_summarized(state)).await.cloned()
+    }
+
+    async fn read_summarized(&self, state: &dyn Session) -> Result<Option<Arc<Summarized>>> {
+        let (summary, launch) = (self.summary.read(&summary::COLUMNS)?, self.launch.read(&summarized::LAUNCH)?);
+        let Some(mut summarized) = Summarized::new(&summary, &launch)? else { return Ok(None) };
+        if summarized.has_models() {
+            summarized.read_parameters(&self.parameter.read(&parameters::COLUMNS)?)?;
+        }
+        let mut resolver = Resolver::new(self.index().await?);
+        let needed = summarized.needed(&mut resolver);
+        let mut pieces = Pieces::new(Resolver::new(self.index().await?));
+        if let (Some(&first), Some(&last)) = (needed.first(), needed.last()) {
+            let mut rows = execute_stream(self.rows_of(state, first, last)?, state.task_ctx())?;
+            while let Some(batch) = rows.try_next().await? {
+                summarized.add_rows(&mut pieces, &batch, &needed)?;
+            }
+        }
+        summarized.finish(pieces, &mut resolver);
+        Ok(Some(Arc::new(summarized)))
+    }
+
+    /// A scan of the accesses of some launches.
+    fn rows_of(&self, state: &dyn Session, first: u64, last: u64) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.access.schema();
+        let bound = |operator: Operator, kernel_id: u64| {
+            binary(col("kernel_id", &schema)?, operator, lit(kernel_id), &schema)
+        };
+        let within = binary(bound(Operator::GtEq, first)?, Operator::And, bound(Operator::LtEq, last)?, &schema)?;
+        let columns = super::analysis::COLUMNS.map(|name| schema.index_of(name));
+        let columns: Vec<usize> = columns.into_iter().collect::<std::result::Result<_, _>>()?;
+        // This plan does not pass through the optimizer, which guards the scans of all others.
+        GuardScans.optimize(self.access.scan_in_order(state, &columns, Some(within))?, state.config_options())
     }
 }
 
@@ -211,6 +271,15 @@ impl TableProvider for DerivedTable {
         let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), limit)?;
         // A shape is independent of the owner of the memory.
         let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
-        Ok(Arc::new(TensorExec::new(input, index, self.grain, columns)?))
+        let summarized = match self.grain {
+            Grain::Instruction => self.engine.summarized(state).await?,
+            Grain::Request | Grain::Shape => None,
+        };
+        let rows = TensorExec::new(input, Arc::clone(&index), self.grain, columns)?.without(summarized.clone());
+        let Some(summarized) = summarized else { return Ok(Arc::new(rows)) };
+        let others = SummarizedRows::new(summarized, index);
+        let schema = Arc::clone(&self.schema);
+        let others = StreamingTableExec::try_new(schema, vec![Arc::new(others)], projection, [], false, None)?;
+        UnionExec::try_new(vec![Arc::new(rows), Arc::new(others)])
     }
 }

@@ -142,6 +142,9 @@ stallmap_schema::tables! {
         space: Word,
         /// Target of the lanes, as in `access_tensor`.
         target: Word,
+        /// observed (this launch's accesses), model launch (those of an earlier launch of its kind, at the addresses of
+        /// this one's parameters: `launch.accesses_of`).
+        evidence: Word,
         /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor, if there is one.

@@ -9,6 +9,7 @@ mod content;
 mod reference;
 mod sample;
 mod statistics;
+mod summary;
 mod table;
 
 pub use table::check_keys;
@@ -59,8 +60,10 @@ pub enum Rule {
     Life,
     /// Per launch: the samples of all instructions and the lost ones are those that were taken.
     SampleConservation,
-    /// Per launch: the rows' requests and lane accesses are those that the launch counts.
+    /// Per launch: the rows' requests and lane accesses are those that the launch counts, and its summary counts all.
     AccessCount,
+    /// A launch whose accesses stand in another names an earlier one of its kind.
+    Model,
     /// Every content of a page has the hash that its row states, and a page's bytes.
     Content,
     /// The smallest and greatest values that a file states are those of its rows: queries skip rows by them.
@@ -82,6 +85,7 @@ impl Rule {
             Self::Life => "lifetime",
             Self::SampleConservation => "sample conservation",
             Self::AccessCount => "access count",
+            Self::Model => "model launch",
             Self::Content => "content",
             Self::Statistics => "statistics",
             Self::Unchecked => "not checked",
@@ -112,6 +116,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     reference::check(reader, &mut found);
     sample::check(reader, &mut found);
     access::check(reader, &mut found);
+    summary::check(reader, &mut found);
     content::check(reader, &mut found);
     found.finish()
 }

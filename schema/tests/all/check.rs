@@ -8,7 +8,7 @@ use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
-use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{BundleContent, BundlePage};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::Storage;
@@ -141,6 +141,36 @@ fn accesses_are_counted() {
     });
     broken::<MemoryAccess>(Rule::AccessCount, "its lanes and their addresses do not fit", |rows| {
         rows[0].offsets = Some(vec![1]);
+    });
+}
+
+#[test]
+fn summaries_count_every_request() {
+    broken::<AccessSummary>(Rule::AccessCount, "its summary counts 5 requests, but its runs 4", |rows| {
+        rows[0].request_count = 3;
+    });
+    broken::<AccessSummary>(Rule::AccessCount, "its summary counts 3 requests, but its runs 4", |rows| {
+        rows[0].shared_request_count = 1;
+    });
+    broken::<AccessSummary>(Rule::AccessCount, "more shared requests than requests", |rows| {
+        rows[0].shared_request_count = 9;
+    });
+    broken::<AccessSummary>(Rule::AccessCount, "rows hold 2 requests, but its summary 1", |rows| {
+        rows[0].request_count = 1;
+        rows[1].request_count = 3;
+    });
+}
+
+#[test]
+fn models_are_earlier_launches_of_the_kind() {
+    let of = |launch: usize, model: u64| {
+        move |rows: &mut Vec<Launch>| rows[launch].accesses_of = Some(KernelId(model))
+    };
+    broken::<Launch>(Rule::Model, "launch 0 has the accesses of launch 1, which is not earlier", of(0, 1));
+    broken::<Launch>(Rule::Model, "which has another function, grid or block", of(1, 0));
+    broken::<Launch>(Rule::Reference, "`launch.accesses_of` refers to 77", of(1, 77));
+    broken::<Launch>(Rule::Model, "launch 2 has the accesses of launch 1, which has those of another", |rows| {
+        (rows[1].accesses_of, rows[2].accesses_of) = (Some(KernelId(0)), Some(KernelId(1)));
     });
 }
 

@@ -44,11 +44,13 @@ WITH capture AS (
   GROUP BY capture
 ), access AS (
   SELECT
-    capture, count(DISTINCT kernel_id) AS launches, CAST(coalesce(sum(lost_request_count), 0) AS DOUBLE) AS lost,
-    CAST(sum(request_count) AS DOUBLE) AS held
-  FROM every.launch_run
-  WHERE request_count IS NOT NULL
-  GROUP BY capture
+    s.capture, count(DISTINCT s.kernel_id) AS launches,
+    CAST(coalesce(sum(CASE WHEN a.source = 'counts' THEN 0 ELSE s.lost_request_count END), 0) AS DOUBLE) AS lost,
+    CAST(sum(s.request_count) AS DOUBLE) AS held
+  FROM every.launch_run s
+  LEFT JOIN every.launch_access a ON a.capture = s.capture AND a.kernel_id = s.kernel_id
+  WHERE s.request_count IS NOT NULL
+  GROUP BY s.capture
 ), launch AS (
   SELECT
     l.capture, count(*) AS launches, count(DISTINCT o.step) AS steps,

@@ -18,8 +18,8 @@ WITH code AS (
 ), accessed AS (
   SELECT
     a.function_id, a.pc, sum(a.request_count) AS request_count, sum(a.sectors) AS sectors,
-    sum(a.sectors - a.excess_sectors) AS ideal_sectors
-  FROM access_pattern a
+    sum(a.ideal_sectors) AS ideal_sectors
+  FROM pc_tensor a
   JOIN launch l ON l.kernel_id = a.kernel_id
   WHERE l.function_id = $function
   GROUP BY a.function_id, a.pc

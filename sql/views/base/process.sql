@@ -15,13 +15,14 @@ CREATE VIEW process (
   devices,
   -- Launches.
   launch_count,
-  -- Launches that were not recorded, and launches without a row. With several runs, the largest number counts.
+  -- Launches that were not recorded, and launches without a row. With several runs, the largest number counts. Launches
+  -- with the accesses of an earlier launch of their kind are none of them.
   lost_launch_count,
   -- Samples that are in the capture.
   sample_count,
   -- Samples of its launches that are missing from the capture.
   lost_sample_count,
-  -- Warp requests that are in the capture.
+  -- Warp requests that are in the capture, as rows or counts.
   request_count,
   -- Warp requests that are missing from the capture.
   lost_request_count
@@ -46,11 +47,14 @@ WITH launched AS (
   SELECT run_id, sum(samples) AS samples FROM pc_sample GROUP BY run_id
 ), seen AS (
   SELECT
-    run_id, sum(CASE WHEN recorded THEN 0 ELSE 1 END) AS launches, sum(lost_sample_count) AS samples,
-    sum(request_count) AS requests, sum(lost_request_count) AS lost_requests
-  FROM launch_run
-  WHERE matched <> 'replayed'
-  GROUP BY run_id
+    s.run_id, sum(s.lost_sample_count) AS samples,
+    sum(CASE WHEN s.recorded OR (a.source = 'model launch' AND s.request_count IS NOT NULL) THEN 0 ELSE 1 END) AS launches,
+    sum(s.request_count + CASE WHEN a.source = 'counts' THEN coalesce(s.lost_request_count, 0) ELSE 0 END) AS requests,
+    sum(CASE WHEN a.source = 'counts' THEN 0 ELSE s.lost_request_count END) AS lost_requests
+  FROM launch_run s
+  LEFT JOIN launch_access a ON a.kernel_id = s.kernel_id
+  WHERE s.matched <> 'replayed'
+  GROUP BY s.run_id
 ), run_sum AS (
   -- The same loss can be recorded by launch and by run.
   SELECT

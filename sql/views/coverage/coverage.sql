@@ -28,9 +28,13 @@ WITH seen AS (
     sum(CASE WHEN s.matched = 'matched' THEN 1 ELSE 0 END) AS matched,
     sum(s.request_count) AS requests,
     sum(s.lost_request_count) AS lost_requests,
+    sum(CASE WHEN a.source = 'counts' THEN 0 ELSE s.lost_request_count END) AS unknown_requests,
+    sum(CASE WHEN a.source = 'counts' AND s.request_count IS NOT NULL THEN 1 ELSE 0 END) AS counted,
+    sum(CASE WHEN a.source = 'model launch' AND s.request_count IS NOT NULL THEN 1 ELSE 0 END) AS referring,
     sum(s.lane_access_count) AS lanes
   FROM launch_run s
   JOIN run r ON r.run_id = s.run_id
+  LEFT JOIN launch_access a ON a.kernel_id = s.kernel_id
   WHERE s.matched <> 'replayed'
   GROUP BY r.instrument
 ), ran AS (
@@ -86,7 +90,9 @@ WITH seen AS (
   UNION ALL
   SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
   UNION ALL
-  SELECT 21, 'launches recorded under ' || instrument, recorded, launches, recorded = launches, NULL FROM seen
+  SELECT 21, 'launches recorded under ' || instrument, recorded, launches, recorded + referring >= launches,
+    CASE WHEN referring > 0 THEN 'the accesses of the rest are those of earlier launches' END
+  FROM seen
   UNION ALL
   SELECT 22, 'launches under ' || instrument || ' matched to the reference run', matched, matchable,
     matched = matchable, NULL
@@ -105,12 +111,20 @@ WITH seen AS (
   UNION ALL
   SELECT 25, 'measured kernels with their launch', launched, kernels, launched = kernels, NULL FROM located WHERE kernels > 0
   UNION ALL
-  SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0), coalesce(lost_requests, 0) = 0,
-    NULL
+  SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0),
+    -- A sample is expected where the GPU counted every request.
+    CASE WHEN coalesce(unknown_requests, 0) > 0 THEN false WHEN coalesce(lost_requests, 0) = 0 THEN true END,
+    CASE WHEN counted > 0 AND lost_requests > 0 THEN 'the rest is counted, by instruction and block of memory' END
   FROM seen
   WHERE instrument = 'accesses'
   UNION ALL
   SELECT 31, 'lane accesses recorded', lanes, NULL, NULL, NULL FROM seen WHERE instrument = 'accesses'
+  UNION ALL
+  SELECT 31, 'launches with all requests counted on the GPU', counted, launches, NULL, NULL FROM seen WHERE counted > 0
+  UNION ALL
+  SELECT 31, 'launches with the accesses of an earlier launch of their kind', referring, launches, NULL, NULL
+  FROM seen
+  WHERE referring > 0
   UNION ALL
   SELECT * FROM code_coverage
   UNION ALL

@@ -2,7 +2,9 @@
 -- accesses.
 --
 -- The rows are the samples that `stall_charge` attributes to instructions that access memory, with their accesses if
--- recorded. Sectors are units of 32 bytes, distinct in each warp request.
+-- recorded. Counts are exact, as in `pc_tensor`. Class, stride and misalignment are those of the recorded
+-- rows: in a sample of blocks if `launch_access` says so, or in the model launch. Sectors are units of 32 bytes, distinct
+-- in each warp request.
 CREATE VIEW access_cost (
   -- The launch.
   kernel_id,
@@ -90,7 +92,8 @@ WITH timed AS (
       PARTITION BY t.kernel_id, t.function_id, t.kind, t.target, t.object_id, p.stride_bytes
     ) AS covered_bytes
   FROM touched t
-  LEFT JOIN pattern p ON p.kernel_id = t.kernel_id AND p.function_id = t.function_id AND p.pc = t.pc
+  JOIN launch l ON l.kernel_id = t.kernel_id
+  LEFT JOIN pattern p ON p.kernel_id = coalesce(l.accesses_of, t.kernel_id) AND p.function_id = t.function_id AND p.pc = t.pc
 )
 SELECT
   c.kernel_id, l.function_id, c.function_id, c.pc, i.memory_space, i.memory_kind, c.target, c.object_id, c.tensor_id,

@@ -1,7 +1,8 @@
 -- One storage that exactly one launch writes and exactly one other launch reads. One fused kernel would keep its data
 -- in registers.
 --
--- Based on observed accesses: a kernel with unobserved ones (see `coverage`) may read or write more.
+-- Based on observed accesses: a kernel with unobserved ones (see `coverage`) may read or write more. Accesses of an
+-- earlier launch of the kind, as in `pc_tensor`, count too.
 CREATE VIEW handed_over (
   -- The storage.
   storage_id,

@@ -74,8 +74,8 @@ WITH timed AS (
     max(CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END) AS idle_launches,
     first_value(CASE WHEN ordinal > idle_ordinal THEN idle_ordinal END ORDER BY
       CASE WHEN ordinal > idle_ordinal THEN ordinal - idle_ordinal END DESC NULLS LAST, ordinal) AS idle_ordinal,
-    min(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS evidence,
-    max(CASE WHEN evidence IN ('accesses', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS other_evidence
+    min(CASE WHEN evidence IN ('accesses', 'model launch', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS evidence,
+    max(CASE WHEN evidence IN ('accesses', 'model launch', 'tensor maps') THEN 'accesses' WHEN evidence = 'op' THEN 'op' END) AS other_evidence
   FROM timed
   GROUP BY object_id
 ), tensors AS (

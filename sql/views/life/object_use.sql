@@ -1,7 +1,8 @@
 -- One use of one object, as in `memory_object`: by a launch, or by a memcpy or memset between launches.
 --
 -- For launches with recorded accesses, from their accesses, or from the ranges of their tensor maps. For other
--- launches, from the tensors of their op. Memcpys and memsets belong to the object at their address at that time.
+-- launches, from the tensors of their op, and the accesses of an earlier launch of their kind: they may have read less or
+-- more, so their direction is unknown. Memcpys and memsets belong to the object at their address at that time.
 CREATE VIEW object_use (
   -- The object.
   object_id,
@@ -15,7 +16,8 @@ CREATE VIEW object_use (
   end_ordinal,
   -- Direction: read, write, both (it read and wrote), unknown (it may have done either).
   direction,
-  -- Evidence for the use: accesses, tensor maps, op (the op's arguments and results), copy, fill.
+  -- Evidence for the use: accesses, model launch (as in `pc_tensor`), tensor maps, op (the op's arguments and results),
+  -- copy, fill.
   evidence,
   -- The one tensor that was written. Null if several were, or if unknown.
   written_tensor_id,
@@ -32,16 +34,20 @@ CREATE VIEW object_use (
   capture_ordinal
 ) AS
 WITH known AS (
-  -- Launches with all accesses recorded.
-  SELECT DISTINCT kernel_id
-  FROM launch_run
-  WHERE recorded AND request_count IS NOT NULL AND coalesce(lost_request_count, 0) = 0
+  -- Launches with all accesses recorded or counted.
+  SELECT s.kernel_id
+  FROM launch_run s
+  JOIN launch_access a ON a.kernel_id = s.kernel_id
+  WHERE s.recorded AND s.request_count IS NOT NULL
+    AND (a.source = 'counts' OR a.source = 'rows' AND coalesce(s.lost_request_count, 0) = 0)
+  GROUP BY s.kernel_id
 ), accessed AS (
   SELECT
     -- Memory in an allocation but in no storage is not an object if the program has storages.
     kernel_id, coalesce(storage_id, allocation_id) AS object_id, storage_id IS NULL AS is_allocation,
-    bool_or(kind IN ('read', 'atomic', 'prefetch')) AS is_read,
-    bool_or(kind IN ('write', 'atomic')) AS is_written,
+    CASE WHEN min(evidence) = 'observed' THEN bool_or(kind IN ('read', 'atomic', 'prefetch')) END AS is_read,
+    CASE WHEN min(evidence) = 'observed' THEN bool_or(kind IN ('write', 'atomic')) END AS is_written,
+    CASE WHEN min(evidence) = 'observed' THEN 'accesses' ELSE 'model launch' END AS evidence,
     min(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS first_written,
     max(CASE WHEN kind IN ('write', 'atomic') THEN tensor_id END) AS last_written,
     sum(CASE WHEN kind IN ('write', 'atomic') THEN unique_bytes ELSE 0 END) AS written_bytes
@@ -60,7 +66,7 @@ WITH known AS (
   FROM mapped
   UNION ALL
   SELECT
-    kernel_id, object_id, is_allocation, is_read, is_written, 'accesses',
+    kernel_id, object_id, is_allocation, is_read, is_written, evidence,
     CASE WHEN first_written = last_written THEN CAST(first_written AS BIGINT UNSIGNED) END,
     CAST(written_bytes AS BIGINT UNSIGNED)
   FROM accessed

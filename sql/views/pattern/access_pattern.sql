@@ -1,6 +1,7 @@
 -- One instruction of one launch: the main figures of its memory accesses from `request_pattern`.
 --
 -- Sectors are units of 32 bytes, distinct in each warp request. ideal is the fewest that hold the bytes.
+-- Counts are of the rows that the capture holds, as in `request_pattern`.
 CREATE VIEW access_pattern (
   -- The launch.
   kernel_id,

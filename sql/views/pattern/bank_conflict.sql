@@ -3,6 +3,8 @@
 -- 32 banks of 4-byte words serve one word each at a time. A word that several lanes request is read once. With up to 4
 -- bytes per lane, a request takes one pass, with 8 bytes one per half warp, with 16 one per quarter: a model of the
 -- hardware, whose counters may differ. Copies by tensor maps and other unobserved instructions have no row.
+-- Counts are of the rows that the capture holds. Where these are a sample of blocks (`launch_access`), degrees are
+-- estimates.
 CREATE VIEW bank_conflict (
   -- The launch.
   kernel_id,

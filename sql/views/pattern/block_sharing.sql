@@ -2,7 +2,8 @@
 --
 -- A block's footprint is the set of 32-byte sectors that it touches. The sum of the footprints divided by their union
 -- is the number of blocks that need a sector, on average: the potential of L2, clusters or another order of blocks.
--- Instructions that no instrument observes are missing.
+-- Instructions that no instrument observes are missing. Where the capture holds the requests of a sample of blocks
+-- (`launch_access`), counts of sectors that blocks share are null, and footprints are theirs.
 CREATE VIEW block_sharing (
   -- The launch.
   kernel_id,
@@ -29,20 +30,23 @@ CREATE VIEW block_sharing (
 ) AS
 WITH shared AS (
   SELECT
-    kernel_id, kind, CAST(sum(sectors) AS BIGINT) AS union_sectors,
-    CAST(sum(sectors * block_count) AS BIGINT) AS footprint_sectors,
-    CAST(sum(CASE WHEN block_count > 1 THEN sectors ELSE 0 END) AS BIGINT) AS shared_sectors,
-    max(block_count) AS most_blocks, min(sector_rate) AS sector_rate
-  FROM sector_sharing
-  GROUP BY kernel_id, kind
+    h.kernel_id, h.kind, NOT bool_or(a.is_sampled) AS is_whole, CAST(sum(h.sectors) AS BIGINT) AS union_sectors,
+    CAST(sum(h.sectors * h.block_count) AS BIGINT) AS footprint_sectors,
+    CAST(sum(CASE WHEN h.block_count > 1 THEN h.sectors ELSE 0 END) AS BIGINT) AS shared_sectors,
+    max(h.block_count) AS most_blocks, min(h.sector_rate) AS sector_rate
+  FROM sector_sharing h
+  JOIN launch_access a ON a.kernel_id = h.kernel_id
+  GROUP BY h.kernel_id, h.kind
 ), footprint AS (
   SELECT kernel_id, kind, count(*) AS block_count, 32 * median(sectors) AS median_bytes, 32 * max(sectors) AS largest_bytes
   FROM block_footprint
   GROUP BY kernel_id, kind
 )
 SELECT
-  s.kernel_id, s.kind, f.block_count, s.union_sectors, s.footprint_sectors,
-  CAST(s.footprint_sectors AS DOUBLE) / nullif(s.union_sectors, 0), s.shared_sectors, s.most_blocks, f.median_bytes,
+  s.kernel_id, s.kind, f.block_count, CASE WHEN s.is_whole THEN s.union_sectors END,
+  CASE WHEN s.is_whole THEN s.footprint_sectors END,
+  CASE WHEN s.is_whole THEN CAST(s.footprint_sectors AS DOUBLE) / nullif(s.union_sectors, 0) END,
+  CASE WHEN s.is_whole THEN s.shared_sectors END, CASE WHEN s.is_whole THEN s.most_blocks END, f.median_bytes,
   f.largest_bytes, s.sector_rate
 FROM shared s
 JOIN footprint f ON f.kernel_id = s.kernel_id AND f.kind = s.kind

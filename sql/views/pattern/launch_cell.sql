@@ -1,6 +1,7 @@
 -- One bin of a tensor's heat map for one launch and one kind of access: accesses, and samples of stalls.
 --
--- See `tensor_cell`, which sums over launches.
+-- See `tensor_cell`, which sums over launches. Accesses are those of the rows that the capture holds: if
+-- `launch_access` says so, a sample of blocks.
 CREATE VIEW launch_cell (
   -- The launch.
   kernel_id,

@@ -2,7 +2,8 @@
 --
 -- Redundant loads of a thread could stay in a register, those of a warp or a block in shared memory, those of the grid
 -- in L2. Only addresses are compared, not values. Requests are in the order in which the GPU queued them under the
--- instrument, which matches the program's order only within a warp. `load_redundancy` has the exact definition.
+-- instrument, which matches the program's order only within a warp. `load_redundancy` has the exact definition. Where the capture
+-- holds the requests of a sample of blocks (`launch_access`), shares are theirs, and those of the grid are null.
 CREATE VIEW redundant_load (
   -- The launch.
   kernel_id,
@@ -14,7 +15,7 @@ CREATE VIEW redundant_load (
   scope,
   -- Loads of device memory, by lanes.
   loads,
-  -- Redundant loads. Null if the sample has none of the instruction's loads.
+  -- Redundant loads. Null if the sample has none of the instruction's loads, and for the grid where blocks are missing.
   redundant_loads,
   -- Their bytes.
   redundant_bytes,
@@ -27,10 +28,12 @@ WITH scoped AS (
   SELECT
     r.kernel_id, r.function_id, r.pc, s.scope, r.loads, r.load_bytes,
     CASE s.scope
-      WHEN 'thread' THEN r.thread_loads WHEN 'warp' THEN r.warp_loads WHEN 'block' THEN r.block_loads ELSE r.grid_loads
+      WHEN 'thread' THEN r.thread_loads WHEN 'warp' THEN r.warp_loads WHEN 'block' THEN r.block_loads
+      ELSE CASE WHEN NOT a.is_sampled THEN r.grid_loads END
     END AS redundant,
     r.sector_rate
   FROM load_redundancy r
+  JOIN launch_access a ON a.kernel_id = r.kernel_id
   CROSS JOIN (VALUES ('thread'), ('warp'), ('block'), ('grid')) AS s(scope)
 )
 SELECT

@@ -2,7 +2,9 @@
 --
 -- Sectors are units of 32 bytes, lines of 128, both distinct in each request. ideal is the fewest sectors that hold the
 -- bytes. `access_shape` has each request, and defines the classes. Sectors are meaningful for global and local memory.
--- For shared memory see `bank_conflict`. Instructions that no instrument observes have no row.
+-- For shared memory see `bank_conflict`. Instructions that no instrument observes have no row. Counts are of the rows
+-- that the capture holds. Where these are a sample of blocks (`launch_access`), ratios are estimates, and `pc_tensor` has
+-- the exact requests and sectors. Launches with the accesses of a model launch have no row.
 CREATE VIEW request_pattern (
   -- The launch.
   kernel_id,

@@ -4,7 +4,8 @@
 -- `reuse_distance` has the histogram, and defines streams and units. An LRU cache of N units holds a touch whose
 -- distance is below N. This is an upper bound: sets, sectors and other traffic reduce it. If the capacity cuts a
 -- histogram bin (a power of two of distances), the bin counts in part. Between warps, the order is that of the recorded
--- run.
+-- run. Where the capture holds the requests of a sample of blocks (`launch_access`), the figures of blocks are theirs, and
+-- shares and distances of the launch are null.
 CREATE VIEW reuse (
   -- The launch.
   kernel_id,
@@ -43,23 +44,31 @@ WITH gpu AS (
   GROUP BY l.kernel_id
 ), counted AS (
   SELECT
-    r.*, g.l1_bytes, g.l2_bytes,
+    r.*, r.stream = 'launch' AND a.is_sampled AS is_incomplete, g.l1_bytes, g.l2_bytes,
     CAST(g.l1_bytes / r.unit_bytes AS DOUBLE) AS l1_units, CAST(g.l2_bytes / r.unit_bytes AS DOUBLE) AS l2_units,
     CAST(r.distance_from AS DOUBLE) AS low, CAST(r.distance_to AS DOUBLE) - CAST(r.distance_from AS DOUBLE) AS width
   FROM reuse_distance r
+  JOIN launch_access a ON a.kernel_id = r.kernel_id
   LEFT JOIN gpu g ON g.kernel_id = r.kernel_id
 )
 SELECT
   kernel_id, stream, unit_bytes, CAST(sum(touches) AS BIGINT),
-  CAST(sum(CASE WHEN reuse = 'cold' THEN touches ELSE 0 END) AS BIGINT),
-  CAST(sum(CASE WHEN reuse = 'reused' THEN touches ELSE 0 END) AS DOUBLE) / nullif(sum(touches), 0),
-  sum(CASE WHEN reuse = 'reused' THEN mean_distance * touches END)
+  CASE WHEN NOT bool_or(is_incomplete) THEN CAST(sum(CASE WHEN reuse = 'cold' THEN touches ELSE 0 END) AS BIGINT) END,
+  CAST(sum(CASE WHEN is_incomplete THEN NULL WHEN reuse = 'reused' THEN touches ELSE 0 END) AS DOUBLE)
+    / nullif(sum(touches), 0),
+  sum(CASE WHEN reuse = 'reused' AND NOT is_incomplete THEN mean_distance * touches END)
     / nullif(sum(CASE WHEN reuse = 'reused' THEN touches ELSE 0 END), 0),
   max(l1_bytes),
-  sum(CASE WHEN reuse <> 'reused' THEN 0.0 ELSE touches * greatest(least((l1_units - low) / width, 1.0), 0.0) END)
+  sum(CASE
+      WHEN is_incomplete THEN NULL WHEN reuse <> 'reused' THEN 0.0
+      ELSE touches * greatest(least((l1_units - low) / width, 1.0), 0.0)
+    END)
     / nullif(sum(touches), 0),
   max(l2_bytes),
-  sum(CASE WHEN reuse <> 'reused' THEN 0.0 ELSE touches * greatest(least((l2_units - low) / width, 1.0), 0.0) END)
+  sum(CASE
+      WHEN is_incomplete THEN NULL WHEN reuse <> 'reused' THEN 0.0
+      ELSE touches * greatest(least((l2_units - low) / width, 1.0), 0.0)
+    END)
     / nullif(sum(touches), 0),
   min(line_rate)
 FROM counted

@@ -1,4 +1,7 @@
 -- Requests of one instruction of one launch by the number of sectors of device memory that they touched.
+--
+-- Counts are of the rows that the capture holds. Where these are a sample of blocks (`launch_access`), parts of them are
+-- estimates.
 CREATE VIEW sector_histogram (
   -- The launch.
   kernel_id,

@@ -5,7 +5,8 @@
 -- tensor's strides: a transposed or sliced view is drawn by its shape, not by its memory layout. Accesses are those of
 -- lanes that belong to this tensor rather than to another view of its storage, as in `access_tensor`. Bytes between the
 -- tensor's elements that its requests also access are holes: their row and column are null. Filter by one tensor
--- (`WHERE tensor_id = ...`), or by one launch in `launch_cell`: both are fast.
+-- (`WHERE tensor_id = ...`), or by one launch in `launch_cell`: both are fast. Accesses are those of the rows that the
+-- capture holds: a sample of blocks where `launch_access` says so.
 CREATE VIEW tensor_cell (
   -- The tensor.
   tensor_id,

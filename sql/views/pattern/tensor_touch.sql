@@ -2,7 +2,9 @@
 --
 -- Loads, stores, blocks and similar counts are of lanes that belong to this tensor rather than to another view of its
 -- storage. Bytes are those of its elements, accessed through any view. `target_touch` has storages and allocations too.
--- Memcpys and memsets count if the capture recorded them.
+-- Memcpys and memsets count if the capture recorded them. Where it holds the requests of a sample of blocks, or a launch
+-- has those of an earlier one (`launch_access`), all numbers are of the rows that it holds: lower bounds. What was not
+-- read or not written is then null.
 CREATE VIEW tensor_touch (
   -- The tensor.
   tensor_id,
@@ -48,9 +50,14 @@ CREATE VIEW tensor_touch (
   -- Sampled part of memory, from which bytes are scaled: 1 if they are exact.
   byte_rate
 ) AS
+WITH held AS (
+  SELECT count(*) = 0 AS is_whole FROM launch_access WHERE is_sampled LIMIT 1
+)
 SELECT
   tensor_id, storage_id, size_bytes, launches, reads + writes + atomics, reads, writes, atomics, requests, sectors, blocks,
   warps, touched_bytes, CAST(touched_bytes AS DOUBLE) / nullif(size_bytes, 0), read_bytes, written_bytes,
-  read_before_written_bytes, uninitialized_bytes, written_never_read_bytes, unused_bytes, byte_rate
+  CASE WHEN is_whole THEN read_before_written_bytes END, CASE WHEN is_whole THEN uninitialized_bytes END,
+  CASE WHEN is_whole THEN written_never_read_bytes END, CASE WHEN is_whole THEN unused_bytes END, byte_rate
 FROM target_touch
+CROSS JOIN held
 WHERE target = 'tensor'

@@ -27,7 +27,7 @@ CREATE VIEW run_charge (
   -- Target of the producer's lanes, as in `pc_tensor`. not observed: this launch has no accesses of it. no memory: it
   -- accesses none. mbarrier: it waits for other warps, or for unknown copies.
   target,
-  -- Evidence for the target: observed, derived (from tensor maps). Null without a target.
+  -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,
   -- The storage.
   storage_id,

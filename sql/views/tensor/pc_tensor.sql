@@ -1,6 +1,8 @@
 -- Accesses of one instruction of one launch to one target, summed over its warp requests.
 --
--- A capture holds the accesses of each launch once: from the program, or, if it has none, from one replay.
+-- Exact where the GPU counted a launch's accesses (`access_summary`) or the capture holds all of them. A capture holds the
+-- accesses of each launch once: from the program, or, if it has none, from one replay. Where `launch.accesses_of` names
+-- an earlier launch of the same kind, its counts stand for this launch's. `coverage` has the numbers of such launches.
 CREATE VIEW pc_tensor (
   -- The launch.
   kernel_id,
@@ -15,6 +17,9 @@ CREATE VIEW pc_tensor (
   -- Target of the lanes: tensor, storage (in it, but in none of its views), outside any tensor (in a driver
   -- allocation), unknown address, not global.
   target,
+  -- observed (this launch's accesses), model launch (those of the launch that `launch.accesses_of` names, at the
+  -- addresses of this launch's parameters).
+  evidence,
   -- The storage.
   storage_id,
   -- The tensor.
@@ -33,7 +38,7 @@ CREATE VIEW pc_tensor (
   ideal_sectors
 ) AS
 SELECT
-  kernel_id, function_id, pc, kind, space, target, storage_id, tensor_id, allocation_id,
+  kernel_id, function_id, pc, kind, space, target, evidence, storage_id, tensor_id, allocation_id,
   sum(request_count), sum(lane_count), sum(sectors), sum(unique_bytes), sum(ideal_sectors)
 FROM pc_tensor_part
-GROUP BY kernel_id, function_id, pc, kind, space, target, storage_id, tensor_id, allocation_id
+GROUP BY kernel_id, function_id, pc, kind, space, target, evidence, storage_id, tensor_id, allocation_id

@@ -1,6 +1,7 @@
 -- Share of one target in the accesses of an instruction of a launch: P(target | launch, function, pc).
 --
--- By sectors of observed accesses. For tensor-map copies, which no instrument observes, by the ranges of their tensor
+-- By sectors of accesses: of all requests, of a sample of blocks, or of a model launch. For tensor-map copies, which no
+-- instrument observes, by the ranges of their tensor
 -- maps. The shares of an instruction add up to 1, including those outside tensors.
 CREATE VIEW pc_tensor_share (
   -- The launch.
@@ -11,7 +12,7 @@ CREATE VIEW pc_tensor_share (
   pc,
   -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- Evidence for the target: observed, derived (from tensor maps).
+  -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps).
   evidence,
   -- The storage.
   storage_id,
@@ -24,10 +25,10 @@ CREATE VIEW pc_tensor_share (
 ) AS
 WITH observed AS (
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, 'observed' AS evidence,
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, CAST(evidence AS VARCHAR) AS evidence,
     CAST(sum(sectors) AS DOUBLE) AS amount
   FROM pc_tensor
-  GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
+  GROUP BY kernel_id, function_id, pc, target, evidence, storage_id, tensor_id, allocation_id
   HAVING sum(sectors) > 0
 ), mapped AS (
   -- A copy with several possible tensor maps counts for each of them.

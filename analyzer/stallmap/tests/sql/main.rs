@@ -1,7 +1,7 @@
 //! The SQL library on captures: every `sql/**/*.slt` next to its view, and the rules of the library.
 //!
-//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`, or a
-//! path under `testdata/` without `.stallmap`), then has records in sqllogictest's format: `query`, the SQL, `----`,
+//! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`,
+//! `summarized`, or a path under `testdata/` without `.stallmap`), then has records in sqllogictest's format: `query`, the SQL, `----`,
 //! one line per row with columns separated by ` | `, a blank line. For statements that must fail: `statement error
 //! TEXT` and the SQL. `UPDATE=1` writes the results of the views.
 
@@ -23,6 +23,7 @@ mod redact;
 mod replay;
 mod session;
 mod sum;
+mod summarized;
 mod words;
 
 use stallmap_testkit::tiny;
@@ -44,10 +45,18 @@ fn sql_folder() -> PathBuf {
 fn open(name: &str, folder: &Path) -> Session {
     let made = folder.join(format!("{name}.stallmap"));
     let path = match name {
-        "tiny" | "blame" | "counters" | "graphs" | "replays" | "sampled_replays" if made.exists() => made,
+        "tiny" | "blame" | "counters" | "graphs" | "replays" | "sampled_replays" | "summarized"
+            if made.exists() =>
+        {
+            made
+        }
         "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
+            made
+        }
+        "summarized" => {
+            summarized::write(&made);
             made
         }
         "counters" => {

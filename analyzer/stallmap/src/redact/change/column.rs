@@ -17,6 +17,8 @@ use super::Redactor;
 use crate::redact::identities::python_function;
 use crate::redact::{Also, Keep};
 
+/// Addresses of device memory are not below this one.
+const SMALLEST_ADDRESS: u64 = 1 << 21;
 /// Options of the recorder whose values are patterns of names.
 const PATTERNS: [&str; 5] = ["kernels", "exclude", "region", "replay-kernels", "launches"];
 /// The same within the settings of a run.
@@ -104,13 +106,35 @@ impl Redactor {
                 if kind == Secrecy::Contents { "pages of memory" } else { "values passed to kernels" },
                 count,
             );
+        } else {
+            self.gone(what, count);
+        }
+        if kind == Secrecy::Parameters {
+            let moved = |bytes: &[u8]| self.parameters(bytes, keep);
+            return Arc::new(values.iter().map(|bytes| bytes.map(moved)).collect::<BinaryArray>());
+        }
+        if keep {
             return Arc::clone(array);
         }
-        self.gone(what, count);
         let length = |bytes: &[u8]| if kind == Secrecy::Attributes { 0 } else { bytes.len() };
         Arc::new(
             values.iter().map(|bytes| bytes.map(|bytes| vec![0; length(bytes)])).collect::<BinaryArray>(),
         )
+    }
+
+    /// The parameters of a launch: addresses move like all others, because launches of a kind are compared by them.
+    fn parameters(&self, bytes: &[u8], keep: bool) -> Vec<u8> {
+        let word = |bytes: &[u8]| {
+            let old = bytes.try_into().map_or(0, u64::from_le_bytes);
+            // Small numbers are no addresses of device memory.
+            let new = if old < SMALLEST_ADDRESS { 0 } else { self.rebase.map(old) };
+            match (new, keep) {
+                (0, true) => bytes.to_vec(),
+                (0, false) => vec![0; bytes.len()],
+                (new, _) => new.to_le_bytes().to_vec(),
+            }
+        };
+        bytes.chunks(size_of::<u64>()).flat_map(word).collect()
     }
 
     /// Names of cubins' files. None if the cubin is omitted.

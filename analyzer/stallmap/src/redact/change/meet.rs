@@ -18,7 +18,7 @@ use super::column::is_public_op;
 
 const MOST_ROWS: usize = 4 << 20;
 /// Columns of addresses, with the columns of their sizes.
-const USED: [(&str, &str, Option<&str>); 9] = [
+const USED: [(&str, &str, Option<&str>); 11] = [
     ("device_allocation", "address", Some("size_bytes")),
     ("storage", "address", Some("size_bytes")),
     ("tensor", "address", Some("span_bytes")),
@@ -26,6 +26,8 @@ const USED: [(&str, &str, Option<&str>); 9] = [
     ("memcpy", "destination", Some("size_bytes")),
     ("memset", "address", Some("size_bytes")),
     ("memory_access", "address", Some("span_bytes")),
+    ("access_summary", "address", Some("span_bytes")),
+    ("access_summary", "block_address", None),
     ("bundle_page", "address", None),
     ("tensor_map", "address", None),
 ];

@@ -1,0 +1,71 @@
+//! Addresses among the parameters of launches: they locate the memory of one launch in another of its kind.
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::UInt64Type;
+use datafusion::common::HashMap;
+use datafusion::error::Result;
+
+use super::index::{column, wrong};
+
+/// The columns of `launch_parameter` that are needed, in the order of the table.
+pub(super) const COLUMNS: [&str; 2] = ["kernel_id", "bytes"];
+
+/// Bytes of a word: one address.
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// The parameters of launches, as words at multiples of 8 bytes.
+#[derive(Debug, Default)]
+pub(super) struct Parameters(HashMap<u64, Box<[u64]>>);
+
+impl Parameters {
+    /// Parameters of the launches that are wanted. Zeros alone are parameters that `redact` removed: they are not known.
+    pub(super) fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
+        let kernels = column::<UInt64Type>(batch, "kernel_id")?;
+        let bytes = batch.column_by_name("bytes").and_then(|array| array.as_binary_opt::<i32>());
+        let bytes = bytes.ok_or_else(|| wrong("bytes"))?;
+        let rows = (0..batch.num_rows()).filter(|&row| is_wanted(kernels.value(row)));
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        let words = |row| bytes.value(row).chunks_exact(WORD_BYTES).map(word).collect();
+        let known = rows.filter(|&row| bytes.value(row).iter().any(|byte| *byte != 0));
+        Ok(Self(known.map(|row| (kernels.value(row), words(row))).collect()))
+    }
+
+    /// The word of a launch that points from nearest below to an address within a block of memory, first and last byte.
+    /// The nearest above if none does. The first of equal ones.
+    pub(super) fn nearest(&self, kernel_id: u64, (first, last): (u64, u64), address: u64) -> Option<u32> {
+        let words = (0..).zip(self.0.get(&kernel_id)?.iter().copied());
+        let within = words.filter(|(_, word)| (first..=last).contains(word));
+        let nearest = within.min_by_key(|(_, word)| (*word > address, word.abs_diff(address)));
+        nearest.map(|(place, _)| place)
+    }
+
+    /// The distance from an address of one launch to that of another: of the word that points to it, or none if no word
+    /// does. Null if it is not known.
+    pub(super) fn distance(&self, from: u64, to: u64, word: Option<u32>) -> Option<u64> {
+        let (from, to) = (self.0.get(&from)?, self.0.get(&to)?);
+        let Some(word) = word else { return Some(0) };
+        let place = usize::try_from(word).ok()?;
+        Some(to.get(place)?.wrapping_sub(*from.get(place)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_below_an_address_leads_to_it() {
+        let words = |words: &[u64]| words.to_vec().into_boxed_slice();
+        let known = [(1, words(&[7, 100, 140, 190])), (2, words(&[7, 500, 640, 90]))];
+        let parameters = Parameters(known.into_iter().collect());
+        let nearest = |address| parameters.nearest(1, (100, 199), address);
+        assert_eq!([100, 139, 140, 189, 199].map(nearest), [1, 1, 2, 2, 3].map(Some));
+        assert_eq!(parameters.nearest(1, (101, 199), 120), Some(2));
+        assert_eq!(parameters.nearest(1, (200, 299), 250), None);
+        assert_eq!(parameters.distance(1, 2, Some(2)), Some(500));
+        assert_eq!(parameters.distance(1, 2, Some(3)), Some(90_u64.wrapping_sub(190)));
+        assert_eq!(parameters.distance(1, 2, None), Some(0));
+        assert_eq!(parameters.distance(1, 2, Some(9)), None);
+        assert_eq!(parameters.distance(1, 3, None), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! Counts of accesses by instruction and range of memory: rows of `access_summary`, and rows of `memory_access` summed
+//! by target where a launch has no better ones.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::UInt64Type;
+use datafusion::error::Result;
+use stallmap_schema::word::Space;
+
+use super::access::{Accesses, Instructions};
+use super::index::column;
+use super::request::{Request, SECTOR_BYTES};
+use super::resolve::{Resolver, Share, Target};
+use super::words::Interned;
+
+/// The columns of `access_summary` that are needed, in the order of the table.
+pub(super) const COLUMNS: [&str; 12] = [
+    "kernel_id",
+    "function_id",
+    "pc",
+    "kind",
+    "space",
+    "address",
+    "span_bytes",
+    "request_count",
+    "lane_count",
+    "sectors",
+    "unique_bytes",
+    "ideal_sectors",
+];
+
+/// Requests, lanes, sectors, unique bytes, ideal sectors.
+pub(super) type Counts = [u64; 5];
+
+/// One instruction, and one kind of its accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    pub(super) function_id: u64,
+    pub(super) pc: u32,
+    /// Numbers of the values.
+    pub(super) kind: u8,
+    pub(super) space: u8,
+}
+
+/// Accesses of an instruction to a range of memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub(super) instruction: Instruction,
+    /// True for device memory.
+    pub(super) is_global: bool,
+    /// The lowest address that a lane accesses.
+    pub(super) low: u64,
+    /// The last byte that a lane accesses.
+    pub(super) last: u64,
+    pub(super) counts: Counts,
+    /// The parameter of the launch, in words of 8 bytes, that points into the block of memory from nearest below `low`.
+    pub(super) word: Option<u32>,
+}
+
+impl Counted {
+    /// True if both count accesses of one instruction, and share addresses.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        self.instruction == other.instruction && self.low <= other.last && other.low <= self.last
+    }
+
+    /// Lanes.
+    pub(super) fn lanes(&self) -> u64 {
+        self.counts[1]
+    }
+}
+
+/// The range of the rows of each launch.
+pub(super) type Ranges = BTreeMap<u64, Range<usize>>;
+
+/// The rows of `access_summary`, launch by launch.
+pub(super) fn read(batch: &RecordBatch, words: &mut Interned) -> Result<(Vec<Counted>, Ranges)> {
+    let instructions = Instructions::new(batch)?;
+    let number = |name: &str| column::<UInt64Type>(batch, name);
+    let (kernels, lows, spans) = (number("kernel_id")?, number("address")?, number("span_bytes")?);
+    let [requests, lanes, sectors, unique, ideal] =
+        ["request_count", "lane_count", "sectors", "unique_bytes", "ideal_sectors"].map(number);
+    let counts = [requests?, lanes?, sectors?, unique?, ideal?];
+    let (kinds, spaces) = (words.codes(&instructions.kind), words.codes(&instructions.space));
+    let mut rows: Vec<(u64, Counted)> = (0..batch.num_rows())
+        .map(|row| {
+            let instruction = instruction(&instructions, row, &kinds, &spaces);
+            let low = lows.value(row);
+            let counted = Counted {
+                instruction,
+                is_global: is_global(&words.word(instruction.space).0),
+                low,
+                last: low.saturating_add(spans.value(row).max(1) - 1),
+                counts: counts.map(|count| count.value(row)),
+                word: None,
+            };
+            (kernels.value(row), counted)
+        })
+        .collect();
+    rows.sort_by_key(|(kernel_id, _)| *kernel_id);
+    let mut ranges = BTreeMap::new();
+    for launch in rows.chunk_by(|(one, _), (other, _)| one == other) {
+        let start = ranges.last_key_value().map_or(0, |(_, last): (_, &Range<usize>)| last.end);
+        if let Some((kernel_id, _)) = launch.first() {
+            ranges.insert(*kernel_id, start..start + launch.len());
+        }
+    }
+    Ok((rows.into_iter().map(|(_, counted)| counted).collect(), ranges))
+}
+
+fn is_global(space: &str) -> bool {
+    matches!(Space::from_word(space), Some(Space::Global | Space::GlobalAsync))
+}
+
+fn instruction(of: &Instructions<'_>, row: usize, kinds: &[u8], spaces: &[u8]) -> Instruction {
+    Instruction {
+        function_id: of.function_id[row],
+        pc: of.pc[row],
+        kind: kinds.get(of.kind.code(row)).copied().unwrap_or(u8::MAX),
+        space: spaces.get(of.space.code(row)).copied().unwrap_or(u8::MAX),
+    }
+}
+
+/// Rows of `memory_access`, summed by launch, instruction and target. Rows of one instruction are neighbours in a
+/// capture, otherwise each run of them has sums of its own.
+pub(super) struct Pieces {
+    resolver: Resolver,
+    open: Vec<(Target, Counted)>,
+    kernel_id: u64,
+    shares: Vec<Share>,
+    done: BTreeMap<u64, Vec<Counted>>,
+}
+
+impl Pieces {
+    pub(super) fn new(resolver: Resolver) -> Self {
+        Self { resolver, open: Vec::new(), kernel_id: 0, shares: Vec::new(), done: BTreeMap::new() }
+    }
+
+    /// Adds the rows of launches that are wanted.
+    pub(super) fn add(
+        &mut self,
+        batch: &RecordBatch,
+        words: &mut Interned,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Result<()> {
+        let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
+        let (kinds, spaces) = (words.codes(&instructions.kind), words.codes(&instructions.space));
+        for row in (0..batch.num_rows()).filter(|&row| is_wanted(accesses.kernel_id[row])) {
+            let instruction = instruction(&instructions, row, &kinds, &spaces);
+            let kernel_id = accesses.kernel_id[row];
+            let is_same = self.open.first().is_some_and(|(_, open)| open.instruction == instruction);
+            if kernel_id != self.kernel_id || !is_same {
+                self.close();
+                self.kernel_id = kernel_id;
+                self.resolver.move_to(kernel_id);
+            }
+            self.add_request(&accesses.request(row), instruction, accesses.is_global(row));
+        }
+        Ok(())
+    }
+
+    fn add_request(&mut self, request: &Request<'_>, instruction: Instruction, is_global: bool) {
+        if is_global {
+            self.resolver.resolve(request, &mut self.shares);
+        } else {
+            self.shares.clear();
+            self.shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+        }
+        for &Share { target, lane_mask } in &self.shares {
+            let touched = request.touched_in(lane_mask);
+            let ideal = touched.unique_bytes.div_ceil(SECTOR_BYTES);
+            let counts =
+                [1, lane_mask.count_ones().into(), touched.sectors, touched.unique_bytes, ideal];
+            let (low, last) = ends(request, lane_mask);
+            if let Some((_, open)) = self.open.iter_mut().find(|(known, _)| *known == target) {
+                (open.low, open.last) = (open.low.min(low), open.last.max(last));
+                add(&mut open.counts, counts);
+            } else {
+                let counted = Counted { instruction, is_global, low, last, counts, word: None };
+                self.open.push((target, counted));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            let open = self.open.drain(..).map(|(_, counted)| counted);
+            self.done.entry(self.kernel_id).or_default().extend(open);
+        }
+    }
+
+    /// The sums of each launch.
+    pub(super) fn finish(mut self) -> BTreeMap<u64, Vec<Counted>> {
+        self.close();
+        self.done
+    }
+}
+
+/// The first and the last byte that some lanes access.
+fn ends(request: &Request<'_>, lane_mask: u32) -> (u64, u64) {
+    if lane_mask == request.lane_mask {
+        return (request.address, request.address.saturating_add(request.span_bytes.max(1) - 1));
+    }
+    let lanes = request.addresses().filter(|(lane, _)| lane_mask >> lane & 1 == 1);
+    let (low, high) = lanes.fold((u64::MAX, 0), |(low, high), (_, at)| (at.min(low), at.max(high)));
+    (low, high.saturating_add(request.access_bytes.max(1) - 1))
+}
+
+/// Adds counts, which a capture from elsewhere may have made too large.
+pub(super) fn add(sums: &mut Counts, counts: Counts) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum = sum.saturating_add(count);
+    }
+}
+
+/// A count shared in proportion to weights: largest remainders, so the parts add up to it. All of it goes to the first
+/// part if nothing has a weight.
+pub(super) fn share(count: u64, weights: &[u64]) -> Vec<u64> {
+    let total: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    if total == 0 {
+        return (0..weights.len()).map(|place| if place == 0 { count } else { 0 }).collect();
+    }
+    let exact = weights.iter().map(|&weight| u128::from(count) * u128::from(weight));
+    let (mut parts, mut rests): (Vec<u64>, Vec<(u128, usize)>) = exact
+        .enumerate()
+        .map(|(place, exact)| (u64::try_from(exact / total).unwrap_or(count), (exact % total, place)))
+        .unzip();
+    let left = count - parts.iter().sum::<u64>();
+    rests.sort_by_key(|&(rest, place)| (std::cmp::Reverse(rest), place));
+    for (_, place) in rests.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+        if let Some(part) = parts.get_mut(place) {
+            *part += 1;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_add_up_and_the_largest_remainders_gain() {
+        assert_eq!(share(10, &[1, 1, 1]), [4, 3, 3]);
+        assert_eq!(share(7, &[6, 8]), [3, 4]);
+        assert_eq!(share(5, &[0, 0]), [5, 0]);
+        assert_eq!(share(u64::MAX, &[u64::MAX, u64::MAX]).iter().sum::<u64>(), u64::MAX);
+    }
+}

@@ -1,0 +1,171 @@
+//! Captures whose accesses were counted on the GPU, recorded in part, or stand in another launch: the same answers as
+//! with all accesses.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use stallmap::session::Session;
+use stallmap_check::check;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::writer::Form;
+use stallmap_testkit::summarized::{Accesses, How};
+
+use crate::{answer, tiny};
+
+const ALL_ROWS: How = How { every_block: 1, has_summary: true, refers: false };
+const QUARTER: How = How { every_block: 4, has_summary: true, refers: false };
+const REFERRING: How = How { every_block: 4, has_summary: true, refers: true };
+const WITHOUT_SUMMARY: How = How { every_block: 1, has_summary: false, refers: true };
+
+/// Answers that stay the same, but for the evidence. Each row begins with the instruction that accesses.
+const PARTS: &str = "SELECT kernel_id, function_id, pc, kind, space, target, storage_id, tensor_id, allocation_id, \
+    request_count, lane_count, sectors, unique_bytes, ideal_sectors FROM pc_tensor";
+const SHARES: &str = "SELECT kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, round(share, 9) \
+    FROM pc_tensor_share";
+const CHARGES: &str = "SELECT kernel_id, producer_function_id, producer_pc, function_id, pc, stall_reason, charge, \
+    target, storage_id, tensor_id, allocation_id, round(samples, 6) FROM stall_charge";
+/// Instructions with several targets in one storage: a sample of blocks shares their accesses.
+const SHARING: &str = "SELECT DISTINCT kernel_id, function_id, pc FROM pc_tensor WHERE storage_id IS NOT NULL \
+    GROUP BY kernel_id, function_id, pc, kind, space, storage_id HAVING count(*) > 1";
+const COSTS: &str = "SELECT charge, tensor_id, round(samples, 6) FROM tensor_stall_cost";
+/// The same for every variant.
+const LANES: &str = "SELECT kernel_id, function_id, pc, kind, space, sum(lane_count) FROM pc_tensor GROUP BY 1, 2, 3, 4, 5";
+
+/// A capture, with all its accesses and with a part of them.
+struct Pair {
+    original: Session,
+    crafted: Session,
+    /// Launches that refer to others.
+    references: usize,
+}
+
+impl Pair {
+    fn new(name: &str, how: How, folder: &Path) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
+        let reader = CaptureReader::open(&path).unwrap();
+        let accesses = Accesses::read(&reader).unwrap();
+        let crafted: PathBuf = folder.join(format!("{name}.stallmap"));
+        accesses.write(&reader, &crafted, how).unwrap();
+        let violations = check(&CaptureReader::open(&crafted).unwrap());
+        assert!(violations.is_empty(), "{name}: {violations:?}");
+        let references = if how.refers { accesses.references().len() } else { 0 };
+        let open = |path: PathBuf| Session::open(&[(None, path)]).unwrap();
+        Self { original: open(path), crafted: open(crafted), references }
+    }
+
+    /// Rows that only one of both answers has, but for those of some instructions.
+    async fn difference(&self, sql: &str, except: &BTreeSet<String>) -> Vec<String> {
+        let (one, other) = (rows(&self.original, sql).await, rows(&self.crafted, sql).await);
+        assert!(one.len() > 1, "{sql} has no rows");
+        let is_compared = |row: &&String| {
+            let instruction: Vec<&str> = row.splitn(4, " | ").take(3).collect();
+            !except.contains(&instruction.join(" | "))
+        };
+        one.symmetric_difference(&other).filter(is_compared).cloned().collect()
+    }
+}
+
+async fn rows(session: &Session, sql: &str) -> BTreeSet<String> {
+    let rows = answer(session, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.into_iter().collect()
+}
+
+/// Compares the answers of a capture with those of a variant. Costs of tensors too, where every row must agree.
+async fn compare(name: &str, how: How) {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair::new(name, how, folder.path());
+    let is_exact = how.every_block == 1 && !how.refers;
+    let sharing = if is_exact { BTreeSet::new() } else { rows(&pair.original, SHARING).await };
+    for sql in [PARTS, SHARES, CHARGES] {
+        let differs = pair.difference(sql, &sharing).await;
+        assert!(differs.is_empty(), "{name} {how:?}: {sql}\n{differs:#?}");
+    }
+    for sql in [LANES, COSTS].into_iter().filter(|sql| *sql == LANES || sharing.is_empty()) {
+        let differs = pair.difference(sql, &BTreeSet::new()).await;
+        assert!(differs.is_empty(), "{name} {how:?}: {sql}\n{differs:#?}");
+    }
+    let violations = rows(&pair.crafted, "SELECT * FROM conservation_violation").await;
+    assert!(violations.is_empty(), "{name} {how:?}: {violations:?}");
+    let referring = "SELECT count(DISTINCT kernel_id) FROM pc_tensor WHERE evidence = 'model launch'";
+    let referring = rows(&pair.crafted, referring).await;
+    assert_eq!(referring, BTreeSet::from([pair.references.to_string()]), "{name} {how:?}");
+}
+
+/// Writes the small example as if the GPU had counted its accesses: its third launch has those of the second, which
+/// used another storage at the same address.
+pub(crate) fn write(path: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    tiny::write(&whole, Form::Folder).unwrap();
+    let reader = CaptureReader::open(&whole).unwrap();
+    Accesses::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
+}
+
+/// The captures whose comparison takes little time.
+const SMALL: [&str; 8] = [
+    "access_truth",
+    "blame_replays",
+    "blame_truth",
+    "finding_truth",
+    "graph_replay",
+    "inference_views",
+    "known_truth",
+    "two_ranks",
+];
+
+#[tokio::test]
+async fn counts_beside_all_rows_answer_like_the_rows() {
+    for name in SMALL.into_iter().chain(["training_parts"]) {
+        compare(name, ALL_ROWS).await;
+    }
+}
+
+#[tokio::test]
+async fn counts_beside_a_quarter_of_the_blocks_answer_like_all_rows() {
+    for name in SMALL.into_iter().chain(["training_parts"]) {
+        compare(name, QUARTER).await;
+    }
+}
+
+#[tokio::test]
+async fn launches_that_refer_to_another_answer_like_their_own_rows() {
+    for name in SMALL.into_iter().chain(["training_parts"]) {
+        compare(name, REFERRING).await;
+        compare(name, WITHOUT_SUMMARY).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
+    let folder = tempfile::tempdir().unwrap();
+    let crafted = Pair::new("access_truth", QUARTER, folder.path()).crafted;
+    let coverage = "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
+    let expected = "true | NULL | the rest is counted, by instruction and block of memory";
+    assert_eq!(rows(&crafted, coverage).await, BTreeSet::from([expected.to_owned()]));
+    let lost = "SELECT lost_request_count, lost_launch_count FROM process";
+    assert_eq!(rows(&crafted, lost).await, BTreeSet::from(["0 | 0".to_owned()]));
+    // The capture has no tensors: the other views are empty without samples too.
+    let unknown = "SELECT count(*) > 0, count(u.sharing), count(u.shared_sectors), count(r.redundant_loads), \
+        count(w.redundant_loads) > 0, count(c.l2_hit_share) FROM launch_access a \
+        LEFT JOIN block_sharing u ON u.kernel_id = a.kernel_id \
+        LEFT JOIN redundant_load r ON r.kernel_id = a.kernel_id AND r.scope = 'grid' \
+        LEFT JOIN redundant_load w ON w.kernel_id = a.kernel_id AND w.scope = 'block' \
+        LEFT JOIN reuse c ON c.kernel_id = a.kernel_id AND c.stream = 'launch' WHERE a.is_sampled";
+    assert_eq!(rows(&crafted, unknown).await, BTreeSet::from(["true | 0 | 0 | 0 | true | 0".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let Pair { original, crafted, .. } = Pair::new("training_parts", REFERRING, folder.path());
+    let unread = "SELECT count(*) > 0, count(unused_bytes), count(uninitialized_bytes) FROM tensor_touch";
+    assert_eq!(rows(&crafted, unread).await, BTreeSet::from(["true | 0 | 0".to_owned()]));
+    let dead = "SELECT object_id, kernel_id, next_kernel_id FROM dead_write";
+    let (known, claimed) = (rows(&original, dead).await, rows(&crafted, dead).await);
+    assert!(claimed.is_subset(&known), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn launches_of_a_transformer_that_refer_to_another_charge_the_same_tensors() {
+    compare("transformer_step", REFERRING).await;
+}
