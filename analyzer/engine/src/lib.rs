@@ -29,6 +29,7 @@ pub mod exec;
 mod grid;
 pub mod index;
 pub mod life;
+mod lru;
 mod memory;
 #[cfg(test)]
 mod partition_tests;

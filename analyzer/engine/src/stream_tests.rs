@@ -12,7 +12,7 @@ use stallmap_schema::word::{AccessKind, Space};
 use super::analysis::Analysis;
 use super::derived::{BlockFootprint, LoadRedundancy, ReuseDistance, SectorSharing};
 use super::redundancy::Redundancy;
-use super::reuse::Reuse;
+use super::reuse::{Grain, Reuse};
 use super::sharing::{self, Sharing};
 
 /// A request, in queue order.
@@ -183,7 +183,7 @@ proptest! {
 
     #[test]
     fn reuse_distances_are_those_of_the_definition(requests in made()) {
-        let found = read::<ReuseDistance>(&rows(Reuse::new(), &requests));
+        let found = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &requests));
         for (word, unit) in [("block", 32), ("block", 128), ("launch", 32), ("launch", 128)] {
             let mut expected = BTreeMap::new();
             if word == "launch" {
@@ -243,8 +243,8 @@ fn sweeps(lines: u64, times: u64) -> Vec<Made> {
 
 #[test]
 fn a_sample_of_lines_estimates_distances() {
-    let exact = read::<ReuseDistance>(&rows(Reuse::new(), &sweeps(2000, 3)));
-    let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(6000), &sweeps(2000, 3)));
+    let exact = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &sweeps(2000, 3)));
+    let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 6000), &sweeps(2000, 3)));
     let reused = |found: &[ReuseDistance]| {
         let lines = found.iter().filter(|row| row.stream.0.as_ref() == "block" && row.unit_bytes == 128);
         let lines = lines.filter(|row| row.reuse.0.as_ref() == "reused");
@@ -283,7 +283,7 @@ fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
 fn nothing_is_lost_where_a_sample_is_empty() {
     let found = read::<LoadRedundancy>(&rows(Redundancy::with_room(0), &sweeps(1, 2)));
     assert_eq!((found.len(), found[0].loads, found[0].thread_loads), (1, 64, None));
-    let found = read::<ReuseDistance>(&rows(Reuse::with_room(0), &sweeps(1, 2)));
+    let found = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 0), &sweeps(1, 2)));
     assert!(found.iter().all(|row| row.reuse.0.as_ref() == "unknown"));
     assert_eq!(found.iter().map(|row| row.touches).collect::<Vec<_>>(), [8, 2, 8, 2]);
 }

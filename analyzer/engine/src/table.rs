@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Int32Type, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
@@ -20,7 +20,7 @@ use super::access::COLUMNS;
 use super::copies::{self, Copies};
 use super::derived::TensorMapTensor;
 use super::exec::{Grain, TensorExec};
-use super::index::{SOURCES, Sources, TensorIndex};
+use super::index::{SOURCES, Sources, TensorIndex, column};
 use super::resolve::Resolver;
 use super::tensor_map;
 use stallmap_tables::captured::CapturedTable;
@@ -33,6 +33,7 @@ pub struct Engine {
     access: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
+    device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
@@ -56,6 +57,7 @@ impl Engine {
             access: table("memory_access")?,
             tensor_map: table("tensor_map")?,
             launch: table("launch")?,
+            device: table("device")?,
             memcpy: table("memcpy")?,
             memset: table("memset")?,
             sources,
@@ -68,6 +70,13 @@ impl Engine {
     /// The accesses.
     pub(super) fn access(&self) -> &CapturedTable {
         &self.access
+    }
+
+    /// The multiprocessors of the largest GPU. 0 if none is known.
+    pub(super) fn multiprocessors(&self) -> Result<u64> {
+        let device = self.device.read(&["multiprocessor_count"])?;
+        let counts = column::<Int32Type>(&device, "multiprocessor_count")?;
+        Ok(counts.iter().flatten().filter_map(|count| u64::try_from(count).ok()).max().unwrap_or(0))
     }
 
     /// The memcpys and memsets between launches.
