@@ -116,6 +116,8 @@ struct Site {
     function_id: u64,
     pc: u32,
     requests: u64,
+    /// The lines that they touch, each once in a request.
+    lines: u64,
 }
 
 /// The sectors of a launch and their lines, numbered in the order of appearance.
@@ -185,7 +187,7 @@ impl Reuse {
         }
         match self.sites.last_mut().filter(|last| (last.function_id, last.pc) == (function_id, pc)) {
             Some(last) => last.requests += 1,
-            None => self.sites.push(Site { function_id, pc, requests: 1 }),
+            None => self.sites.push(Site { function_id, pc, requests: 1, lines: 0 }),
         }
         position(self.sites.len() - 1)
     }
@@ -193,16 +195,20 @@ impl Reuse {
     /// Adds the sample of the touched sectors of a warp request.
     fn add_request(&mut self, block: u64, sequence: u64, site: u32) {
         let begin = position(self.touches.len());
+        let mut lines = 0;
         for &(first, last) in &self.touched {
             self.all[0] += last - first + 1;
-            self.all[1] += line(last) - line(first) + 1;
+            lines += line(last) - line(first) + 1;
             for sector in (first..=last).filter(|&sector| self.sampler.keeps(line(sector))) {
                 self.touches.push(self.units.number(sector));
             }
         }
         // Two runs of sectors can lie in one line.
-        let shared = self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count();
-        self.all[1] -= shared as u64;
+        lines -= self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count() as u64;
+        self.all[1] += lines;
+        if let Some(site) = self.sites.get_mut(site as usize) {
+            site.lines += lines;
+        }
         let request = Request { block, sequence, site, begin, end: position(self.touches.len()) };
         if !request.touches().is_empty() {
             self.requests.push(request);
@@ -248,6 +254,7 @@ impl Reuse {
                     function_id: FunctionId(site.function_id),
                     pc: Pc(site.pc),
                     requests: site.requests,
+                    lines: site.lines,
                     stream: Word(pass.stream.word().into()),
                     reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),

@@ -348,6 +348,8 @@ stallmap_schema::tables! {
         pc: Pc,
         /// All its warp requests.
         requests: u64,
+        /// Lines of 128 bytes that they touch, distinct in each request.
+        lines: u64,
         /// Stream of consecutive requests: multiprocessor (its blocks, as a model of L1), launch (as a model of L2).
         stream: Word,
         /// cold (the first touch of a sector), reused.

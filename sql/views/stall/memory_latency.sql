@@ -12,19 +12,21 @@ CREATE VIEW memory_latency (
   latency_cycles,
   -- Standard deviation of the loads of one level, by distance, conflicts and queues.
   spread_cycles,
-  -- More cycles for each further sector of a request.
+  -- Cycles of one multiprocessor for each line that a request touches, while all of them load.
+  line_cycles,
+  -- The same for each sector.
   sector_cycles
 ) AS
 SELECT
   compute_capability, level, CAST(latency_cycles AS DOUBLE), CAST(spread_cycles AS DOUBLE),
-  CAST(sector_cycles AS DOUBLE)
+  CAST(line_cycles AS DOUBLE), CAST(sector_cycles AS DOUBLE)
 FROM (VALUES
-  (70, 'unit', 20, 6, 0), (70, 'shared', 19, 6, 0), (70, 'L1', 28, 8, 1), (70, 'L2', 193, 40, 1),
-  (70, 'device', 420, 120, 1), (70, 'host', 2000, 500, 4),
-  (80, 'unit', 20, 6, 0), (80, 'shared', 29, 6, 0), (80, 'L1', 38, 8, 1), (80, 'L2', 262, 50, 1),
-  (80, 'device', 466, 120, 1), (80, 'host', 2000, 500, 4),
-  (89, 'unit', 20, 6, 0), (89, 'shared', 30, 6, 0), (89, 'L1', 43, 8, 1), (89, 'L2', 273, 50, 1),
-  (89, 'device', 542, 140, 1), (89, 'host', 2000, 500, 4),
-  (90, 'unit', 20, 6, 0), (90, 'shared', 29, 6, 0), (90, 'L1', 41, 8, 1), (90, 'L2', 263, 50, 1),
-  (90, 'device', 479, 140, 1), (90, 'host', 2000, 500, 4)
-) AS t(compute_capability, level, latency_cycles, spread_cycles, sector_cycles)
+  (70, 'unit', 20, 6, 0, 0), (70, 'shared', 19, 6, 0, 0), (70, 'L1', 28, 8, 1, 0), (70, 'L2', 193, 40, 1, 0.5),
+  (70, 'device', 420, 120, 1, 2), (70, 'host', 2000, 500, 1, 40),
+  (80, 'unit', 20, 6, 0, 0), (80, 'shared', 29, 6, 0, 0), (80, 'L1', 38, 8, 1, 0), (80, 'L2', 262, 50, 1, 0.5),
+  (80, 'device', 466, 120, 1, 2), (80, 'host', 2000, 500, 1, 40),
+  (89, 'unit', 20, 6, 0, 0), (89, 'shared', 30, 6, 0, 0), (89, 'L1', 43, 8, 1, 0), (89, 'L2', 273, 50, 1, 0.5),
+  (89, 'device', 542, 140, 1, 2), (89, 'host', 2000, 500, 1, 40),
+  (90, 'unit', 20, 6, 0, 0), (90, 'shared', 29, 6, 0, 0), (90, 'L1', 41, 8, 1, 0), (90, 'L2', 263, 50, 1, 0.5),
+  (90, 'device', 479, 140, 1, 2), (90, 'host', 2000, 500, 1, 40)
+) AS t(compute_capability, level, latency_cycles, spread_cycles, line_cycles, sector_cycles)

@@ -31,7 +31,7 @@ CREATE VIEW producer_latency (
 WITH gpu AS (
   SELECT max(compute_major * 10 + compute_minor) AS compute_capability FROM device
 ), latency AS (
-  SELECT m.level, m.latency_cycles, m.spread_cycles, m.sector_cycles
+  SELECT m.level, m.latency_cycles, m.spread_cycles, m.line_cycles, m.sector_cycles
   FROM memory_latency m
   JOIN (
     SELECT max(m.compute_capability) AS compute_capability
@@ -50,9 +50,10 @@ WITH gpu AS (
   SELECT
     j.function_id, j.pc, j.stall_reason, j.producer_function_id, j.producer_pc, j.slot,
     j.weight / j.slot_weight AS part, CAST(coalesce(j.covered_cycles, 0) AS DOUBLE) AS covered_cycles,
-    l.latency_cycles + l.sector_cycles * greatest(coalesce(CAST(r.sectors AS DOUBLE) / r.requests, 1.0) - 1.0, 0.0)
-      AS latency_cycles,
-    l.spread_cycles * 0.5513 AS scale_cycles,
+    l.latency_cycles, l.spread_cycles,
+    -- The time for which the multiprocessor serves such a request of each of its warps.
+    coalesce((l.line_cycles * r.lines + l.sector_cycles * r.sectors) / r.requests * r.resident_warps, 0.0)
+      AS queue_cycles,
     CASE
       WHEN j.producer_space IN ('global', 'generic') THEN
         CASE l.level WHEN 'L1' THEN r.l1_share WHEN 'L2' THEN r.l2_share WHEN 'device' THEN r.device_share ELSE 0.0 END
@@ -65,7 +66,13 @@ WITH gpu AS (
   LEFT JOIN request_level r ON r.function_id = j.producer_function_id AND r.pc = j.producer_pc
   WHERE j.first_slot < j.last_slot
 ), known AS (
-  SELECT *, count(*) OVER w AS levels, count(share) OVER w AS known_levels
+  -- A request comes at any place of the queue: the variance of even distribution is a twelfth of the square.
+  SELECT
+    function_id, pc, stall_reason, producer_function_id, producer_pc, slot, part, covered_cycles, share,
+    latency_cycles + queue_cycles / 2.0 AS latency_cycles,
+    sqrt(power(spread_cycles, 2.0) + power(queue_cycles, 2.0) / 12.0) * sqrt(3.0) / pi() AS scale_cycles,
+    count(*) OVER w AS levels,
+    count(share) OVER w AS known_levels
   FROM level
   WINDOW w AS (PARTITION BY function_id, pc, stall_reason)
 ), moment AS (

@@ -11,6 +11,8 @@ CREATE VIEW request_level (
   pc,
   -- Its warp requests.
   requests,
+  -- Lines of 128 bytes that they touch.
+  lines,
   -- Sectors of 32 bytes that they touch.
   sectors,
   -- Part of the sectors that L1 holds. 0 if the instruction bypasses L1.
@@ -18,18 +20,12 @@ CREATE VIEW request_level (
   -- Part that L2 holds, and L1 does not.
   l2_share,
   -- The rest: part that comes from device memory.
-  device_share
+  device_share,
+  -- Warps of its launches on one multiprocessor, whose requests share a way to memory.
+  resident_warps
 ) AS
 WITH gpu AS (
-  SELECT
-    l.kernel_id, max(d.l2_bytes) / 32.0 AS l2_sectors,
-    max(CASE d.compute_major * 10 + d.compute_minor
-      WHEN 70 THEN 131072 WHEN 75 THEN 98304 WHEN 80 THEN 196608 WHEN 86 THEN 131072 WHEN 87 THEN 196608 WHEN 89 THEN 131072
-      WHEN 90 THEN 262144 WHEN 100 THEN 262144 WHEN 103 THEN 262144 WHEN 120 THEN 131072
-    END) / 32.0 AS l1_sectors
-  FROM launch l
-  JOIN device d ON d.run_id = l.run_id
-  GROUP BY l.kernel_id
+  SELECT kernel_id, l1_bytes / 32.0 AS l1_sectors, l2_bytes / 32.0 AS l2_sectors, resident_warps FROM launch_cache
 ), footprint AS (
   -- What a launch touches of each object, at most.
   SELECT
@@ -74,7 +70,7 @@ WITH gpu AS (
   GROUP BY p.kernel_id, p.function_id, p.pc
 ), counted AS (
   SELECT
-    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests,
+    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines, max(g.resident_warps) AS warps,
     sum(CASE WHEN r.stream = 'launch' THEN r.touches END) AS sectors,
     sum(CASE WHEN r.stream = 'launch' AND r.reuse = 'cold' THEN r.touches ELSE 0 END) AS cold,
     sum(CASE WHEN r.stream = 'multiprocessor' AND r.reuse = 'reused' THEN r.touches * greatest(least(
@@ -87,7 +83,7 @@ WITH gpu AS (
   GROUP BY r.function_id, r.pc, r.kernel_id
 ), served AS (
   SELECT
-    c.function_id, c.pc, c.requests, CAST(c.sectors AS DOUBLE) AS sectors,
+    c.function_id, c.pc, c.requests, c.lines, c.warps, CAST(c.sectors AS DOUBLE) AS sectors,
     CASE WHEN i.is_past_l1 THEN 0.0 ELSE c.in_l1 END AS in_l1,
     least(greatest(c.in_l1, c.in_l2 + c.cold * coalesce(f.l2_share, 0.0)), c.sectors) AS in_l2
   FROM counted c
@@ -95,8 +91,9 @@ WITH gpu AS (
   LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
 )
 SELECT
-  function_id, pc, CAST(sum(requests) AS BIGINT), sum(sectors), sum(in_l1) / sum(sectors),
-  (sum(in_l2) - sum(in_l1)) / sum(sectors), 1.0 - sum(in_l2) / sum(sectors)
+  function_id, pc, CAST(sum(requests) AS BIGINT), CAST(sum(lines) AS BIGINT), sum(sectors), sum(in_l1) / sum(sectors),
+  (sum(in_l2) - sum(in_l1)) / sum(sectors), 1.0 - sum(in_l2) / sum(sectors),
+  sum(warps * sectors) / sum(sectors)
 FROM served
 GROUP BY function_id, pc
 HAVING sum(sectors) > 0
