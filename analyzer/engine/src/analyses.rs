@@ -14,6 +14,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_plan::ExecutionPlan;
+use stallmap_joins::life::Life;
 use stallmap_schema::table::{Row as _, TableDef};
 
 use super::analysis::{Analysis, COLUMNS};
@@ -21,10 +22,10 @@ use super::analyze::AnalyzeExec;
 use super::cells::{Cells, Grain};
 use super::copies::Copies;
 use super::derived::{
-    BlockFootprint, InstructionReuse, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
+    BlockFootprint, InstructionReuse, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance,
+    SectorSharing, TargetTouch,
 };
 use super::index::TensorIndex;
-use super::life::Life;
 use super::redundancy::Redundancy;
 use super::resolve::Resolver;
 use super::reuse::{self, Reuse};
@@ -105,9 +106,7 @@ impl Kind {
             Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block)),
             Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing)),
             Self::ReuseDistances => Box::new(Reuse::new(reuse::Grain::Launch)),
-            Self::InstructionReuse => {
-                Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors)))
-            }
+            Self::InstructionReuse => Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors))),
             Self::LoadRedundancy => Box::new(Redundancy::new()),
         }
     }

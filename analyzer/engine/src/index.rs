@@ -6,8 +6,8 @@ use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::HashMap;
 use datafusion::error::{DataFusionError, Result};
+use stallmap_joins::life::{Life, Lives};
 
-use super::life::{Life, Lives};
 use super::view::View;
 
 /// Source tables of the index, complete, with the columns that [`SOURCES`] names or more.

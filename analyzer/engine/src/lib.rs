@@ -28,7 +28,6 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
-pub mod life;
 mod lru;
 mod memory;
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::HashMap;
+use stallmap_joins::life::{LiveSet, Piece};
 
 use super::index::{Launch, TensorIndex};
-use super::life::{LiveSet, Piece};
 use super::request::Request;
 
 /// Target of an address. The numbers are positions in the index.

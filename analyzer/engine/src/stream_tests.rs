@@ -10,7 +10,7 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::analysis::Analysis;
-use super::derived::{BlockFootprint, LoadRedundancy, ReuseDistance, SectorSharing};
+use super::derived::{BlockFootprint, InstructionReuse, LoadRedundancy, ReuseDistance, SectorSharing};
 use super::redundancy::Redundancy;
 use super::reuse::{Grain, Reuse};
 use super::sharing::{self, Sharing};
@@ -200,6 +200,35 @@ proptest! {
                 })
                 .collect();
             prop_assert_eq!(mine, expected);
+        }
+    }
+
+    #[test]
+    fn reuse_by_instruction_is_that_of_the_definition(requests in made(), count in 1..4_u64) {
+        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(count)), &requests));
+        for (word, streams) in [("launch", 1), ("multiprocessor", count)] {
+            // Per instruction and bucket, the touches of all streams.
+            let mut expected: BTreeMap<(u32, Option<u64>), u64> = BTreeMap::new();
+            for number in 0..streams {
+                let mut touched: Vec<u64> = Vec::new();
+                for made in requests.iter().filter(|made| made.block % streams == number) {
+                    for sector in made.units(32) {
+                        let last = touched.iter().rposition(|&known| known == sector);
+                        let between = last.map(|last| touched[last + 1..].iter().collect::<BTreeSet<_>>().len() as u64);
+                        let from = between.map(|between| if between == 0 { 0 } else { 1 << between.ilog2() });
+                        *expected.entry((made.pc, from)).or_default() += 1;
+                        touched.push(sector);
+                    }
+                }
+            }
+            let mine = found.iter().filter(|row| row.stream.0.as_ref() == word);
+            let mine: BTreeMap<_, _> = mine.map(|row| ((row.pc.0, row.distance_from), row.touches)).collect();
+            prop_assert_eq!(mine, expected);
+        }
+        for row in &found {
+            let of_it = || requests.iter().filter(|made| made.pc == row.pc.0);
+            prop_assert_eq!(row.requests, of_it().count() as u64);
+            prop_assert_eq!(row.lines, of_it().map(|made| made.units(128).len() as u64).sum::<u64>());
         }
     }
 

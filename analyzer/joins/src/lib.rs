@@ -1,7 +1,8 @@
-//! Joins that DataFusion 55 lacks: by intervals.
+//! Joins that DataFusion 55 lacks: by intervals, and by address ranges with lifetimes.
 
 mod intervals;
 mod join;
 #[cfg(test)]
 mod join_tests;
+pub mod life;
 pub mod rule;

@@ -266,7 +266,12 @@ impl Board<'_> {
         for (producer, time) in &pending.unmarked {
             if touches(instruction, &self.instructions[*producer].writes) {
                 let cycles = Some(pending.since(*time));
-                candidates.push(Candidate { producer: *producer, through: Through::InOrder, cycles, place: 0 });
+                candidates.push(Candidate {
+                    producer: *producer,
+                    through: Through::InOrder,
+                    cycles,
+                    place: 0,
+                });
             }
         }
     }

@@ -112,9 +112,7 @@ impl Slice<'_> {
     /// The fewest cycles since the barrier of a candidate was set, by any instruction.
     fn since_set(&self, linked: Linked) -> Option<u32> {
         let barrier = self.instructions[linked.producer].control.write_barrier;
-        let sets_it = |candidate: &&Candidate| {
-            matches!(candidate.through, Through::Written(set) if Some(set) == barrier)
-        };
+        let sets_it = |candidate: &&Candidate| matches!(candidate.through, Through::Written(set) if Some(set) == barrier);
         let others = self.waiting.candidates.iter().filter(sets_it).filter_map(|candidate| candidate.cycles);
         linked.cycles.map(|cycles| others.fold(cycles, u32::min))
     }

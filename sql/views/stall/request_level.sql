@@ -26,23 +26,25 @@ CREATE VIEW request_level (
 ) AS
 WITH gpu AS (
   SELECT kernel_id, l1_bytes / 32.0 AS l1_sectors, l2_bytes / 32.0 AS l2_sectors, resident_warps FROM launch_cache
-), footprint AS (
+), object AS (
+  SELECT true AS is_storage, storage_id AS object_id, max(size_bytes) / 32.0 AS sectors FROM storage GROUP BY storage_id
+  UNION ALL
+  SELECT false, allocation_id, max(size_bytes) / 32.0 FROM device_allocation GROUP BY allocation_id
+), part AS (
+  -- Allocations are objects where no storage is known.
+  SELECT
+    kernel_id, function_id, pc, storage_id IS NOT NULL AS is_storage,
+    coalesce(storage_id, allocation_id) AS object_id, sum(unique_bytes) / 32.0 AS sectors
+  FROM pc_tensor
+  GROUP BY kernel_id, function_id, pc, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
+), bounded AS (
   -- What a launch touches of each object, at most.
   SELECT
-    p.kernel_id, coalesce(p.storage_id, p.allocation_id) AS object_id, sum(p.unique_bytes) / 32.0 AS sectors
-  FROM pc_tensor p
-  WHERE coalesce(p.storage_id, p.allocation_id) IS NOT NULL
-  GROUP BY p.kernel_id, coalesce(p.storage_id, p.allocation_id)
-), bounded AS (
-  SELECT
-    f.kernel_id, f.object_id, least(f.sectors, coalesce(t.size_bytes / 32.0, f.sectors)) AS sectors,
-    t.size_bytes / 32.0 AS object_sectors
-  FROM footprint f
-  LEFT JOIN (
-    SELECT storage_id AS object_id, size_bytes FROM storage
-    UNION ALL
-    SELECT allocation_id, size_bytes FROM device_allocation
-  ) t ON t.object_id = f.object_id
+    p.kernel_id, p.is_storage, p.object_id, least(sum(p.sectors), max(o.sectors)) AS sectors,
+    max(o.sectors) AS object_sectors
+  FROM part p
+  JOIN object o ON o.is_storage = p.is_storage AND o.object_id = p.object_id
+  GROUP BY p.kernel_id, p.is_storage, p.object_id
 ), traffic AS (
   SELECT kernel_id, sum(sum(sectors)) OVER (ORDER BY kernel_id) AS until, sum(sectors) AS sectors
   FROM bounded
@@ -50,14 +52,14 @@ WITH gpu AS (
 ), before AS (
   -- The launch before that touched the object, and the sectors touched since it began.
   SELECT
-    b.kernel_id, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
-    lag(b.sectors) OVER (PARTITION BY b.object_id ORDER BY b.kernel_id) AS held,
-    lag(t.until - t.sectors) OVER (PARTITION BY b.object_id ORDER BY b.kernel_id) AS touched
+    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
+    lag(b.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS held,
+    lag(t.until - t.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS touched
   FROM bounded b
   JOIN traffic t ON t.kernel_id = b.kernel_id
 ), resident AS (
   SELECT
-    b.kernel_id, b.object_id,
+    b.kernel_id, b.is_storage, b.object_id,
     CASE WHEN b.begin - b.touched < g.l2_sectors THEN least(b.held / nullif(b.object_sectors, 0.0), 1.0) ELSE 0.0 END
       AS share
   FROM before b
@@ -65,8 +67,8 @@ WITH gpu AS (
 ), first_touch AS (
   SELECT
     p.kernel_id, p.function_id, p.pc, sum(coalesce(r.share, 0.0) * p.sectors) / nullif(sum(p.sectors), 0) AS l2_share
-  FROM pc_tensor p
-  LEFT JOIN resident r ON r.kernel_id = p.kernel_id AND r.object_id = coalesce(p.storage_id, p.allocation_id)
+  FROM part p
+  LEFT JOIN resident r ON r.kernel_id = p.kernel_id AND r.is_storage = p.is_storage AND r.object_id = p.object_id
   GROUP BY p.kernel_id, p.function_id, p.pc
 ), counted AS (
   SELECT
