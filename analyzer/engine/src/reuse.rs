@@ -44,7 +44,7 @@ enum Stream {
     Launch,
 }
 
-/// Of what the distances are.
+/// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
     /// The launch.

@@ -371,7 +371,11 @@ fn copies_of_one_group_are_awaited_together_and_groups_one_after_the_other() {
          LDGSTS R6 R10
          LDGSTS R6 R11
          LDGDEPBAR w0
-         DEPBAR wait0";
+         DEPBAR <=1
+         LDGSTS R6 R12
+         LDGSTS R6 R13
+         LDGDEPBAR w0
+         @P0 BRA >6";
     let slot_of =
         |copy| slots(program).into_iter().find(|found| found.0 == 6 && found.1 == copy).map(|found| found.2);
     assert_eq!(slot_of(0), slot_of(3));

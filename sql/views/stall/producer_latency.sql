@@ -1,5 +1,5 @@
--- One producer of a stall that waits for several at once, by their latencies. Waits whose producers are alternatives, or
--- of which one has an unknown latency, have no rows.
+-- One producer of a stall that waits for several at once, by their latencies. Waits for alternatives have no rows, and
+-- neither have waits for a producer of unknown latency.
 --
 -- A wait ends when its last producer has returned. The time from the stall to the return of a producer is its latency
 -- (a mixture of the levels that serve it, each of logistic distribution) less the cycles since its issue. A producer's

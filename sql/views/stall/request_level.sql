@@ -38,7 +38,7 @@ WITH gpu AS (
   FROM pc_tensor
   GROUP BY kernel_id, function_id, pc, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
 ), bounded AS (
-  -- What a launch touches of each object, at most.
+  -- The sectors of each object that a launch touches, no more than the object has.
   SELECT
     p.kernel_id, p.is_storage, p.object_id, least(sum(p.sectors), max(o.sectors)) AS sectors,
     max(o.sectors) AS object_sectors
