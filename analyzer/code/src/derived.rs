@@ -61,6 +61,8 @@ stallmap_schema::tables! {
         memory_kind: Option<String>,
         /// Bytes per lane. Null if the instruction does not specify them.
         memory_bytes: Option<u32>,
+        /// True if it asks L2, whatever L1 holds: an atomic, or a load or a copy that says so. Null without memory.
+        is_past_l1: Option<bool>,
         /// The barrier that is held until its result is written.
         write_barrier: Option<u8>,
         /// The barrier that is held until its sources are read.
@@ -129,6 +131,11 @@ stallmap_schema::tables! {
         link: String,
         /// Minimum of issue cycles between them. Null for groups of copies and copies of other warps.
         distance_cycles: Option<u32>,
+        /// Minimum of issue cycles since any instruction set the barrier of the wait, which counts them all. Null like
+        /// `distance_cycles`.
+        covered_cycles: Option<u32>,
+        /// Candidates of one slot are alternatives, of which a warp executes one. Several slots are awaited together.
+        slot: u32,
         /// Its part of the wait: sums to 1 over a waiter's candidates of a wait.
         weight: f64,
         /// Confidence: exact, refined (by registers), shared (one of several), approximate (not proved by the code),

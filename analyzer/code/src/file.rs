@@ -8,7 +8,7 @@ use stallmap_sass::instruction::{Class, Space};
 use super::findings::{Findings, MemoryInstruction};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 1\n";
+const MAGIC: [u8; 16] = *b"stallmap code 2\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
@@ -33,6 +33,8 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
         body.number(producer.waiter);
         body.number(producer.producer);
         body.number(producer.distance_cycles.unwrap_or(NO_DISTANCE));
+        body.number(producer.covered_cycles.unwrap_or(NO_DISTANCE));
+        body.number(producer.slot);
         body.0.extend(producer.weight.to_le_bytes());
         body.0.extend([producer.wait.code(), producer.link.code(), producer.confidence.code()]);
     });
@@ -84,12 +86,18 @@ fn producer(body: &mut Reader<'_>) -> Option<Producer> {
     Some(Producer {
         waiter: body.number()?,
         producer: body.number()?,
-        distance_cycles: Some(body.number()?).filter(|cycles| *cycles != NO_DISTANCE),
+        distance_cycles: distance(body.number()?),
+        covered_cycles: distance(body.number()?),
+        slot: body.number()?,
         weight: f64::from_le_bytes(body.take()?),
         wait: Wait::of(body.byte()?)?,
         link: Link::of(body.byte()?)?,
         confidence: Confidence::of(body.byte()?)?,
     })
+}
+
+fn distance(cycles: u32) -> Option<u32> {
+    Some(cycles).filter(|cycles| *cycles != NO_DISTANCE)
 }
 
 #[derive(Default)]
@@ -181,6 +189,8 @@ mod tests {
                 producer: 0x10,
                 link: Link::Mbarrier,
                 distance_cycles: Some(7),
+                covered_cycles: Some(5),
+                slot: 1,
                 weight: 0.1,
                 confidence: Confidence::Low,
             }],

@@ -21,13 +21,14 @@ use super::analyze::AnalyzeExec;
 use super::cells::{Cells, Grain};
 use super::copies::Copies;
 use super::derived::{
-    BlockFootprint, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
+    BlockFootprint, InstructionReuse, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance,
+    SectorSharing, TargetTouch,
 };
 use super::index::TensorIndex;
 use super::life::Life;
 use super::redundancy::Redundancy;
 use super::resolve::Resolver;
-use super::reuse::Reuse;
+use super::reuse::{self, Reuse};
 use super::sharing::{self, Sharing};
 use super::table::Engine;
 use super::touch::Touches;
@@ -48,19 +49,22 @@ pub enum Kind {
     SectorSharing,
     /// `reuse_distance`.
     ReuseDistances,
+    /// `instruction_reuse`.
+    InstructionReuse,
     /// `load_redundancy`.
     LoadRedundancy,
 }
 
 impl Kind {
     /// Every analysis.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::LaunchCells,
         Self::PcCells,
         Self::Touches,
         Self::BlockFootprints,
         Self::SectorSharing,
         Self::ReuseDistances,
+        Self::InstructionReuse,
         Self::LoadRedundancy,
     ];
 
@@ -73,6 +77,7 @@ impl Kind {
             Self::BlockFootprints => BlockFootprint::TABLE,
             Self::SectorSharing => SectorSharing::TABLE,
             Self::ReuseDistances => ReuseDistance::TABLE,
+            Self::InstructionReuse => InstructionReuse::TABLE,
             Self::LoadRedundancy => LoadRedundancy::TABLE,
         }
     }
@@ -100,7 +105,8 @@ impl Kind {
             Self::Touches => Box::new(Touches::new(resolver, asked)),
             Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block)),
             Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing)),
-            Self::ReuseDistances => Box::new(Reuse::new()),
+            Self::ReuseDistances => Box::new(Reuse::new(reuse::Grain::Launch)),
+            Self::InstructionReuse => Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors))),
             Self::LoadRedundancy => Box::new(Redundancy::new()),
         }
     }
@@ -120,6 +126,8 @@ pub(super) struct Asked {
     kernels: Option<(u64, u64)>,
     /// Memcpys between launches, if the analysis needs them.
     pub(super) copies: Copies,
+    /// Multiprocessors of the largest GPU, if the analysis needs them.
+    pub(super) multiprocessors: u64,
 }
 
 impl Asked {
@@ -268,6 +276,9 @@ impl TableProvider for AnalysisTable {
             columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();
         if self.kind == Kind::Touches {
             asked.copies = self.engine.copies(&index)?;
+        }
+        if self.kind == Kind::InstructionReuse {
+            asked.multiprocessors = self.engine.multiprocessors()?;
         }
         let access = self.engine.access();
         let schema = access.schema();

@@ -28,6 +28,7 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
+mod lru;
 mod memory;
 mod parameters;
 #[cfg(test)]

@@ -24,8 +24,13 @@ use super::analysis::COLUMNS;
 use super::analyze::AnalyzeExec;
 
 /// Kinds that need no tensors.
-const KINDS: [Kind; 4] =
-    [Kind::BlockFootprints, Kind::SectorSharing, Kind::ReuseDistances, Kind::LoadRedundancy];
+const KINDS: [Kind; 5] = [
+    Kind::BlockFootprints,
+    Kind::SectorSharing,
+    Kind::ReuseDistances,
+    Kind::InstructionReuse,
+    Kind::LoadRedundancy,
+];
 
 /// Requests of launches of different lengths. One has as many as all others together.
 fn accesses() -> RecordBatch {

@@ -9,11 +9,12 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use stallmap_schema::id::KernelId;
+use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
-use super::access::{Accesses, Places};
+use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Ready, Sampler};
-use super::derived::{ReuseDistance, Word};
+use super::derived::{InstructionReuse, ReuseDistance, Word};
+use super::lru::{Histogram, Stack};
 use super::request::SECTOR_BYTES;
 use super::shape::LINE_BYTES;
 
@@ -21,14 +22,14 @@ use super::shape::LINE_BYTES;
 const MOST_TOUCHES: usize = 1 << 25;
 /// Touches processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
-/// Distances are counted by their powers of two, the first for 0.
-const BUCKETS: usize = 65;
 
 /// One request with the sectors that it touches, ascending.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     block: u64,
     sequence: u64,
+    /// The number of its instruction. 0 where instructions do not count.
+    site: u32,
     /// The positions of its touches.
     begin: u32,
     end: u32,
@@ -38,10 +39,21 @@ struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Block,
+    /// Blocks are dealt to so many multiprocessors in turn.
+    Multiprocessor(u64),
     Launch,
 }
 
-/// The streams and units, processed in sequence.
+/// The rows of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// The launch.
+    Launch,
+    /// The instruction, with a cache for each of so many multiprocessors.
+    Instruction(u64),
+}
+
+/// The streams and units of a launch, processed in sequence.
 const PASSES: [(Stream, u64); 4] = [
     (Stream::Block, SECTOR_BYTES),
     (Stream::Block, LINE_BYTES),
@@ -53,28 +65,40 @@ impl Stream {
     fn word(self) -> &'static str {
         match self {
             Self::Block => "block",
+            Self::Multiprocessor(_) => "multiprocessor",
             Self::Launch => "launch",
         }
     }
 
+    /// The number of a request's stream.
+    fn number(self, block: u64) -> u64 {
+        match self {
+            Self::Block => block,
+            Self::Multiprocessor(count) => block % count.max(1),
+            Self::Launch => 0,
+        }
+    }
+
     fn order(self, request: &Request) -> (u64, u64, u64) {
-        let Request { block, sequence, .. } = *request;
-        if self == Self::Block { (block, sequence, 0) } else { (0, sequence, block) }
+        (self.number(request.block), request.sequence, request.block)
     }
 
     fn is_same(self, one: &Request, other: &Request) -> bool {
-        self == Self::Launch || one.block == other.block
+        self.number(one.block) == self.number(other.block)
     }
 }
 
 /// Collects the touches of a launch, then measures their distances.
 pub(super) struct Reuse {
+    grain: Grain,
     most_touches: usize,
     kernel_id: u64,
     requests: Vec<Request>,
     /// The touched sectors, request by request, by their numbers in `units`.
     touches: Vec<u32>,
     units: Units,
+    /// The instructions of the launch, by number.
+    sites: Vec<Site>,
     sampler: Sampler,
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
@@ -83,6 +107,17 @@ pub(super) struct Reuse {
     passes: Vec<(Stream, u64)>,
     running: Option<Pass>,
     ready: Ready<ReuseDistance>,
+    ready_sites: Ready<InstructionReuse>,
+}
+
+/// An instruction of a launch, with the warp requests that it made.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    function_id: u64,
+    pc: u32,
+    requests: u64,
+    /// The lines that they touch, each once in a request.
+    lines: u64,
 }
 
 /// The sectors of a launch and their lines, numbered in the order of appearance.
@@ -106,46 +141,75 @@ struct Pass {
     stack: Stack,
     /// The units of the request at hand.
     units: Vec<u32>,
-    distances: Histogram,
-    cold: u64,
+    /// By instruction.
+    distances: Vec<Histogram>,
 }
 
 impl Reuse {
-    pub(super) fn new() -> Self {
-        Self::with_room(MOST_TOUCHES)
+    pub(super) fn new(grain: Grain) -> Self {
+        Self::with_room(grain, MOST_TOUCHES)
     }
 
     /// With smaller limits, for tests.
-    pub(super) fn with_room(most_touches: usize) -> Self {
+    pub(super) fn with_room(grain: Grain, most_touches: usize) -> Self {
         Self {
+            grain,
             most_touches,
             kernel_id: 0,
             requests: Vec::new(),
             touches: Vec::new(),
             units: Units::default(),
+            sites: Vec::new(),
             sampler: Sampler::default(),
             all: [0; 2],
             touched: Vec::new(),
             passes: Vec::new(),
             running: None,
             ready: Ready::default(),
+            ready_sites: Ready::default(),
         }
     }
 
+    /// The streams and units of a launch.
+    fn passes(&self) -> Vec<(Stream, u64)> {
+        match self.grain {
+            Grain::Launch => PASSES.into_iter().rev().collect(),
+            Grain::Instruction(count) => {
+                vec![(Stream::Launch, SECTOR_BYTES), (Stream::Multiprocessor(count), SECTOR_BYTES)]
+            }
+        }
+    }
+
+    /// The number of an instruction. Rows of one instruction are adjacent.
+    fn site(&mut self, function_id: u64, pc: u32) -> u32 {
+        if self.grain == Grain::Launch {
+            return 0;
+        }
+        match self.sites.last_mut().filter(|last| (last.function_id, last.pc) == (function_id, pc)) {
+            Some(last) => last.requests += 1,
+            None => self.sites.push(Site { function_id, pc, requests: 1, lines: 0 }),
+        }
+        position(self.sites.len() - 1)
+    }
+
     /// Adds the sample of the touched sectors of a warp request.
-    fn add_request(&mut self, block: u64, sequence: u64) {
+    fn add_request(&mut self, block: u64, sequence: u64, site: u32) {
         let begin = position(self.touches.len());
+        let mut lines = 0;
         for &(first, last) in &self.touched {
             self.all[0] += last - first + 1;
-            self.all[1] += line(last) - line(first) + 1;
+            lines += line(last) - line(first) + 1;
             for sector in (first..=last).filter(|&sector| self.sampler.keeps(line(sector))) {
                 self.touches.push(self.units.number(sector));
             }
         }
         // Two runs of sectors can lie in one line.
-        let shared = self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count();
-        self.all[1] -= shared as u64;
-        let request = Request { block, sequence, begin, end: position(self.touches.len()) };
+        lines -= self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count() as u64;
+        self.all[1] += lines;
+        if let Some(site) = self.sites.get_mut(site as usize) {
+            site.lines += lines;
+        }
+        let request = Request { block, sequence, site, begin, end: position(self.touches.len()) };
         if !request.touches().is_empty() {
             self.requests.push(request);
         }
@@ -176,13 +240,37 @@ impl Reuse {
         self.requests = Vec::new();
         self.touches = Vec::new();
         self.units = Units::default();
+        self.sites = Vec::new();
         self.sampler = Sampler::default();
         self.all = [0; 2];
     }
 
+    /// The rows of instructions: those of which the sample contains nothing have none.
+    fn push_sites(&mut self, pass: &Pass) {
+        for (site, distances) in self.sites.iter().zip(&pass.distances) {
+            for (range, count) in distances.rows() {
+                self.ready_sites.push(InstructionReuse {
+                    kernel_id: KernelId(self.kernel_id),
+                    function_id: FunctionId(site.function_id),
+                    pc: Pc(site.pc),
+                    requests: site.requests,
+                    lines: site.lines,
+                    stream: Word(pass.stream.word().into()),
+                    reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
+                    distance_from: range.map(|(from, _)| from),
+                    distance_to: range.and_then(|(_, to)| to),
+                    touches: self.sampler.scale(count),
+                    line_rate: self.sampler.rate(),
+                });
+            }
+        }
+    }
+
     fn push(&mut self, pass: &Pass) {
+        let none = Histogram::default();
+        let distances = pass.distances.first().unwrap_or(&none);
         let all = self.all[usize::from(pass.unit_bytes == LINE_BYTES)];
-        let seen = pass.cold + pass.distances.counts.iter().sum::<u64>();
+        let seen = distances.cold + distances.counts.iter().sum::<u64>();
         // The part that the sample shows, of all.
         let of_all = |count: u64| {
             let all = u128::from(count) * u128::from(all);
@@ -204,14 +292,13 @@ impl Reuse {
             let row = row("unknown", None, all, 0);
             self.ready.push(row);
         }
-        if pass.cold > 0 {
-            let row = row("cold", None, of_all(pass.cold), 0);
+        if distances.cold > 0 {
+            let row = row("cold", None, of_all(distances.cold), 0);
             self.ready.push(row);
         }
-        for (bucket, (&count, &sum)) in (0..).zip(pass.distances.counts.iter().zip(&pass.distances.sums)) {
+        for (bucket, (&count, &sum)) in (0..).zip(distances.counts.iter().zip(&distances.sums)) {
             if count > 0 {
-                let from = if bucket == 0 { 0 } else { 1 << (bucket - 1) };
-                let mut row = row("reused", Some((from, 1_u64.checked_shl(bucket))), count, sum);
+                let mut row = row("reused", Some(Histogram::range(bucket)), count, sum);
                 row.touches = of_all(count);
                 self.ready.push(row);
             }
@@ -222,16 +309,18 @@ impl Reuse {
 impl Analysis for Reuse {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
+        let instructions = Instructions::new(batch)?;
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             accesses.request(row).sector_runs_into(&mut self.touched);
-            self.add_request(places.block[row], places.sequence[row]);
+            let site = self.site(instructions.function_id[row], instructions.pc[row]);
+            self.add_request(places.block[row], places.sequence[row], site);
         }
         Ok(())
     }
 
     fn end_launch(&mut self) {
-        self.passes = PASSES.into_iter().rev().collect();
+        self.passes = self.passes();
     }
 
     fn work(&mut self) -> bool {
@@ -239,7 +328,10 @@ impl Analysis for Reuse {
             if pass.walk(&self.requests, &self.touches, &self.units, self.sampler) {
                 self.running = Some(pass);
             } else {
-                self.push(&pass);
+                match self.grain {
+                    Grain::Launch => self.push(&pass),
+                    Grain::Instruction(_) => self.push_sites(&pass),
+                }
                 if self.passes.is_empty() {
                     self.clear();
                 }
@@ -262,7 +354,10 @@ impl Analysis for Reuse {
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
         if self.passes.is_empty() && self.running.is_none() {
-            return self.ready.take(least);
+            return match self.grain {
+                Grain::Launch => self.ready.take(least),
+                Grain::Instruction(_) => self.ready_sites.take(least),
+            };
         }
         Ok(None)
     }
@@ -314,8 +409,7 @@ impl Units {
 impl Pass {
     fn new(stream: Stream, unit_bytes: u64) -> Self {
         let (stack, units) = (Stack::default(), Vec::new());
-        let distances = Histogram { counts: [0; BUCKETS], sums: [0; BUCKETS] };
-        Self { stream, unit_bytes, next: 0, end: 0, stack, units, distances, cold: 0 }
+        Self { stream, unit_bytes, next: 0, end: 0, stack, units, distances: Vec::new() }
     }
 
     /// Continues for a while. Returns true if requests remain.
@@ -335,7 +429,7 @@ impl Pass {
                 self.units.extend_from_slice(touches.get(row.touches()).unwrap_or_default());
             }
             walked += self.units.len().max(1);
-            self.touch(known, sampler);
+            self.touch(known, sampler, request.site as usize);
         }
         true
     }
@@ -350,7 +444,11 @@ impl Pass {
     }
 
     /// The touches of a request: each of its units once, by ascending address.
-    fn touch(&mut self, known: &Units, sampler: Sampler) {
+    fn touch(&mut self, known: &Units, sampler: Sampler, site: usize) {
+        if self.distances.len() <= site {
+            self.distances.resize(site + 1, Histogram::default());
+        }
+        let Some(distances) = self.distances.get_mut(site) else { return };
         let address = |&unit: &u32| known.sectors.get(unit as usize).copied().unwrap_or(0);
         if !self.units.is_sorted_by_key(address) {
             self.units.sort_unstable_by_key(address);
@@ -362,109 +460,7 @@ impl Pass {
             if last.replace(unit) == Some(unit) {
                 continue;
             }
-            match self.stack.touch(unit) {
-                None => self.cold += 1,
-                Some(distance) => self.distances.count(sampler.scale(distance)),
-            }
+            distances.count(self.stack.touch(unit).map(|distance| sampler.scale(distance)));
         }
     }
-}
-
-/// Touches by their distance.
-struct Histogram {
-    counts: [u64; BUCKETS],
-    sums: [u64; BUCKETS],
-}
-
-impl Histogram {
-    fn count(&mut self, distance: u64) {
-        let bucket = usize::try_from(u64::BITS - distance.leading_zeros()).unwrap_or(0);
-        if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.sums.get_mut(bucket)) {
-            *count += 1;
-            *sum = sum.saturating_add(distance);
-        }
-    }
-}
-
-/// An LRU stack without its order: per unit the time of its last touch, and the number of those times in a range
-/// (Olken's algorithm). Times are counted by words of bits, and the words by a Fenwick tree.
-#[derive(Debug, Default)]
-struct Stack {
-    /// By unit, from 1. Times up to `begun` are of earlier streams.
-    last: Vec<u64>,
-    begun: u64,
-    now: u64,
-    /// One bit for each time since then that is the last touch of a unit.
-    times: Vec<u64>,
-    /// Over the words of `times`, from 1.
-    tree: Vec<u32>,
-    units: u32,
-}
-
-/// Times of a word.
-const WORD: u64 = 64;
-
-impl Stack {
-    /// Begins a stream of up to so many touches of so many units.
-    fn begin(&mut self, touches: usize, units: usize) {
-        self.last.resize(units, 0);
-        self.begun = self.now;
-        let words = word(touches as u64) + 1;
-        self.times.clear();
-        self.times.resize(words, 0);
-        self.tree.clear();
-        self.tree.resize(words + 1, 0);
-        self.units = 0;
-    }
-
-    /// The distinct other units since the last touch of this one. `None` for the first touch.
-    fn touch(&mut self, unit: u32) -> Option<u64> {
-        let time = self.now - self.begun;
-        self.now += 1;
-        let last = self.last.get_mut(unit as usize)?;
-        let before = std::mem::replace(last, self.now);
-        let before = before.checked_sub(self.begun + 1);
-        let distance = before.map(|before| {
-            let distance = self.units - self.up_to(before);
-            self.flip(before, u32::MAX);
-            u64::from(distance)
-        });
-        self.units += u32::from(distance.is_none());
-        self.flip(time, 1);
-        distance
-    }
-
-    /// Sets or clears a time. The largest number subtracts 1.
-    fn flip(&mut self, time: u64, number: u32) {
-        let mut place = word(time);
-        if let Some(word) = self.times.get_mut(place) {
-            *word ^= 1 << (time % WORD);
-        }
-        place += 1;
-        while let Some(count) = self.tree.get_mut(place) {
-            *count = count.wrapping_add(number);
-            place += place & place.wrapping_neg();
-        }
-    }
-
-    /// The times that are set up to one, inclusive.
-    fn up_to(&self, time: u64) -> u32 {
-        let mut place = word(time);
-        let bits = self.times.get(place).map_or(0, |word| word << (WORD - 1 - time % WORD));
-        let mut sum = bits.count_ones();
-        while place > 0 {
-            sum = sum.wrapping_add(self.tree.get(place).copied().unwrap_or(0));
-            place &= place - 1;
-        }
-        sum
-    }
-
-    fn bytes(&self) -> usize {
-        self.last.capacity() * 8 + self.times.capacity() * 8 + self.tree.capacity() * 4
-    }
-}
-
-/// The word of a time.
-fn word(time: u64) -> usize {
-    usize::try_from(time / WORD).unwrap_or(usize::MAX)
 }

@@ -10,9 +10,9 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::analysis::Analysis;
-use super::derived::{BlockFootprint, LoadRedundancy, ReuseDistance, SectorSharing};
+use super::derived::{BlockFootprint, InstructionReuse, LoadRedundancy, ReuseDistance, SectorSharing};
 use super::redundancy::Redundancy;
-use super::reuse::Reuse;
+use super::reuse::{Grain, Reuse};
 use super::sharing::{self, Sharing};
 
 /// A request, in queue order.
@@ -183,7 +183,7 @@ proptest! {
 
     #[test]
     fn reuse_distances_are_those_of_the_definition(requests in made()) {
-        let found = read::<ReuseDistance>(&rows(Reuse::new(), &requests));
+        let found = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &requests));
         for (word, unit) in [("block", 32), ("block", 128), ("launch", 32), ("launch", 128)] {
             let mut expected = BTreeMap::new();
             if word == "launch" {
@@ -200,6 +200,35 @@ proptest! {
                 })
                 .collect();
             prop_assert_eq!(mine, expected);
+        }
+    }
+
+    #[test]
+    fn reuse_by_instruction_is_that_of_the_definition(requests in made(), count in 1..4_u64) {
+        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(count)), &requests));
+        for (word, streams) in [("launch", 1), ("multiprocessor", count)] {
+            // Per instruction and bucket, the touches of all streams.
+            let mut expected: BTreeMap<(u32, Option<u64>), u64> = BTreeMap::new();
+            for number in 0..streams {
+                let mut touched: Vec<u64> = Vec::new();
+                for made in requests.iter().filter(|made| made.block % streams == number) {
+                    for sector in made.units(32) {
+                        let last = touched.iter().rposition(|&known| known == sector);
+                        let between = last.map(|last| touched[last + 1..].iter().collect::<BTreeSet<_>>().len() as u64);
+                        let from = between.map(|between| if between == 0 { 0 } else { 1 << between.ilog2() });
+                        *expected.entry((made.pc, from)).or_default() += 1;
+                        touched.push(sector);
+                    }
+                }
+            }
+            let mine = found.iter().filter(|row| row.stream.0.as_ref() == word);
+            let mine: BTreeMap<_, _> = mine.map(|row| ((row.pc.0, row.distance_from), row.touches)).collect();
+            prop_assert_eq!(mine, expected);
+        }
+        for row in &found {
+            let of_it = || requests.iter().filter(|made| made.pc == row.pc.0);
+            prop_assert_eq!(row.requests, of_it().count() as u64);
+            prop_assert_eq!(row.lines, of_it().map(|made| made.units(128).len() as u64).sum::<u64>());
         }
     }
 
@@ -243,8 +272,8 @@ fn sweeps(lines: u64, times: u64) -> Vec<Made> {
 
 #[test]
 fn a_sample_of_lines_estimates_distances() {
-    let exact = read::<ReuseDistance>(&rows(Reuse::new(), &sweeps(2000, 3)));
-    let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(6000), &sweeps(2000, 3)));
+    let exact = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &sweeps(2000, 3)));
+    let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 6000), &sweeps(2000, 3)));
     let reused = |found: &[ReuseDistance]| {
         let lines = found.iter().filter(|row| row.stream.0.as_ref() == "block" && row.unit_bytes == 128);
         let lines = lines.filter(|row| row.reuse.0.as_ref() == "reused");
@@ -283,7 +312,7 @@ fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
 fn nothing_is_lost_where_a_sample_is_empty() {
     let found = read::<LoadRedundancy>(&rows(Redundancy::with_room(0), &sweeps(1, 2)));
     assert_eq!((found.len(), found[0].loads, found[0].thread_loads), (1, 64, None));
-    let found = read::<ReuseDistance>(&rows(Reuse::with_room(0), &sweeps(1, 2)));
+    let found = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 0), &sweeps(1, 2)));
     assert!(found.iter().all(|row| row.reuse.0.as_ref() == "unknown"));
     assert_eq!(found.iter().map(|row| row.touches).collect::<Vec<_>>(), [8, 2, 8, 2]);
 }

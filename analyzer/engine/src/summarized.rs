@@ -154,7 +154,10 @@ impl Summarized {
                         out.push((*row, Target::Storage(storage)));
                     }
                     for (piece, counts) in met.iter().zip(split(row, &met)) {
-                        out.push((Counted { counts, ..*row }, piece_target(resolver, piece, distance(piece))));
+                        out.push((
+                            Counted { counts, ..*row },
+                            piece_target(resolver, piece, distance(piece)),
+                        ));
                     }
                 }
             }
@@ -209,7 +212,8 @@ fn split(row: &Counted, pieces: &[&Counted]) -> Vec<Counts> {
     }
     let mut counts = vec![Counts::default(); pieces.len()];
     for (measure, &total) in row.counts.iter().enumerate() {
-        let weights: Vec<u64> = pieces.iter().filter_map(|piece| piece.counts.get(measure).copied()).collect();
+        let weights: Vec<u64> =
+            pieces.iter().filter_map(|piece| piece.counts.get(measure).copied()).collect();
         for (counts, share) in counts.iter_mut().zip(summary::share(total, &weights)) {
             if let Some(count) = counts.get_mut(measure) {
                 *count = share;

@@ -170,8 +170,7 @@ impl Pieces {
         for &Share { target, lane_mask } in &self.shares {
             let touched = request.touched_in(lane_mask);
             let ideal = touched.unique_bytes.div_ceil(SECTOR_BYTES);
-            let counts =
-                [1, lane_mask.count_ones().into(), touched.sectors, touched.unique_bytes, ideal];
+            let counts = [1, lane_mask.count_ones().into(), touched.sectors, touched.unique_bytes, ideal];
             let (low, last) = ends(request, lane_mask);
             if let Some((_, open)) = self.open.iter_mut().find(|(known, _)| *known == target) {
                 (open.low, open.last) = (open.low.min(low), open.last.max(last));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Int32Type, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
@@ -24,7 +24,7 @@ use super::access::COLUMNS;
 use super::copies::{self, Copies};
 use super::derived::TensorMapTensor;
 use super::exec::{Grain, TensorExec};
-use super::index::{SOURCES, Sources, TensorIndex};
+use super::index::{SOURCES, Sources, TensorIndex, column};
 use super::parameters;
 use super::resolve::Resolver;
 use super::summarized::{self, Summarized, SummarizedRows};
@@ -45,6 +45,7 @@ pub struct Engine {
     parameter: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
+    device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
@@ -72,6 +73,7 @@ impl Engine {
             parameter: table("launch_parameter")?,
             tensor_map: table("tensor_map")?,
             launch: table("launch")?,
+            device: table("device")?,
             memcpy: table("memcpy")?,
             memset: table("memset")?,
             sources,
@@ -85,6 +87,13 @@ impl Engine {
     /// The accesses.
     pub(super) fn access(&self) -> &CapturedTable {
         &self.access
+    }
+
+    /// The multiprocessors of the largest GPU. 0 if none is known.
+    pub(super) fn multiprocessors(&self) -> Result<u64> {
+        let device = self.device.read(&["multiprocessor_count"])?;
+        let counts = column::<Int32Type>(&device, "multiprocessor_count")?;
+        Ok(counts.iter().flatten().filter_map(|count| u64::try_from(count).ok()).max().unwrap_or(0))
     }
 
     /// The memcpys and memsets between launches.
@@ -135,7 +144,8 @@ impl Engine {
     }
 
     async fn read_summarized(&self, state: &dyn Session) -> Result<Option<Arc<Summarized>>> {
-        let (summary, launch) = (self.summary.read(&summary::COLUMNS)?, self.launch.read(&summarized::LAUNCH)?);
+        let (summary, launch) =
+            (self.summary.read(&summary::COLUMNS)?, self.launch.read(&summarized::LAUNCH)?);
         let Some(mut summarized) = Summarized::new(&summary, &launch)? else { return Ok(None) };
         if summarized.has_models() {
             summarized.read_parameters(&self.parameter.read(&parameters::COLUMNS)?)?;
@@ -159,7 +169,8 @@ impl Engine {
         let bound = |operator: Operator, kernel_id: u64| {
             binary(col("kernel_id", &schema)?, operator, lit(kernel_id), &schema)
         };
-        let within = binary(bound(Operator::GtEq, first)?, Operator::And, bound(Operator::LtEq, last)?, &schema)?;
+        let within =
+            binary(bound(Operator::GtEq, first)?, Operator::And, bound(Operator::LtEq, last)?, &schema)?;
         let columns = super::analysis::COLUMNS.map(|name| schema.index_of(name));
         let columns: Vec<usize> = columns.into_iter().collect::<std::result::Result<_, _>>()?;
         // This plan does not pass through the optimizer, which guards the scans of all others.
@@ -275,11 +286,13 @@ impl TableProvider for DerivedTable {
             Grain::Instruction => self.engine.summarized(state).await?,
             Grain::Request | Grain::Shape => None,
         };
-        let rows = TensorExec::new(input, Arc::clone(&index), self.grain, columns)?.without(summarized.clone());
+        let rows =
+            TensorExec::new(input, Arc::clone(&index), self.grain, columns)?.without(summarized.clone());
         let Some(summarized) = summarized else { return Ok(Arc::new(rows)) };
         let others = SummarizedRows::new(summarized, index);
         let schema = Arc::clone(&self.schema);
-        let others = StreamingTableExec::try_new(schema, vec![Arc::new(others)], projection, [], false, None)?;
+        let others =
+            StreamingTableExec::try_new(schema, vec![Arc::new(others)], projection, [], false, None)?;
         UnionExec::try_new(vec![Arc::new(rows), Arc::new(others)])
     }
 }

@@ -338,6 +338,34 @@ stallmap_schema::tables! {
         /// Sampled part of all lines, from which distances and touches are scaled: 1 if they are exact.
         line_rate: f64,
     }
+    /// Touches of sectors by one instruction of one launch, by their reuse distance as in `reuse_distance`.
+    ///
+    /// Blocks are dealt to the multiprocessors of the largest GPU in turn, as the GPU does with the first of a launch.
+    /// Loads, stores and atomics of device memory count. Prefer `request_level` for the level that serves them.
+    InstructionReuse "instruction_reuse" key [] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// All its warp requests.
+        requests: u64,
+        /// Lines of 128 bytes that they touch, distinct in each request.
+        lines: u64,
+        /// Stream of consecutive requests: multiprocessor (its blocks, as a model of L1), launch (as a model of L2).
+        stream: Word,
+        /// cold (the first touch of a sector), reused.
+        reuse: Word,
+        /// The minimum distance of these touches in sectors: 0 or a power of two.
+        distance_from: Option<u64>,
+        /// Distances are below this: twice as much, 1 after 0.
+        distance_to: Option<u64>,
+        /// Touches.
+        touches: u64,
+        /// Sampled part of all lines, from which distances and touches are scaled: 1 if they are exact.
+        line_rate: f64,
+    }
     /// Loads of one instruction of one launch, and the number of redundant ones, in four scopes.
     ///
     /// A load, of one lane, is redundant in a scope if an earlier request of the launch loaded all its bytes in that

@@ -57,12 +57,18 @@ pub(crate) fn settle_models(run: &mut RunState, losses: &mut Losses) {
     let recorded = run.rows.launch_runs.iter().filter(|row| row.recorded);
     let recorded: BTreeSet<KernelId> = recorded.map(|row| row.kernel_id).collect();
     let run_id = run.run_id();
+    let mut referring = BTreeSet::new();
     for launch in &mut run.rows.launches {
         if launch.accesses_of.is_some_and(|model| !recorded.contains(&model)) {
             launch.accesses_of = None;
             let reason = "the launch that stands for it was not recorded";
             losses.add_at(run_id, LossKind::Launch, reason, 1, Some(launch.kernel_id));
         }
+        referring.extend(launch.accesses_of.map(|_| launch.kernel_id));
+    }
+    // They have no requests of their own, and lost none.
+    for row in run.rows.launch_runs.iter_mut().filter(|row| referring.contains(&row.kernel_id)) {
+        (row.request_count, row.lane_access_count, row.lost_request_count) = (Some(0), Some(0), Some(0));
     }
 }
 

@@ -51,6 +51,11 @@ pub struct Producer {
     /// The fewest cycles of issue between them, by the stall counts of the instructions on the way. `None` for copies
     /// in groups and for copies of other warps.
     pub distance_cycles: Option<u32>,
+    /// The fewest cycles of issue since any instruction set the barrier through which it is awaited: a barrier is a
+    /// counter, so the wait is for the newest of them too. `None` like `distance_cycles`.
+    pub covered_cycles: Option<u32>,
+    /// Producers of one slot are alternatives, of which a warp executed one. Slots are awaited together.
+    pub slot: u32,
     /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
     pub weight: f64,
     /// Confidence in the producer.

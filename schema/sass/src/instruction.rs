@@ -206,6 +206,9 @@ pub struct Memory {
     pub uniform: Option<Register>,
     /// Offset added to the address, in bytes. For LDGSTS, added to the address in device memory.
     pub offset: i32,
+    /// True if it asks L2, whatever L1 holds: a load that must see stores of other multiprocessors, an atomic, a copy
+    /// that says so.
+    pub is_past_l1: bool,
 }
 
 /// The memory that an instruction accesses.

@@ -31,6 +31,8 @@ pub(crate) struct Candidate {
     pub(crate) through: Through,
     /// Fewest cycles of issue between them; `None` for groups.
     pub(crate) cycles: Option<u32>,
+    /// Its place among the copies of its group. 0 without a group.
+    pub(crate) place: u32,
 }
 
 /// The means by which an instruction waits for another.
@@ -199,7 +201,7 @@ impl Board<'_> {
         if mask == 0 && counted.is_none() {
             return;
         }
-        let mut newest: BTreeSet<usize> = BTreeSet::new();
+        let mut newest: BTreeMap<usize, u32> = BTreeMap::new();
         for (commit, ages) in &mut pending.groups {
             let barrier = self.instructions[*commit].control.write_barrier;
             let at_least = match (barrier, counted) {
@@ -209,7 +211,7 @@ impl Board<'_> {
             };
             // Older groups were closed before the one that the wait is about, and end before it.
             if *ages >> at_least & 1 == 1 {
-                newest.extend(self.members.get(commit).into_iter().flatten());
+                newest.extend(self.members.get(commit).into_iter().flatten().copied().zip(0..));
             }
             if !matches!(instruction.flow, Flow::Exit { .. }) {
                 *ages &= (1 << at_least) - 1;
@@ -217,7 +219,8 @@ impl Board<'_> {
         }
         pending.groups.retain(|_, ages| *ages != 0);
         let through = Through::Group;
-        candidates.extend(newest.into_iter().map(|producer| Candidate { producer, through, cycles: None }));
+        let copy = |(producer, place)| Candidate { producer, through, cycles: None, place };
+        candidates.extend(newest.into_iter().map(copy));
     }
 
     fn wait_for_barriers(
@@ -241,6 +244,7 @@ impl Board<'_> {
                     producer: *producer,
                     through,
                     cycles: Some(pending.since(*time)),
+                    place: 0,
                 });
             }
             let is_zero = cleared_barriers(instruction) >> barrier & 1 == 1;
@@ -262,7 +266,12 @@ impl Board<'_> {
         for (producer, time) in &pending.unmarked {
             if touches(instruction, &self.instructions[*producer].writes) {
                 let cycles = Some(pending.since(*time));
-                candidates.push(Candidate { producer: *producer, through: Through::InOrder, cycles });
+                candidates.push(Candidate {
+                    producer: *producer,
+                    through: Through::InOrder,
+                    cycles,
+                    place: 0,
+                });
             }
         }
     }
@@ -339,6 +348,7 @@ fn wait_for_stores(pending: &mut Pending, instruction: &Instruction, candidates:
             producer: *producer,
             through,
             cycles: Some(pending.since(*time)),
+            place: 0,
         };
         candidates.extend(pending.stores.iter().map(store));
     }

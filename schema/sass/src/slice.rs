@@ -11,6 +11,7 @@ use crate::analysis::{Confidence, Link, Producer, Wait, offset};
 use crate::copies::Copies;
 use crate::graph::FlowGraph;
 use crate::instruction::{Access, Class, Flow, Instruction};
+use crate::register::Registers;
 use crate::scoreboard::{Candidate, Through, Waiting, waiting};
 
 /// Producers in a section, by (waiter, wait, producer).
@@ -53,6 +54,8 @@ struct Linked {
     producer: usize,
     link: Link,
     cycles: Option<u32>,
+    /// As in [`Candidate`].
+    place: u32,
 }
 
 impl Slice<'_> {
@@ -68,15 +71,17 @@ impl Slice<'_> {
         };
         let total: f64 = chosen.iter().map(|linked| nearness(linked.cycles)).sum();
         let mut found = Vec::new();
-        for linked in chosen {
+        let slots = self.slots(&chosen);
+        for (linked, slot) in chosen.into_iter().zip(slots) {
             let weight = nearness(linked.cycles) / total;
-            let producer = self.producer(linked, weight, confidence);
+            let producer = Producer { slot, ..self.producer(linked, weight, confidence) };
             match copies.arriving(linked.producer) {
                 [] => found.push(producer),
                 arriving => found.extend(arriving.iter().map(|copy| Producer {
                     producer: offset(*copy),
                     link: Link::Mbarrier,
                     distance_cycles: None,
+                    covered_cycles: None,
                     weight: weight / arriving.len() as f64,
                     confidence: Confidence::Approximate,
                     ..producer
@@ -97,9 +102,47 @@ impl Slice<'_> {
             producer: offset(linked.producer),
             link: linked.link,
             distance_cycles: linked.cycles,
+            covered_cycles: self.since_set(linked),
+            slot: 0,
             weight,
             confidence,
         }
+    }
+
+    /// The fewest cycles since the barrier of a candidate was set, by any instruction.
+    fn since_set(&self, linked: Linked) -> Option<u32> {
+        let barrier = self.instructions[linked.producer].control.write_barrier;
+        let sets_it = |candidate: &&Candidate| matches!(candidate.through, Through::Written(set) if Some(set) == barrier);
+        let others = self.waiting.candidates.iter().filter(sets_it).filter_map(|candidate| candidate.cycles);
+        linked.cycles.map(|cycles| others.fold(cycles, u32::min))
+    }
+
+    /// The slot of each producer. Those that supply one register are alternatives, as are copies at one place of
+    /// several groups: the oldest group is waited for. All others are taken for alternatives.
+    fn slots(&self, chosen: &[Linked]) -> Vec<u32> {
+        let mut taken: Vec<(Registers, u32)> = Vec::new();
+        let mut slots = Vec::new();
+        let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+        for linked in chosen {
+            let supplied = self.supplied(linked);
+            let next = u32::try_from(taken.len()).unwrap_or(u32::MAX);
+            let known = taken.iter().find(|(registers, _)| registers.intersects(&supplied));
+            let slot = match linked.link {
+                Link::Group => count.saturating_add(linked.place),
+                Link::Reads | Link::Overwrites => known.map_or(next, |(_, slot)| *slot),
+                _ => 0,
+            };
+            taken.push((supplied, slot));
+            slots.push(slot);
+        }
+        slots
+    }
+
+    /// The registers of the waiter that wait for a producer.
+    fn supplied(&self, linked: &Linked) -> Registers {
+        let waiter = &self.instructions[self.waiting.waiter];
+        let written = &self.instructions[linked.producer].writes;
+        if linked.link == Link::Reads { waiter.reads.and(written) } else { waiter.writes.and(written) }
     }
 
     /// The candidates that the wait can mean. All of them, where there is none.
@@ -140,6 +183,7 @@ impl Slice<'_> {
                 producer: candidate.producer,
                 link,
                 cycles: candidate.cycles,
+                place: candidate.place,
             });
             if link < known.link {
                 *known = Linked { link, ..*known };

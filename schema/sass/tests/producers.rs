@@ -335,3 +335,50 @@ proptest! {
         prop_assert_eq!(found.instructions.len(), code.len() / 16);
     }
 }
+
+/// Slots and cycles since the barrier was set, by waiter and producer.
+fn slots(program: &str) -> Vec<(u32, u32, u32, Option<u32>)> {
+    let found = run(program, None).producers.into_iter().filter(|found| found.wait == Wait::LongScoreboard);
+    found.map(|found| (found.waiter / 16, found.producer / 16, found.slot, found.covered_cycles)).collect()
+}
+
+#[test]
+fn registers_that_are_read_together_are_slots_and_loads_of_one_register_are_alternatives() {
+    let program = "LDG R2 R4 w0 stall2
+         LDG R3 R6 w1 stall3
+         ADD R8 R2 R3 wait01 stall4
+         LDG R2 R4 w0 stall5
+         @P0 BRA >1 stall4
+         EXIT";
+    let of_sum = slots(program).into_iter().filter(|found| found.0 == 2).collect::<Vec<_>>();
+    assert_eq!(of_sum, [(2, 0, 0, Some(5)), (2, 1, 1, Some(3)), (2, 3, 0, Some(5))]);
+}
+
+#[test]
+fn a_barrier_counts_the_newest_of_its_setters() {
+    let program = "LDG R2 R4 w0 stall8
+         LDG R3 R6 w0 stall2
+         LDG R5 R6 w1 stall3
+         ADD R8 R2 R5 wait01";
+    assert_eq!(slots(program), [(3, 0, 0, Some(5)), (3, 2, 1, Some(3))]);
+}
+
+#[test]
+fn copies_of_one_group_are_awaited_together_and_groups_one_after_the_other() {
+    let program = "LDGSTS R6 R8
+         LDGSTS R6 R9
+         LDGDEPBAR w0
+         LDGSTS R6 R10
+         LDGSTS R6 R11
+         LDGDEPBAR w0
+         DEPBAR <=1
+         LDGSTS R6 R12
+         LDGSTS R6 R13
+         LDGDEPBAR w0
+         @P0 BRA >6";
+    let slot_of =
+        |copy| slots(program).into_iter().find(|found| found.0 == 6 && found.1 == copy).map(|found| found.2);
+    assert_eq!(slot_of(0), slot_of(3));
+    assert_eq!(slot_of(1), slot_of(4));
+    assert_ne!(slot_of(0), slot_of(1));
+}

@@ -51,7 +51,8 @@ impl Accesses {
     /// A table that cannot be read.
     pub fn read(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let launches = reader.read_rows::<Launch>()?;
-        let (storages, allocations) = (reader.read_rows::<Storage>()?, reader.read_rows::<DeviceAllocation>()?);
+        let (storages, allocations) =
+            (reader.read_rows::<Storage>()?, reader.read_rows::<DeviceAllocation>()?);
         let rows = reader.read_rows::<MemoryAccess>()?;
         let recorded: BTreeSet<KernelId> = rows.iter().map(|row| row.kernel_id).collect();
         let recorded = launches.iter().filter(|launch| recorded.contains(&launch.kernel_id));
@@ -69,7 +70,8 @@ impl Accesses {
     pub fn references(&self) -> BTreeMap<KernelId, KernelId> {
         let mut kinds = BTreeMap::<_, Vec<KernelId>>::new();
         for launch in self.launches.iter().filter(|launch| self.blocks.contains_key(&launch.kernel_id)) {
-            let shape = [launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x, launch.block_y, launch.block_z];
+            let shape =
+                [launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x, launch.block_y, launch.block_z];
             let kind = (launch.run_id, launch.function_id, shape, self.plain_words(launch.kernel_id));
             kinds.entry(kind).or_default().push(launch.kernel_id);
         }
@@ -99,7 +101,9 @@ impl Accesses {
         let rows: Vec<&MemoryAccess> = self.rows.iter().filter(is_kept).collect();
         let mut writer = CaptureWriter::create(output, Form::File)?;
         let changed = [MemoryAccess::TABLE, AccessSummary::TABLE, Launch::TABLE, LaunchRun::TABLE];
-        for table in reader.tables().iter().filter(|table| changed.iter().all(|changed| changed.name != table.name)) {
+        for table in
+            reader.tables().iter().filter(|table| changed.iter().all(|changed| changed.name != table.name))
+        {
             writer.take_table(reader, table)?;
         }
         for file in &reader.manifest().files {
@@ -107,7 +111,8 @@ impl Accesses {
         }
         let counts = counts(&rows);
         writer.append_rows(rows.into_iter().cloned())?;
-        let summary = self.summary.iter().filter(|row| how.has_summary && !references.contains_key(&row.kernel_id));
+        let summary =
+            self.summary.iter().filter(|row| how.has_summary && !references.contains_key(&row.kernel_id));
         writer.append_rows(summary.cloned())?;
         writer.append_rows(self.launches.iter().map(|launch| Launch {
             accesses_of: references.get(&launch.kernel_id).copied(),
@@ -155,8 +160,11 @@ type Key = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Block>);
 /// The counts of rows, by instruction and block of memory. Rows of one sequence number are one request.
 fn summarize(rows: &[MemoryAccess], blocks: &BTreeMap<KernelId, Blocks>) -> Vec<AccessSummary> {
     let mut summary = BTreeMap::<Key, AccessSummary>::new();
-    for request in rows.chunk_by(|one, other| (one.kernel_id, one.sequence) == (other.kernel_id, other.sequence)) {
-        let Some((first, blocks)) = request.first().and_then(|row| Some((row, blocks.get(&row.kernel_id)?))) else {
+    for request in
+        rows.chunk_by(|one, other| (one.kernel_id, one.sequence) == (other.kernel_id, other.sequence))
+    {
+        let Some((first, blocks)) = request.first().and_then(|row| Some((row, blocks.get(&row.kernel_id)?)))
+        else {
             continue;
         };
         let is_global = matches!(first.space, Space::Global | Space::GlobalAsync);

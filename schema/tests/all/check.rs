@@ -169,9 +169,13 @@ fn models_are_earlier_launches_of_the_kind() {
     broken::<Launch>(Rule::Model, "launch 0 has the accesses of launch 1, which is not earlier", of(0, 1));
     broken::<Launch>(Rule::Model, "which has another function, grid or block", of(1, 0));
     broken::<Launch>(Rule::Reference, "`launch.accesses_of` refers to 77", of(1, 77));
-    broken::<Launch>(Rule::Model, "launch 2 has the accesses of launch 1, which has those of another", |rows| {
-        (rows[1].accesses_of, rows[2].accesses_of) = (Some(KernelId(0)), Some(KernelId(1)));
-    });
+    broken::<Launch>(
+        Rule::Model,
+        "launch 2 has the accesses of launch 1, which has those of another",
+        |rows| {
+            (rows[1].accesses_of, rows[2].accesses_of) = (Some(KernelId(0)), Some(KernelId(1)));
+        },
+    );
 }
 
 #[test]

@@ -93,7 +93,8 @@ SELECT
       WHEN target = 'no memory' THEN ', a non-memory instruction'
       ELSE ', which ' || verb || ' an ' || target
     END
-    || CASE confidence WHEN 'shared' THEN '; shared by several producers' WHEN 'approximate' THEN '; approximate'
+    || CASE confidence WHEN 'latency' THEN '; one of several, by their latencies'
+      WHEN 'shared' THEN '; shared by several producers' WHEN 'approximate' THEN '; approximate'
       WHEN 'low' THEN '; low confidence' ELSE '' END
     || coalesce('; launched at ' || python_line, '') AS why
 FROM worded

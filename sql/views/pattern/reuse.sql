@@ -32,24 +32,14 @@ CREATE VIEW reuse (
   -- Sampled part of all lines: 1 if the figures are exact.
   line_rate
 ) AS
-WITH gpu AS (
-  SELECT
-    l.kernel_id, max(d.l2_bytes) AS l2_bytes,
-    max(CASE d.compute_major * 10 + d.compute_minor
-      WHEN 70 THEN 131072 WHEN 75 THEN 98304 WHEN 80 THEN 196608 WHEN 86 THEN 131072 WHEN 87 THEN 196608 WHEN 89 THEN 131072
-      WHEN 90 THEN 262144 WHEN 100 THEN 262144 WHEN 103 THEN 262144 WHEN 120 THEN 131072
-    END) AS l1_bytes
-  FROM launch l
-  JOIN device d ON d.run_id = l.run_id
-  GROUP BY l.kernel_id
-), counted AS (
+WITH counted AS (
   SELECT
     r.*, r.stream = 'launch' AND a.is_sampled AS is_incomplete, g.l1_bytes, g.l2_bytes,
     CAST(g.l1_bytes / r.unit_bytes AS DOUBLE) AS l1_units, CAST(g.l2_bytes / r.unit_bytes AS DOUBLE) AS l2_units,
     CAST(r.distance_from AS DOUBLE) AS low, CAST(r.distance_to AS DOUBLE) - CAST(r.distance_from AS DOUBLE) AS width
   FROM reuse_distance r
   JOIN launch_access a ON a.kernel_id = r.kernel_id
-  LEFT JOIN gpu g ON g.kernel_id = r.kernel_id
+  LEFT JOIN launch_cache g ON g.kernel_id = r.kernel_id
 )
 SELECT
   kernel_id, stream, unit_bytes, CAST(sum(touches) AS BIGINT),

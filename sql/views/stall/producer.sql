@@ -1,10 +1,11 @@
 -- One producer of one stall: W(producer | function, reason, stalled pc), which sums to 1 with its remainder.
 --
 -- From the machine code: long_scoreboard, short_scoreboard, drain and membar are shifted to the instructions that the
--- stalled one waits for, throttles stay with the instruction whose queue is full. Several producers share a stall by
--- their sectors, if accesses cover all of them, and by their distance: a load that was executed more often, or that
--- took more sectors each time, was waited for longer. A stall without a candidate is `no producer`. The rule that needs
--- no code is `producer_nearest`.
+-- stalled one waits for, throttles stay with the instruction whose queue is full. Producers that are awaited together
+-- share a stall by the time for which each is the last one on its way: see `producer_latency`. Alternatives share it by
+-- their sectors, if accesses cover all of them, and by their distance, as do producers of unknown latency: see
+-- `producer_by_sectors`. A stall without a candidate is `no producer`. The rule that needs no code is
+-- `producer_nearest`.
 CREATE VIEW producer (
   -- The function.
   function_id,
@@ -20,8 +21,9 @@ CREATE VIEW producer (
   remainder,
   -- The producer's part of the stall.
   weight,
-  -- Confidence: exact, refined (by registers, or because only one was executed), shared (one of several), approximate
-  -- (not proved by the code), low (no candidate fits the reason), none.
+  -- Confidence: exact, refined (by registers, or because only one was executed), latency (one of several awaited
+  -- together, by their latencies), shared (one of several), approximate (not proved by the code), low (no candidate
+  -- fits the reason), none.
   confidence,
   -- The dependency between the two, as in `producer_candidate`. self or none without a producer.
   link,
@@ -30,65 +32,11 @@ CREATE VIEW producer (
   -- A sentence with the reason. Null without a producer.
   explanation
 ) AS
-WITH stalled AS (
-  SELECT DISTINCT
-    s.function_id, s.pc, s.stall_reason, r.class,
-    CASE r.class WHEN 'producer' THEN s.stall_reason WHEN 'stores' THEN 'stores' WHEN 'own tensor' THEN 'queue' END
-      AS wait
-  FROM pc_sample s
-  JOIN stall_reason r ON r.reason = s.stall_reason
-), executed AS (
-  SELECT function_id, pc, CAST(sum(sectors) AS DOUBLE) AS sectors FROM pc_tensor GROUP BY function_id, pc
-), observed AS (
-  SELECT DISTINCT function_id, CASE WHEN space = 'global_async' THEN 'global' ELSE CAST(space AS VARCHAR) END AS space
-  FROM memory_instruction
-), counted AS (
-  -- An instruction without accesses was not executed if other instructions of its function have accesses in that
-  -- memory.
-  SELECT
-    s.function_id, s.pc, s.stall_reason, c.producer_function_id, c.producer_pc, c.weight, c.confidence, c.link,
-    c.producer_space, c.explanation,
-    c.weight * coalesce(e.sectors, CASE WHEN o.space IS NOT NULL THEN 0.0 END) AS amount
-  FROM stalled s
-  JOIN producer_candidate c ON c.function_id = s.function_id AND c.pc = s.pc AND c.wait = s.wait
-  LEFT JOIN executed e ON e.function_id = c.producer_function_id AND e.pc = c.producer_pc
-  LEFT JOIN observed o
-    ON o.function_id = c.producer_function_id AND o.space = c.producer_space AND o.space = c.producer_class
-  WHERE s.class IN ('producer', 'stores')
-), summed AS (
-  SELECT
-    *,
-    count(*) OVER (PARTITION BY function_id, pc, stall_reason) AS candidates,
-    count(amount) OVER (PARTITION BY function_id, pc, stall_reason) AS known,
-    sum(amount) OVER (PARTITION BY function_id, pc, stall_reason) AS total
-  FROM counted
-), weighted AS (
-  SELECT
-    function_id, pc, stall_reason, producer_function_id, producer_pc, confidence, link, producer_space, explanation,
-    CASE WHEN known = candidates AND total > 0 THEN amount / total ELSE weight END AS weight
-  FROM summed
-)
 SELECT
-  function_id, pc, stall_reason, producer_function_id, producer_pc, CAST(NULL AS VARCHAR) AS remainder, weight,
-  CASE WHEN confidence = 'shared' AND weight > 1 - 1e-9 THEN 'refined' ELSE confidence END AS confidence,
-  link, producer_space, explanation
-FROM weighted
-WHERE weight > 0
-UNION ALL
-SELECT
-  s.function_id, s.pc, s.stall_reason, s.function_id AS producer_function_id, s.pc AS producer_pc, NULL AS remainder,
-  1.0 AS weight, 'exact' AS confidence, 'itself' AS link,
-  coalesce(q.producer_space, CASE WHEN f.is_read THEN 'none' END) AS producer_space, q.explanation
-FROM stalled s
-LEFT JOIN producer_candidate q ON q.function_id = s.function_id AND q.pc = s.pc AND q.wait = s.wait
-LEFT JOIN function_code f ON f.function_id = s.function_id
-WHERE s.class = 'own tensor'
-UNION ALL
-SELECT
-  s.function_id, s.pc, s.stall_reason, NULL AS producer_function_id, NULL AS producer_pc,
-  CASE s.class WHEN 'self' THEN 'self' ELSE 'no producer' END AS remainder, 1.0 AS weight,
-  CASE s.class WHEN 'self' THEN 'exact' ELSE 'none' END AS confidence,
-  CASE s.class WHEN 'self' THEN 'self' ELSE 'none' END AS link, NULL AS producer_space, NULL AS explanation
-FROM stalled s
-LEFT ANTI JOIN producer_candidate c ON c.function_id = s.function_id AND c.pc = s.pc AND c.wait = s.wait
-WHERE s.class <> 'own tensor'
+  s.function_id, s.pc, s.stall_reason, s.producer_function_id, s.producer_pc, s.remainder,
+  coalesce(l.weight, s.weight), CASE WHEN l.weight IS NULL THEN s.confidence ELSE 'latency' END, s.link,
+  s.producer_space, s.explanation
+FROM producer_by_sectors s
+LEFT JOIN producer_latency l
+  ON l.function_id = s.function_id AND l.pc = s.pc AND l.stall_reason = s.stall_reason
+  AND l.producer_function_id = s.producer_function_id AND l.producer_pc = s.producer_pc AND l.slot = s.slot

@@ -25,14 +25,14 @@ WITH stalled AS (
 ), found AS (
   SELECT
     function_id, pc, stall_reason, count(producer_pc) AS producer_count,
-    max(CASE confidence WHEN 'none' THEN 5 WHEN 'low' THEN 4 WHEN 'approximate' THEN 3 WHEN 'shared' THEN 2
-                        WHEN 'refined' THEN 1 ELSE 0 END) AS doubt
+    max(CASE confidence WHEN 'none' THEN 6 WHEN 'low' THEN 5 WHEN 'approximate' THEN 4 WHEN 'shared' THEN 3
+                        WHEN 'latency' THEN 2 WHEN 'refined' THEN 1 ELSE 0 END) AS doubt
   FROM producer
   GROUP BY function_id, pc, stall_reason
 )
 SELECT
   s.kernel_function_id, s.function_id, s.pc, s.stall_reason, s.samples, f.producer_count,
-  CASE f.doubt WHEN 5 THEN 'none' WHEN 4 THEN 'low' WHEN 3 THEN 'approximate' WHEN 2 THEN 'shared'
-               WHEN 1 THEN 'refined' ELSE 'exact' END
+  CASE f.doubt WHEN 6 THEN 'none' WHEN 5 THEN 'low' WHEN 4 THEN 'approximate' WHEN 3 THEN 'shared'
+               WHEN 2 THEN 'latency' WHEN 1 THEN 'refined' ELSE 'exact' END
 FROM stalled s
 JOIN found f ON f.function_id = s.function_id AND f.pc = s.pc AND f.stall_reason = s.stall_reason

@@ -15,6 +15,7 @@ WITH charge AS (
     sum(CASE WHEN charge IN ('tensor', 'no tensor') THEN samples ELSE 0.0 END) AS producer,
     sum(CASE WHEN is_memory AND confidence = 'exact' THEN samples ELSE 0.0 END) AS exact,
     sum(CASE WHEN is_memory AND confidence = 'refined' THEN samples ELSE 0.0 END) AS refined,
+    sum(CASE WHEN is_memory AND confidence = 'latency' THEN samples ELSE 0.0 END) AS latency,
     sum(CASE WHEN is_memory AND confidence = 'shared' THEN samples ELSE 0.0 END) AS shared,
     sum(CASE WHEN is_memory AND confidence = 'approximate' THEN samples ELSE 0.0 END) AS approximate,
     sum(CASE WHEN is_memory AND confidence = 'low' THEN samples ELSE 0.0 END) AS low,
@@ -26,15 +27,16 @@ WITH charge AS (
 )
 SELECT
   k.ordinal, k.item,
-  CASE k.ordinal WHEN 1 THEN c.producer WHEN 2 THEN c.exact WHEN 3 THEN c.refined WHEN 4 THEN c.shared
-                 WHEN 5 THEN c.approximate WHEN 6 THEN c.low WHEN 7 THEN c.tensor ELSE c.named END AS samples,
+  CASE k.ordinal WHEN 1 THEN c.producer WHEN 2 THEN c.exact WHEN 3 THEN c.refined WHEN 4 THEN c.latency
+                 WHEN 5 THEN c.shared WHEN 6 THEN c.approximate WHEN 7 THEN c.low WHEN 8 THEN c.tensor ELSE c.named END AS samples,
   c.memory
 FROM charge c
 -- A program without tensors has allocations only.
 CROSS JOIN (SELECT count(*) AS tensors FROM tensor LIMIT 1) t
 CROSS JOIN (VALUES
   (1, 'with a producer'), (2, 'with a producer, exact'), (3, 'with a producer, refined'),
-  (4, 'with producers that share them'), (5, 'with a producer, approximate'),
-  (6, 'with a producer, low confidence'), (7, 'with a tensor'), (8, 'with a tensor or an allocation')
+  (4, 'with several producers, divided by latency'), (5, 'with producers that share them'),
+  (6, 'with a producer, approximate'), (7, 'with a producer, low confidence'), (8, 'with a tensor'),
+  (9, 'with a tensor or an allocation')
 ) AS k(ordinal, item)
-WHERE k.ordinal <> 7 OR t.tensors > 0
+WHERE k.ordinal <> 8 OR t.tensors > 0

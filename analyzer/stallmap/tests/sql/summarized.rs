@@ -29,7 +29,8 @@ const SHARING: &str = "SELECT DISTINCT kernel_id, function_id, pc FROM pc_tensor
     GROUP BY kernel_id, function_id, pc, kind, space, storage_id HAVING count(*) > 1";
 const COSTS: &str = "SELECT charge, tensor_id, round(samples, 6) FROM tensor_stall_cost";
 /// The same for every variant.
-const LANES: &str = "SELECT kernel_id, function_id, pc, kind, space, sum(lane_count) FROM pc_tensor GROUP BY 1, 2, 3, 4, 5";
+const LANES: &str =
+    "SELECT kernel_id, function_id, pc, kind, space, sum(lane_count) FROM pc_tensor GROUP BY 1, 2, 3, 4, 5";
 
 /// A capture, with all its accesses and with a part of them.
 struct Pair {
@@ -139,7 +140,8 @@ async fn launches_that_refer_to_another_answer_like_their_own_rows() {
 async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
     let folder = tempfile::tempdir().unwrap();
     let crafted = Pair::new("access_truth", QUARTER, folder.path()).crafted;
-    let coverage = "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
+    let coverage =
+        "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
     let expected = "true | NULL | the rest is counted, by instruction and block of memory";
     assert_eq!(rows(&crafted, coverage).await, BTreeSet::from([expected.to_owned()]));
     let lost = "SELECT lost_request_count, lost_launch_count FROM process";

@@ -57,7 +57,22 @@ pub(super) fn read(rule: &MemoryRule, operands: &[Operand], word: Word, sm: Sm) 
         address: first_of(Role::Address),
         uniform: first_of(Role::Base),
         offset: rule.offset.of(word, sm),
+        is_past_l1: is_past_l1(rule, word, sm),
     }
+}
+
+/// A scope beyond the multiprocessor (STRONG.GPU, STRONG.SYS), or a copy with .BYPASS.
+fn is_past_l1(rule: &MemoryRule, word: Word, sm: Sm) -> bool {
+    let is_device = matches!(rule.space, Space::Global | Space::Generic);
+    let scope = word.bits(77, 4);
+    is_device
+        && match rule.kind {
+            Access::Read => scope >= if sm.0 < 80 { 10 } else { 7 },
+            Access::Atomic | Access::Reduction => true,
+            // Tensor-map and bulk copies encode no size, and know no L1.
+            Access::CopyIn => !matches!(rule.bytes, Bytes::Size(_)) || !word.bit(81),
+            _ => false,
+        }
 }
 
 impl Bytes {

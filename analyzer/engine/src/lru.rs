@@ -1,0 +1,127 @@
+//! An LRU stack, and a histogram of the distances in it.
+
+/// Distances are counted by their powers of two, the first for 0.
+const BUCKETS: usize = 65;
+
+/// Touches by their distance.
+#[derive(Clone)]
+pub(super) struct Histogram {
+    pub(super) counts: [u64; BUCKETS],
+    pub(super) sums: [u64; BUCKETS],
+    pub(super) cold: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS], sums: [0; BUCKETS], cold: 0 }
+    }
+}
+
+impl Histogram {
+    /// The numbers of touches by the range of their distances, `None` for first touches.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Option<(u64, Option<u64>)>, u64)> {
+        let reused = (0..).zip(&self.counts).map(|(bucket, &count)| (Some(Self::range(bucket)), count));
+        std::iter::once((None, self.cold)).chain(reused).filter(|(_, count)| *count > 0)
+    }
+
+    /// The first distance of a bucket, and the first that is beyond it.
+    pub(super) fn range(bucket: u32) -> (u64, Option<u64>) {
+        (if bucket == 0 { 0 } else { 1 << (bucket - 1) }, 1_u64.checked_shl(bucket))
+    }
+
+    /// Counts a touch by its distance. `None` is the first of its unit.
+    pub(super) fn count(&mut self, distance: Option<u64>) {
+        let Some(distance) = distance else {
+            self.cold += 1;
+            return;
+        };
+        let bucket = usize::try_from(u64::BITS - distance.leading_zeros()).unwrap_or(0);
+        if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.sums.get_mut(bucket)) {
+            *count += 1;
+            *sum = sum.saturating_add(distance);
+        }
+    }
+}
+
+/// An LRU stack without its order: per unit the time of its last touch, and the number of those times in a range
+/// (Olken's algorithm). Times are counted by words of bits, and the words by a Fenwick tree.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    /// By unit, from 1. Times up to `begun` are of earlier streams.
+    last: Vec<u64>,
+    begun: u64,
+    now: u64,
+    /// One bit for each time since then that is the last touch of a unit.
+    times: Vec<u64>,
+    /// Over the words of `times`, from 1.
+    tree: Vec<u32>,
+    units: u32,
+}
+
+/// Times of a word.
+const WORD: u64 = 64;
+
+impl Stack {
+    /// Begins a stream of up to so many touches of so many units.
+    pub(super) fn begin(&mut self, touches: usize, units: usize) {
+        self.last.resize(units, 0);
+        self.begun = self.now;
+        let words = word(touches as u64) + 1;
+        self.times.clear();
+        self.times.resize(words, 0);
+        self.tree.clear();
+        self.tree.resize(words + 1, 0);
+        self.units = 0;
+    }
+
+    /// The distinct other units since the last touch of this one. `None` for the first touch.
+    pub(super) fn touch(&mut self, unit: u32) -> Option<u64> {
+        let time = self.now - self.begun;
+        self.now += 1;
+        let last = self.last.get_mut(unit as usize)?;
+        let before = std::mem::replace(last, self.now);
+        let before = before.checked_sub(self.begun + 1);
+        let distance = before.map(|before| {
+            let distance = self.units - self.up_to(before);
+            self.flip(before, u32::MAX);
+            u64::from(distance)
+        });
+        self.units += u32::from(distance.is_none());
+        self.flip(time, 1);
+        distance
+    }
+
+    /// Sets or clears a time. The largest number subtracts 1.
+    fn flip(&mut self, time: u64, number: u32) {
+        let mut place = word(time);
+        if let Some(word) = self.times.get_mut(place) {
+            *word ^= 1 << (time % WORD);
+        }
+        place += 1;
+        while let Some(count) = self.tree.get_mut(place) {
+            *count = count.wrapping_add(number);
+            place += place & place.wrapping_neg();
+        }
+    }
+
+    /// The times that are set up to one, inclusive.
+    fn up_to(&self, time: u64) -> u32 {
+        let mut place = word(time);
+        let bits = self.times.get(place).map_or(0, |word| word << (WORD - 1 - time % WORD));
+        let mut sum = bits.count_ones();
+        while place > 0 {
+            sum = sum.wrapping_add(self.tree.get(place).copied().unwrap_or(0));
+            place &= place - 1;
+        }
+        sum
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.last.capacity() * 8 + self.times.capacity() * 8 + self.tree.capacity() * 4
+    }
+}
+
+/// The word of a time.
+fn word(time: u64) -> usize {
+    usize::try_from(time / WORD).unwrap_or(usize::MAX)
+}
