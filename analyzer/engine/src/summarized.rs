@@ -21,7 +21,7 @@ use super::derived::{PcTensorPart, Word};
 use super::index::{TensorIndex, column};
 use super::parameters::Parameters;
 use super::resolve::{Resolver, Target};
-use super::summary::{self, Counted, Counts, Pieces, Ranges};
+use super::summary::{self, Counted, Counts, Instruction, Pieces, Ranges};
 use super::words::Interned;
 use stallmap_tables::plain;
 
@@ -149,7 +149,8 @@ impl Summarized {
             match found {
                 Resolved::One(target) => out.push((*row, target)),
                 Resolved::Several(storage) => {
-                    let met: Vec<&Counted> = pieces.iter().filter(|piece| piece.meets(row)).collect();
+                    let met: Vec<&Counted> =
+                        of(pieces, row.instruction).iter().filter(|piece| piece.meets(row)).collect();
                     if met.is_empty() {
                         out.push((*row, Target::Storage(storage)));
                     }
@@ -163,6 +164,13 @@ impl Summarized {
             }
         }
     }
+}
+
+/// The pieces of an instruction.
+fn of(pieces: &[Counted], instruction: Instruction) -> &[Counted] {
+    let begin = pieces.partition_point(|piece| piece.instruction < instruction);
+    let end = pieces.partition_point(|piece| piece.instruction <= instruction);
+    pieces.get(begin..end).unwrap_or_default()
 }
 
 /// The target of a row.

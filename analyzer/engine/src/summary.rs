@@ -35,7 +35,7 @@ pub(super) const COLUMNS: [&str; 12] = [
 pub(super) type Counts = [u64; 5];
 
 /// One instruction, and one kind of its accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Instruction {
     pub(super) function_id: u64,
     pub(super) pc: u32,
@@ -60,9 +60,9 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// True if both count accesses of one instruction, and share addresses.
+    /// True if both share addresses.
     pub(super) fn meets(&self, other: &Self) -> bool {
-        self.instruction == other.instruction && self.low <= other.last && other.low <= self.last
+        self.low <= other.last && other.low <= self.last
     }
 
     /// Lanes.
@@ -189,9 +189,12 @@ impl Pieces {
         }
     }
 
-    /// The sums of each launch.
+    /// The sums of each launch, by instruction.
     pub(super) fn finish(mut self) -> BTreeMap<u64, Vec<Counted>> {
         self.close();
+        for pieces in self.done.values_mut() {
+            pieces.sort_by_key(|piece| piece.instruction);
+        }
         self.done
     }
 }

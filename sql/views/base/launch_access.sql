@@ -19,7 +19,9 @@ CREATE VIEW launch_access (
   is_sampled
 ) AS
 WITH counted AS (
-  SELECT kernel_id, sum(request_count) - sum(shared_request_count) AS requests FROM access_summary GROUP BY kernel_id
+  SELECT kernel_id, CAST(sum(request_count) AS DOUBLE) - CAST(sum(shared_request_count) AS DOUBLE) AS requests
+  FROM access_summary
+  GROUP BY kernel_id
 ), seen AS (
   SELECT
     kernel_id, sum(request_count) AS held, coalesce(sum(lost_request_count), 0) AS lost, bool_or(recorded) AS recorded

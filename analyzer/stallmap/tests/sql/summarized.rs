@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use stallmap::redact::{Keep, Options, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -165,6 +166,21 @@ async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
     let dead = "SELECT object_id, kernel_id, next_kernel_id FROM dead_write";
     let (known, claimed) = (rows(&original, dead).await, rows(&crafted, dead).await);
     assert!(claimed.is_subset(&known), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn a_redacted_capture_finds_the_memory_of_launches_that_refer() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair::new("training_parts", REFERRING, folder.path());
+    let crafted = CaptureReader::open(&folder.path().join("training_parts.stallmap")).unwrap();
+    for (name, keep) in [("zeros", None), ("values", Some(Keep::Parameters))] {
+        let path = folder.path().join(name);
+        let options =
+            Options { salt: b"salt".to_vec(), keep: keep.into_iter().collect(), ..Options::default() };
+        redact(&crafted, &options, &path).unwrap();
+        let redacted = Session::open(&[(None, path)]).unwrap();
+        assert_eq!(rows(&redacted, SHARES).await, rows(&pair.original, SHARES).await, "{name}");
+    }
 }
 
 #[tokio::test]
