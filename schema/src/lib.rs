@@ -15,5 +15,6 @@ pub mod id;
 pub mod secrecy;
 pub mod table;
 pub mod tables;
+pub mod tensor_map;
 pub mod text;
 pub mod word;

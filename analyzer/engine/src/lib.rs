@@ -28,7 +28,6 @@ mod distinct;
 pub mod exec;
 mod grid;
 pub mod index;
-mod lru;
 mod memory;
 mod parameters;
 #[cfg(test)]
@@ -52,5 +51,5 @@ mod tensor_map;
 mod touch;
 mod words;
 
-pub use stallmap_memory::{life, request, shape, view};
+pub use stallmap_memory::{life, lru, request, shape, view};
 pub use stallmap_tables::derived;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use stallmap_sass::tensor_map;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{LaunchParameter, TensorMap};
 use stallmap_schema::tables::loss::Loss;
+use stallmap_schema::tensor_map;
 use stallmap_schema::word::LossKind;
 
 use crate::access_table::{self, Surroundings};

@@ -9,7 +9,9 @@ use crate::{Found, Rule};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
+use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+use stallmap_schema::word::LossKind;
 
 const COLUMNS: [&str; 6] = ["kernel_id", "function_id", "pc", "kind", "space", "sequence"];
 
@@ -60,7 +62,8 @@ fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<Instruction, u
     counted
 }
 
-/// Compares the requests of each counted launch with those that its run recorded and lost.
+/// Compares the requests of each counted launch with those that its run recorded and lost. Counts that are themselves
+/// lost may be missing.
 fn check_runs(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>, found: &mut Found) {
     let mut sums = BTreeMap::<u64, u64>::new();
     for ((kernel, ..), requests) in counted {
@@ -78,9 +81,21 @@ fn check_runs(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>, foun
     if let Err(error) = reader.for_each_row(usize::MAX, add) {
         found.unreadable(&error);
     }
+    let mut uncounted = BTreeMap::<u64, u64>::new();
+    let add = |loss: Loss| {
+        if let (LossKind::Access, Some(kernel)) = (loss.kind, loss.kernel_id) {
+            let sum = uncounted.entry(kernel.0).or_default();
+            *sum = sum.saturating_add(loss.lost_count);
+        }
+    };
+    if let Err(error) = reader.for_each_row(usize::MAX, add) {
+        found.unreadable(&error);
+    }
     for (kernel, requests) in sums {
         let run = seen.get(&kernel).copied().unwrap_or(0);
-        if run != requests {
+        // Counts of code that is not known are losses.
+        let lost = uncounted.get(&kernel).copied().unwrap_or(0);
+        if requests > run || run - requests > lost {
             found.add(Rule::AccessCount, || {
                 format!("launch {kernel}: its summary counts {requests} requests, but its runs {run}")
             });

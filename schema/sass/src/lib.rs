@@ -20,7 +20,6 @@ pub mod instruction;
 pub mod line;
 pub mod observable;
 pub mod register;
-pub mod tensor_map;
 pub mod word;
 
 mod copies;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use stallmap_sass::tensor_map::{self, Found};
+use stallmap_schema::tensor_map::{self, Found};
 
 use super::memory::{Kind, Map};
 use super::ranges::Ranges;

@@ -5,10 +5,13 @@ const BUCKETS: usize = 65;
 
 /// Touches by their distance.
 #[derive(Clone)]
-pub(super) struct Histogram {
-    pub(super) counts: [u64; BUCKETS],
-    pub(super) sums: [u64; BUCKETS],
-    pub(super) cold: u64,
+pub struct Histogram {
+    /// Touches by the bucket of their distance.
+    pub counts: [u64; BUCKETS],
+    /// Sums of their distances.
+    pub sums: [u64; BUCKETS],
+    /// First touches.
+    pub cold: u64,
 }
 
 impl Default for Histogram {
@@ -19,18 +22,18 @@ impl Default for Histogram {
 
 impl Histogram {
     /// The numbers of touches by the range of their distances, `None` for first touches.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (Option<(u64, Option<u64>)>, u64)> {
+    pub fn rows(&self) -> impl Iterator<Item = (Option<(u64, Option<u64>)>, u64)> {
         let reused = (0..).zip(&self.counts).map(|(bucket, &count)| (Some(Self::range(bucket)), count));
         std::iter::once((None, self.cold)).chain(reused).filter(|(_, count)| *count > 0)
     }
 
     /// The first distance of a bucket, and the first that is beyond it.
-    pub(super) fn range(bucket: u32) -> (u64, Option<u64>) {
+    pub fn range(bucket: u32) -> (u64, Option<u64>) {
         (if bucket == 0 { 0 } else { 1 << (bucket - 1) }, 1_u64.checked_shl(bucket))
     }
 
     /// Counts a touch by its distance. `None` is the first of its unit.
-    pub(super) fn count(&mut self, distance: Option<u64>) {
+    pub fn count(&mut self, distance: Option<u64>) {
         let Some(distance) = distance else {
             self.cold += 1;
             return;
@@ -46,7 +49,7 @@ impl Histogram {
 /// An LRU stack without its order: per unit the time of its last touch, and the number of those times in a range
 /// (Olken's algorithm). Times are counted by words of bits, and the words by a Fenwick tree.
 #[derive(Debug, Default)]
-pub(super) struct Stack {
+pub struct Stack {
     /// By unit, from 1. Times up to `begun` are of earlier streams.
     last: Vec<u64>,
     begun: u64,
@@ -63,7 +66,7 @@ const WORD: u64 = 64;
 
 impl Stack {
     /// Begins a stream of up to so many touches of so many units.
-    pub(super) fn begin(&mut self, touches: usize, units: usize) {
+    pub fn begin(&mut self, touches: usize, units: usize) {
         self.last.resize(units, 0);
         self.begun = self.now;
         let words = word(touches as u64) + 1;
@@ -75,7 +78,7 @@ impl Stack {
     }
 
     /// The distinct other units since the last touch of this one. `None` for the first touch.
-    pub(super) fn touch(&mut self, unit: u32) -> Option<u64> {
+    pub fn touch(&mut self, unit: u32) -> Option<u64> {
         let time = self.now - self.begun;
         self.now += 1;
         let last = self.last.get_mut(unit as usize)?;
@@ -116,7 +119,8 @@ impl Stack {
         sum
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
         self.last.capacity() * 8 + self.times.capacity() * 8 + self.tree.capacity() * 4
     }
 }
