@@ -20,6 +20,8 @@ use super::shape::LINE_BYTES;
 
 /// Maximum of sector touches per launch. Beyond it, lines are sampled.
 const MOST_TOUCHES: usize = 1 << 25;
+/// The same for instructions: latencies need the level of memory only, and every first question asks for them.
+const MOST_TOUCHES_OF_INSTRUCTIONS: usize = 1 << 20;
 /// Touches processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 
@@ -147,7 +149,11 @@ struct Pass {
 
 impl Reuse {
     pub(super) fn new(grain: Grain) -> Self {
-        Self::with_room(grain, MOST_TOUCHES)
+        let most_touches = match grain {
+            Grain::Launch => MOST_TOUCHES,
+            Grain::Instruction(_) => MOST_TOUCHES_OF_INSTRUCTIONS,
+        };
+        Self::with_room(grain, most_touches)
     }
 
     /// With smaller limits, for tests.
