@@ -1,7 +1,8 @@
 //! Kinds of launches: those whose accesses are so alike that some are recorded and stand for the rest.
 //!
-//! Launches of one function with one grid, block and shared memory are of a kind if they are the same launch of equal
-//! ops (by the shapes and strides of their tensors), or if their parameters are equal but for addresses.
+//! Launches of one function with one grid, block and shared memory are of a kind if their parameters are equal but for
+//! addresses. Some parameters are new in each launch, such as the state of a random number generator. So there is
+//! another sort of kind, with more recorded launches: the same launch of equal ops, by shapes and strides of tensors.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,8 +10,12 @@ use std::sync::{Mutex, PoisonError};
 
 use stallmap_schema::id::{FunctionId, OpId};
 
-/// Number of launches of a kind that are recorded.
+/// Number of launches with equal parameters that are recorded.
 const RECORDED: u32 = 2;
+/// Number of launches of equal ops that are recorded.
+const RECORDED_OF_OP: u32 = 8;
+/// Limit of kinds: launches of further ones are all recorded.
+const MOST_KINDS: usize = 1 << 18;
 /// Bytes of an address in the parameters, and their alignment.
 const WORD: usize = 8;
 /// A block of memory may begin at any multiple of this: addresses of launches of a kind agree in it.
@@ -30,20 +35,27 @@ pub struct Kind {
 }
 
 /// The arguments that decide on the accesses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arguments {
-    /// The n-th launch, from 0, of an op with these shapes. Its other parameters, such as the state of a random number
-    /// generator, may differ.
+    /// Hash of the parameters without their addresses.
+    Parameters([u8; 32]),
+    /// The n-th launch, from 0, of an op with these shapes.
     Op {
         /// Hash of the shapes and strides of the op's tensors.
         shapes_hash: u64,
         /// The launch's number in the op.
         position: u32,
     },
-    /// The parameters without their addresses.
-    Parameters(Vec<u8>),
-    /// They are not known: the launch is of a kind of its own.
-    Unknown(u64),
+}
+
+impl Arguments {
+    /// Number of launches that are recorded.
+    fn recorded(self) -> u32 {
+        match self {
+            Self::Parameters(_) => RECORDED,
+            Self::Op { .. } => RECORDED_OF_OP,
+        }
+    }
 }
 
 thread_local! {
@@ -61,18 +73,20 @@ pub fn position_in(op: OpId) -> u32 {
     })
 }
 
-/// Parameters without their addresses: of a word that points into a block of memory, only its place in a line is left.
-pub fn without_addresses(parameters: &[u8], is_address: impl Fn(u64) -> bool) -> Vec<u8> {
-    let mut bytes = parameters.to_vec();
-    for word in bytes.chunks_exact_mut(WORD) {
-        let mut value = [0; WORD];
-        value.copy_from_slice(word);
-        let value = u64::from_le_bytes(value);
+/// Hash of parameters without their addresses: of a word that points into memory, only its place in a line counts.
+pub fn without_addresses(parameters: &[u8], is_address: impl Fn(u64) -> bool) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    let (words, rest) = parameters.as_chunks::<WORD>();
+    for word in words {
+        let value = u64::from_le_bytes(*word);
         if is_address(value) {
-            word.copy_from_slice(&(value % ALIGNMENT).to_le_bytes());
+            hasher.update(b"address").update(&(value % ALIGNMENT).to_le_bytes());
+        } else {
+            hasher.update(word);
         }
     }
-    bytes
+    hasher.update(rest);
+    *hasher.finalize().as_bytes()
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,17 +101,25 @@ struct Known {
 pub struct Kinds(Mutex<HashMap<Kind, Known>>);
 
 impl Kinds {
-    /// The launch whose accesses stand for those of a kind. `None` while more are to be recorded.
-    pub fn model(&self, kind: &Kind) -> Option<u64> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).copied()?;
-        (known.recorded >= RECORDED).then_some(known.model)
+    /// The launch whose accesses stand for those of a launch of these kinds. `None` while more are to be recorded.
+    pub fn model(&self, kinds: &[Kind]) -> Option<u64> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = |kind: &Kind| {
+            let known = known.get(kind)?;
+            (known.recorded >= kind.arguments.recorded()).then_some(known.model)
+        };
+        kinds.iter().find_map(model)
     }
 
-    /// The launch with this ordinal is being recorded.
-    pub fn recorded(&self, kind: Kind, ordinal: u64) {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kinds.entry(kind).or_default();
-        *known = Known { recorded: known.recorded + 1, model: ordinal };
+    /// The launch with this ordinal, of these kinds, is being recorded.
+    pub fn recorded(&self, kinds: Vec<Kind>, ordinal: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in kinds {
+            if known.len() < MOST_KINDS || known.contains_key(&kind) {
+                let known = known.entry(kind).or_default();
+                *known = Known { recorded: known.recorded + 1, model: ordinal };
+            }
+        }
     }
 }
 
@@ -109,30 +131,52 @@ mod tests {
         Kind { function_id: FunctionId(1), shape: [4, 1, 1, 32, 1, 1], shared_bytes: Some(0), arguments }
     }
 
-    #[test]
-    fn the_last_recorded_launch_of_a_kind_stands_for_the_rest() {
-        let kinds = Kinds::default();
-        let one = kind(Arguments::Op { shapes_hash: 7, position: 0 });
-        for ordinal in [3, 5] {
-            assert_eq!(kinds.model(&one), None);
-            kinds.recorded(one.clone(), ordinal);
-        }
-        assert_eq!(kinds.model(&one), Some(5));
-        assert_eq!(kinds.model(&kind(Arguments::Op { shapes_hash: 7, position: 1 })), None);
-        assert_eq!(kinds.model(&kind(Arguments::Unknown(9))), None);
+    fn parameters(text: &[u8]) -> Kind {
+        kind(Arguments::Parameters(without_addresses(text, |_| false)))
     }
 
     #[test]
-    fn of_addresses_only_the_place_in_a_line_is_left() {
-        let words: [u64; 3] = [0x7f00_0000_0210, 42, 0x7f00_0000_0400];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([1, 2, 3]).collect();
-        let masked = without_addresses(&bytes, |word| word >= 0x7f00_0000_0000);
-        let moved: [u64; 3] = [0x7f00_0001_0210, 42, 0x7f00_0000_0400];
-        let bytes: Vec<u8> = moved.iter().flat_map(|word| word.to_le_bytes()).chain([1, 2, 3]).collect();
-        assert_eq!(masked, without_addresses(&bytes, |word| word >= 0x7f00_0000_0000));
-        assert_ne!(masked, without_addresses(&bytes, |_| false));
-        assert_eq!(masked[8], 42);
-        assert_eq!(masked.len(), 27);
+    fn the_last_recorded_launch_of_a_kind_stands_for_the_rest() {
+        let kinds = Kinds::default();
+        let one = parameters(b"one");
+        for ordinal in [3, 5] {
+            assert_eq!(kinds.model(std::slice::from_ref(&one)), None);
+            kinds.recorded(vec![one.clone()], ordinal);
+        }
+        assert_eq!(kinds.model(&[one]), Some(5));
+        assert_eq!(kinds.model(&[parameters(b"two")]), None);
+        assert_eq!(kinds.model(&[]), None);
+    }
+
+    #[test]
+    fn of_an_op_whose_parameters_always_differ_more_launches_are_recorded() {
+        let kinds = Kinds::default();
+        let of = |seed: u64, position| {
+            let op = kind(Arguments::Op { shapes_hash: 7, position });
+            vec![parameters(&seed.to_le_bytes()), op]
+        };
+        for seed in 0..u64::from(RECORDED_OF_OP) {
+            assert_eq!(kinds.model(&of(seed, 0)), None);
+            kinds.recorded(of(seed, 0), seed);
+        }
+        assert_eq!(kinds.model(&of(99, 0)), Some(u64::from(RECORDED_OF_OP) - 1));
+        assert_eq!(kinds.model(&of(99, 1)), None, "another launch of the op");
+    }
+
+    #[test]
+    fn of_addresses_only_the_place_in_a_line_counts() {
+        let hash = |words: [u64; 3], is_address: fn(u64) -> bool| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([1, 2, 3]).collect();
+            without_addresses(&bytes, is_address)
+        };
+        let is_address = |word| word >= 0x7f00_0000_0000;
+        let (one, moved) =
+            ([0x7f00_0000_0210, 42, 0x7f00_0000_0400], [0x7f00_0001_0210, 42, 0x7f00_0000_0400]);
+        assert_eq!(hash(one, is_address), hash(moved, is_address));
+        assert_ne!(hash(one, |_| false), hash(moved, |_| false));
+        let shifted = [0x7f00_0000_0220, 42, 0x7f00_0000_0400];
+        assert_ne!(hash(one, is_address), hash(shifted, is_address));
+        assert_ne!(hash([1, 2, 3], is_address), hash([1, 2, 4], is_address));
     }
 
     #[test]

@@ -167,9 +167,9 @@ impl Instrument {
         let given = found.map(given);
         let is_patched = is_patched.unwrap_or(false);
         let is_selected = decision.is_ok() && is_patched && self.config.counts();
-        let kind = code.as_ref().filter(|_| is_selected);
-        let kind = kind.map(|code| self.kind(code.function_id(&name), data, given.as_ref(), None, ordinal));
-        let accesses_of = kind.as_ref().and_then(|kind| self.kinds.model(kind));
+        let kinds = code.as_ref().filter(|_| is_selected);
+        let kinds = kinds.map(|code| self.kinds_of(code.function_id(&name), data, given.as_ref(), None));
+        let accesses_of = kinds.as_ref().and_then(|kinds| self.kinds.model(kinds));
         let context = captured.map_or_else(context::current, |captured| captured.context);
         let origin = Origin { context, node, captured, accesses_of };
         match &code {
@@ -186,9 +186,9 @@ impl Instrument {
         let recorded = decision.is_ok() && accesses_of.is_none();
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         if self.arm_node(data, (row, position), running, is_patched)
-            && let Some(kind) = kind
+            && let Some(kinds) = kinds
         {
-            self.kinds.recorded(kind, ordinal);
+            self.kinds.recorded(kinds, ordinal);
         }
         if self.bundles.is_some() {
             session::lose(LossKind::Bundle, "launched by a CUDA graph", 1, Some(name));

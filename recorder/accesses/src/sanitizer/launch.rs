@@ -176,10 +176,10 @@ impl Instrument {
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
         let function = code.as_deref().map(|code| code.function_id(&name));
         let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
-        let kind = function.filter(|_| is_selected && self.config.counts());
-        let kind =
-            kind.map(|function| self.kind(function, data, given.as_ref(), context::current(), ordinal));
-        let accesses_of = kind.as_ref().and_then(|kind| self.kinds.model(kind));
+        let function = function.filter(|_| is_selected && self.config.counts());
+        let kinds =
+            function.map(|function| self.kinds_of(function, data, given.as_ref(), context::current()));
+        let accesses_of = kinds.as_ref().and_then(|kinds| self.kinds.model(kinds));
         match &code {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
@@ -194,8 +194,8 @@ impl Instrument {
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
         let (armed, row) = self.arm(data, row, is_patched.unwrap_or(false), gathers);
-        match (&armed, kind) {
-            (Some(_), Some(kind)) => self.kinds.recorded(kind, ordinal),
+        match (&armed, kinds) {
+            (Some(_), Some(kinds)) => self.kinds.recorded(kinds, ordinal),
             (Some(_), None) => {}
             (None, _) => self.leave_out(data),
         }
@@ -267,29 +267,29 @@ impl Instrument {
         }
     }
 
-    /// The kind of a launch, by what ran and its arguments.
-    pub(super) fn kind(
+    /// The kinds of a launch, by its kernel and its arguments.
+    pub(super) fn kinds_of(
         &self,
         function_id: FunctionId,
         data: &LaunchData,
         given: Option<&Given>,
         context: Option<Context>,
-        ordinal: u64,
-    ) -> Kind {
-        let position = context.map(|context| (context.shapes_hash, kinds::position_in(context.op_id)));
-        let arguments = match (position.filter(|(shapes_hash, _)| *shapes_hash != 0), given) {
-            (Some((shapes_hash, position)), _) => Arguments::Op { shapes_hash, position },
-            (None, Some(given)) => {
-                let state = self.lock();
-                let is_address = |word| state.is_address(word);
-                Arguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
-            }
-            (None, None) => Arguments::Unknown(ordinal),
-        };
+    ) -> Vec<Kind> {
+        let parameters = given.map(|given| {
+            let state = self.lock();
+            let is_address = |word| state.is_address(word);
+            Arguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
+        });
+        let op = context.map(|context| Arguments::Op {
+            shapes_hash: context.shapes_hash,
+            position: kinds::position_in(context.op_id),
+        });
+        let op = op.filter(|op| !matches!(op, Arguments::Op { shapes_hash: 0, .. }));
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
         let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
         let shared_bytes = given.map(|given| given.dynamic_shared_bytes);
-        Kind { function_id, shape, shared_bytes, arguments }
+        let kind = |arguments| Kind { function_id, shape, shared_bytes, arguments };
+        parameters.into_iter().chain(op).map(kind).collect()
     }
 
     /// One in so many blocks of a launch is recorded.
