@@ -118,7 +118,7 @@ struct Site {
     function_id: u64,
     pc: u32,
     requests: u64,
-    /// The lines that they touch, each once in a request.
+    /// Distinct cache lines of each request, summed.
     lines: u64,
 }
 

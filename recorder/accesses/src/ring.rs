@@ -43,14 +43,10 @@ const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
 /// Fewest slots of a ring: the longest records of many warps.
 const FEWEST_SLOTS: u64 = 4096;
-/// Requests of a launch that write records, where all are counted.
-const MOST_RECORDS: u32 = 1 << 16;
 /// Time that a warp waits for a reader that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time that a launch waits for a reader that is behind and makes no progress.
 const BEHIND: Duration = Duration::from_millis(20);
-/// Time that the program's own wait for the GPU is prolonged for launches to be read.
-const SOON: Duration = Duration::from_millis(50);
 /// Time that the end of the process waits for launches that make no progress.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -107,7 +103,7 @@ pub struct Plan<'a> {
     pub block_stride: u32,
     /// True if the pages that it touches are collected.
     pub gathers: bool,
-    /// The blocks of memory that all its requests are counted by. Then it writes up to [`MOST_RECORDS`] records.
+    /// The blocks of memory that all its requests are counted by. Then it writes a limited number of records.
     pub counted: Option<&'a [Range]>,
 }
 
@@ -341,72 +337,6 @@ impl Ring {
         let counts = counted.is_some();
         self.start(Started { tag, count, rows: Vec::new(), gathers: false, counts });
         Ok(self.armed(tag))
-    }
-
-    /// A control block that lets requests be counted, where blocks of memory are given.
-    fn count(
-        &mut self,
-        place: Place,
-        counted: Option<&[Range]>,
-        ordinal: u64,
-    ) -> Result<LaunchControl, String> {
-        let control = launch_control(self.control, 0);
-        let Some(blocks) = counted else { return Ok(control) };
-        let Ok(ordinal) = u32::try_from(ordinal) else {
-            return Err("more launches than can be counted".to_owned());
-        };
-        if self.counts.is_none() {
-            self.counts = Some(Counts::new(place)?);
-        }
-        let mut listed = self.counts.as_mut().map(|counts| counts.list(place, blocks)).transpose()?.flatten();
-        if listed.is_none() {
-            // Rare: only a program that never waits for the GPU fills the table.
-            self.read_counts(place)?;
-            listed = self.counts.as_mut().map(|counts| counts.list(place, blocks)).transpose()?.flatten();
-        }
-        let (Some(listed), Some(counts)) = (listed, &self.counts) else {
-            return Err("more blocks of memory than can be counted by".to_owned());
-        };
-        Ok(LaunchControl {
-            counts: counts.address(),
-            ranges: listed.address,
-            range_count: listed.count,
-            range_offset: listed.offset,
-            ordinal,
-            record_limit: MOST_RECORDS,
-            ..control
-        })
-    }
-
-    /// The program has waited for the GPU: records what was counted, if it is time and no launch that counts runs.
-    pub fn record_counts(&mut self, place: Place) {
-        if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
-            Self::report(self.counts.as_mut(), place);
-        }
-    }
-
-    /// Records what was counted since the last time. The ring is drained.
-    pub fn record_last_counts(&mut self, place: Place) {
-        if self.shared.is_idle(SOON) {
-            Self::report(self.counts.as_mut(), place);
-        } else if self.counts.is_some() {
-            session::lose(LossKind::Access, "counts of launches that did not end", 1, None);
-        }
-    }
-
-    fn report(counts: Option<&mut Counts>, place: Place) {
-        if let Some(Err(error)) = counts.map(|counts| counts.read(place)) {
-            session::lose(LossKind::Access, "counts of requests could not be read", 1, Some(error));
-        }
-    }
-
-    /// Makes room for more counts.
-    fn read_counts(&mut self, place: Place) -> Result<(), String> {
-        let Some(counts) = &mut self.counts else { return Ok(()) };
-        if self.shared.is_idle(LAST_PATIENCE) {
-            return counts.read(place);
-        }
-        Err("more launches run at once than can be counted".to_owned())
     }
 
     /// Adds the kernel that the grid of this number runs to a launch of a graph, with its row. The row comes back where it

@@ -51,7 +51,7 @@ WITH gpu AS (
     j.function_id, j.pc, j.stall_reason, j.producer_function_id, j.producer_pc, j.slot,
     j.weight / j.slot_weight AS part, CAST(coalesce(j.covered_cycles, 0) AS DOUBLE) AS covered_cycles,
     l.latency_cycles, l.spread_cycles,
-    -- The time for which the multiprocessor serves such a request of each of its warps.
+    -- Throughput of the multiprocessor: cycles for one such request of each resident warp.
     coalesce((l.line_cycles * r.lines + l.sector_cycles * r.sectors) / r.requests * r.resident_warps, 0.0)
       AS queue_cycles,
     CASE

@@ -17,7 +17,7 @@ use stallmap_session::session;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
-use super::{Place, allocate, check, copy, zeroed};
+use super::{LAST_PATIENCE, LaunchControl, Place, Ring, allocate, check, copy, launch_control, zeroed};
 use crate::blocks::Range;
 
 /// Entries of the table, a power of two.
@@ -31,6 +31,11 @@ const BLOCKS: usize = 1 << 20;
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Position for lanes in no known block.
 const NO_BLOCK: u32 = u32::MAX;
+
+/// Requests of a launch that write records, where all are counted.
+const MOST_RECORDS: u32 = 1 << 16;
+/// Time that the program's own wait for the GPU is prolonged for launches to be read.
+const SOON: Duration = Duration::from_millis(50);
 
 /// `struct Count` of `device/access.cu`.
 #[repr(C)]
@@ -61,10 +66,10 @@ struct Control {
 
 /// The blocks of a launch: their list in device memory, and its position among all lists.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Listed {
-    pub(super) address: u64,
-    pub(super) offset: u32,
-    pub(super) count: u32,
+struct Listed {
+    address: u64,
+    offset: u32,
+    count: u32,
 }
 
 /// The table of one context.
@@ -86,7 +91,7 @@ unsafe impl Send for Counts {}
 
 impl Counts {
     /// The empty table of a context. Its launches find it once the stream has come so far.
-    pub(super) fn new(place: Place) -> Result<Self, String> {
+    fn new(place: Place) -> Result<Self, String> {
         let Place { api, context, .. } = place;
         let control = allocate(api.alloc, context, size_of::<Control>())? as u64;
         let entries = allocate(api.alloc, context, ENTRIES * size_of::<Entry>())? as u64;
@@ -99,13 +104,8 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Address of the control block.
-    pub(super) fn address(&self) -> u64 {
-        self.control
-    }
-
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    pub(super) fn list(&mut self, place: Place, blocks: &[Range]) -> Result<Option<Listed>, String> {
+    fn list(&mut self, place: Place, blocks: &[Range]) -> Result<Option<Listed>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -141,7 +141,7 @@ impl Counts {
     }
 
     /// True if there is something to read, and it is time.
-    pub(super) fn is_due(&self) -> bool {
+    fn is_due(&self) -> bool {
         let many = self.claimed() > MANY || self.used > BLOCKS / 2;
         self.claimed() > 0 && (many || self.read.elapsed() > INTERVAL)
     }
@@ -152,7 +152,7 @@ impl Counts {
     }
 
     /// Records what was counted, and empties the table. No launch that counts may run.
-    pub(super) fn read(&mut self, place: Place) -> Result<(), String> {
+    fn read(&mut self, place: Place) -> Result<(), String> {
         if self.claimed() == 0 {
             return Ok(());
         }
@@ -189,6 +189,67 @@ impl Counts {
         // Launches on other streams must find it empty.
         // SAFETY: the stream is the caller's.
         check(unsafe { (place.api.synchronize)(place.stream) })
+    }
+}
+
+impl Ring {
+    /// A control block that lets requests be counted, where blocks of memory are given.
+    pub(super) fn count(
+        &mut self,
+        place: Place,
+        counted: Option<&[Range]>,
+        ordinal: u64,
+    ) -> Result<LaunchControl, String> {
+        let control = launch_control(self.control, 0);
+        let Some(blocks) = counted else { return Ok(control) };
+        let Ok(ordinal) = u32::try_from(ordinal) else {
+            return Err("more launches than can be counted".to_owned());
+        };
+        let counts = match &mut self.counts {
+            Some(counts) => counts,
+            none => none.insert(Counts::new(place)?),
+        };
+        let mut listed = counts.list(place, blocks)?;
+        if listed.is_none() {
+            // Rare: only a program that never waits for the GPU fills the table.
+            if !self.shared.is_idle(LAST_PATIENCE) {
+                return Err("more launches run at once than can be counted".to_owned());
+            }
+            counts.read(place)?;
+            listed = counts.list(place, blocks)?;
+        }
+        let listed = listed.ok_or("more blocks of memory than can be counted by")?;
+        Ok(LaunchControl {
+            counts: counts.control,
+            ranges: listed.address,
+            range_count: listed.count,
+            range_offset: listed.offset,
+            ordinal,
+            record_limit: MOST_RECORDS,
+            ..control
+        })
+    }
+
+    /// The program has waited for the GPU: records what was counted, if it is time and no launch that counts runs.
+    pub fn record_counts(&mut self, place: Place) {
+        if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
+            self.report(place);
+        }
+    }
+
+    /// Records what was counted since the last time. The ring is drained.
+    pub fn record_last_counts(&mut self, place: Place) {
+        if self.shared.is_idle(SOON) {
+            self.report(place);
+        } else if self.counts.is_some() {
+            session::lose(LossKind::Access, "counts of launches that did not end", 1, None);
+        }
+    }
+
+    fn report(&mut self, place: Place) {
+        if let Some(Err(error)) = self.counts.as_mut().map(|counts| counts.read(place)) {
+            session::lose(LossKind::Access, "counts of requests could not be read", 1, Some(error));
+        }
     }
 }
 
