@@ -18,4 +18,5 @@ pub mod known;
 pub mod library;
 pub mod names;
 pub mod output;
+pub mod place;
 pub mod row;

@@ -2,10 +2,16 @@
 
 mod draw;
 mod fact;
+mod found;
 mod gate;
+mod github;
+mod markdown;
 mod query;
 mod row;
 mod row_gate;
+mod sarif;
+mod screen;
+mod verdict;
 mod write;
 
 use arrow::array::RecordBatch;
@@ -13,13 +19,16 @@ use stallmap::location::Location;
 use stallmap::session::Session;
 
 use self::fact::{Decision, Fact};
+use self::found::{Changes, Found};
+use self::gate::Judged;
 use self::query::{Query, Script, keys};
 use self::row::Row;
+use self::verdict::{Headline, LineKernel, Words};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::{Answer, kept_rows};
-use stallmap_console::args::diff::{Diff, DiffMetric, Part, Per};
+use stallmap_console::args::NamedCapture;
+use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::args::gate::Gate;
-use stallmap_console::args::{NamedCapture, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
 use stallmap_console::output;
@@ -32,6 +41,9 @@ const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Pa
 /// Variation of a launch between repetitions, where none were recorded: the option's default.
 const SPREAD: f64 = 0.05;
 
+/// The row of launches without a Python line, in `sql/queries/diff/lines.sql`.
+const NO_LINE: &str = "(no Python line)";
+
 /// A comparison under way.
 struct Comparison<'a> {
     args: &'a Diff,
@@ -41,6 +53,7 @@ struct Comparison<'a> {
     script: Script,
     decision: Decision,
     facts: Vec<Fact>,
+    metric: DiffMetric,
 }
 
 /// Compares, prints, and judges.
@@ -62,11 +75,11 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
     let parts = parts(args)?;
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let (comparison, mut answers) = Comparison::begin(args, session, names).await?;
+    let (comparison, facts) = Comparison::begin(args, session, names).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
-    answers.push(comparison.totals().await?);
+    let mut answers = vec![facts, comparison.totals().await?];
     for part in parts {
         answers.push(comparison.part(part).await?);
     }
@@ -103,43 +116,56 @@ pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u3
 
 async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
     let progress = Progress::start("comparing facts");
-    let (comparison, mut answers) = Comparison::begin(args, session, names).await?;
+    let (comparison, facts) = Comparison::begin(args, session, names).await?;
     if args.sql {
         drop(progress);
         return comparison.print_sql(parts);
     }
-    let refusal = comparison.refusal();
-    if refusal.is_none() {
-        progress.say("querying totals");
-        answers.push(comparison.totals().await?);
-        for &part in parts {
-            progress.say(format!("querying {}", part.name()));
-            answers.push(comparison.part(part).await?);
+    let subject = comparison.subject();
+    if let Some(refusal) = comparison.refusal() {
+        drop(progress);
+        if args.format() == DiffFormat::Text {
+            write::tables(&subject, &[facts])?;
         }
-    }
-    let failed = if refusal.is_none() { comparison.failed().await? } else { Vec::new() };
-    drop(progress);
-    if refusal.is_none() || args.format == ReportFormat::Text {
-        write::write(&comparison.subject(), &answers)?;
-    }
-    if let Some(refusal) = refusal {
         return Err(comparison.refused(&refusal));
     }
-    failed.iter().for_each(output::note);
-    Ok(if failed.is_empty() { OK } else { GATE })
+    let found = comparison.find(facts, parts, &progress).await?;
+    drop(progress);
+    write::write(&subject, &found)?;
+    let failures: Vec<&String> = found.gates.iter().filter_map(|gate| gate.failure.as_ref()).collect();
+    failures.iter().for_each(output::note);
+    Ok(if failures.is_empty() { OK } else { GATE })
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares the facts of captures. The other value is the section that shows them.
-    async fn begin(args: &'a Diff, session: &'a Session, names: Vec<String>) -> Outcome<(Self, Vec<Answer>)> {
-        let mut query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
-        let script = query.comparable(args.metric);
+    /// Compares the facts of captures. The other value is the section that shows them. Without a metric, time is
+    /// compared, or samples if the captures do not know time alike.
+    async fn begin(args: &'a Diff, session: &'a Session, names: Vec<String>) -> Outcome<(Self, Answer)> {
+        let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+        let metric = args.metric.unwrap_or(DiffMetric::Time);
+        let (comparison, facts) = Self::with_metric(args, session, query.clone(), metric).await?;
+        if args.metric.is_none() && comparison.refusal().is_some() {
+            let (other, facts) = Self::with_metric(args, session, query, DiffMetric::Samples).await?;
+            if other.refusal().is_none() {
+                return Ok((other, facts));
+            }
+        }
+        Ok((comparison, facts))
+    }
+
+    async fn with_metric(
+        args: &'a Diff,
+        session: &'a Session,
+        mut query: Query,
+        metric: DiffMetric,
+    ) -> Outcome<(Self, Answer)> {
+        let script = query.comparable(metric);
         let rows = ask(session, &script).await?;
         let facts = Fact::read(queries::COMPARABLE.name, &rows)?;
         let decision = Decision::of(&facts, args.per);
         query.per = decision.per;
         let section = Answer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
-        Ok((Self { args, session, query, script, decision, facts }, vec![section]))
+        Ok((Self { args, session, query, script, decision, facts, metric }, section))
     }
 
     /// Reason why the captures are not comparable.
@@ -149,9 +175,74 @@ impl<'a> Comparison<'a> {
     }
 
     fn refused(&self, refusal: &str) -> Failure {
-        let what = format!("the captures cannot be compared by {}: {refusal}", self.args.metric.name());
-        let hint = "use --metric time or launches, or --force to compare anyway".to_owned();
+        let metric = self.metric.name();
+        let what = format!("the captures cannot be compared by {metric}: {refusal}");
+        let other = if self.metric == DiffMetric::Time { "launches or sectors" } else { "time or launches" };
+        let hint = format!("use --metric {other}, or --force to compare anyway");
         Failure::message(NOT_COMPARABLE, what).hint(hint)
+    }
+
+    /// Everything that the output needs.
+    async fn find(&self, facts: Answer, parts: &[Part], progress: &Progress) -> Outcome<Found> {
+        progress.say("querying totals");
+        let totals = self.totals().await?;
+        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &totals.rows)?);
+        let mut answers = vec![facts, totals];
+        let mut changes = None;
+        if self.is_tables() {
+            for &part in parts {
+                progress.say(format!("querying {}", part.name()));
+                answers.push(self.part(part).await?);
+            }
+        } else {
+            progress.say("querying lines");
+            changes = Some(self.changes().await?);
+        }
+        Ok(Found { answers, headlines, changes, gates: self.judged().await? })
+    }
+
+    /// True for tables of parts. A screen has room for two captures.
+    fn is_tables(&self) -> bool {
+        self.args.is_tables() || self.args.format() == DiffFormat::Text && self.query.names.len() > 2
+    }
+
+    /// A sentence about each capture.
+    fn headlines(&self, totals: &[Row]) -> Vec<Headline> {
+        let measure = self.measure();
+        let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
+        let rows: Vec<Row> = totals.iter().filter(|row| row.what == total).cloned().collect();
+        let words = Words {
+            metric: if measure.is_time() { DiffMetric::Time } else { self.metric },
+            title: total,
+            unit: write::unit(measure),
+            per: match self.decision.per {
+                Per::Step => " a step",
+                Per::Launch => " a launch",
+                Per::Auto | Per::Total => "",
+            },
+            is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
+        };
+        verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words)
+    }
+
+    /// The rows that changed: lines, or kernels where the captures share no line.
+    async fn changes(&self) -> Outcome<Changes> {
+        let measure = self.measure();
+        let lines = self.query.part(Part::Lines, measure);
+        let mut rows = Row::read(queries::COMPARE.name, &ask(self.session, &lines).await?)?;
+        let is_shared = |row: &Row| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
+        if !rows.iter().any(is_shared) {
+            let kernels = self.query.part(Part::Kernels, measure);
+            rows = Row::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
+            return Ok(Changes { rows, kernels: Vec::new() });
+        }
+        let kernels = self.query.line_kernels(&lines);
+        let kernels = LineKernel::read(queries::LINE_KERNELS.name, &ask(self.session, &kernels).await?)?;
+        Ok(Changes { rows, kernels })
+    }
+
+    fn measure(&self) -> query::Measure {
+        self.decision.measure(self.metric)
     }
 
     async fn totals(&self) -> Outcome<Answer> {
@@ -159,8 +250,7 @@ impl<'a> Comparison<'a> {
     }
 
     async fn part(&self, part: Part) -> Outcome<Answer> {
-        let measure = self.decision.measure(self.args.metric);
-        self.answer(keys(part), &self.query.part(part, measure)).await
+        self.answer(keys(part), &self.query.part(part, self.measure())).await
     }
 
     async fn answer(&self, section: library::Query, script: &Script) -> Outcome<Answer> {
@@ -171,9 +261,12 @@ impl<'a> Comparison<'a> {
     fn print_sql(&self, parts: &[Part]) -> Outcome {
         let mut scripts = vec![(queries::COMPARABLE, self.script.clone())];
         scripts.push((queries::TOTALS, self.query.totals(&self.decision.unknown)));
-        let measure = self.decision.measure(self.args.metric);
-        for &part in parts {
-            scripts.push((keys(part), self.query.part(part, measure)));
+        let lines = self.query.part(Part::Lines, self.measure());
+        if self.is_tables() {
+            scripts.extend(parts.iter().map(|&part| (keys(part), self.query.part(part, self.measure()))));
+        } else {
+            scripts.push((keys(Part::Lines), lines.clone()));
+            scripts.push((queries::LINE_KERNELS, self.query.line_kernels(&lines)));
         }
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         for (section, mut script) in scripts {
@@ -192,23 +285,30 @@ impl<'a> Comparison<'a> {
             captures: self.query.names.iter().map(String::as_str).zip(paths).collect(),
             names: &self.query.names,
             facts: &self.facts,
-            measure: self.decision.measure(self.args.metric),
+            measure: self.measure(),
             per: self.decision.per,
-            format: self.args.format,
+            format: self.args.format(),
+            root: self.args.root.as_deref(),
         }
     }
 
-    /// The conditions that hold, as text.
-    async fn failed(&self) -> Outcome<Vec<String>> {
-        let mut failed = Vec::new();
+    /// The conditions with their results.
+    async fn judged(&self) -> Outcome<Vec<Judged>> {
+        let mut judged = Vec::new();
         for gate in &self.args.gates {
             let (rows, unit) = self.gated(gate).await?;
-            failed.extend(gate::failure(gate, &rows, unit));
+            judged.push(gate::judge(gate, &rows, unit));
         }
         for file in &self.args.row_gates {
-            failed.extend(row_gate::failure(self.session, file).await?);
+            judged.push(Judged {
+                condition: file.display().to_string(),
+                rows: Vec::new(),
+                total: None,
+                unit: draw::Unit::Number,
+                failure: row_gate::failure(self.session, file).await?,
+            });
         }
-        Ok(failed)
+        Ok(judged)
     }
 
     /// All rows that a condition is about.
@@ -222,7 +322,7 @@ impl<'a> Comparison<'a> {
             return Err(Failure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
         }
         let total = total_of(gate.metric);
-        if gate.part.is_none() && self.decision.unknown.contains(&total) {
+        if self.decision.unknown.contains(&total) {
             let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
             return Err(Failure::message(NOT_COMPARABLE, what));
         }
@@ -261,7 +361,7 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
 
 /// The selected parts.
 fn parts(args: &Diff) -> Outcome<Vec<Part>> {
-    let counts_launches = args.metric == DiffMetric::Launches;
+    let counts_launches = args.metric == Some(DiffMetric::Launches);
     let has_launches = |part: Part| matches!(part, Part::Lines | Part::Ops | Part::Kernels);
     if args.by.is_empty() {
         return Ok(PARTS.into_iter().filter(|&part| !counts_launches || has_launches(part)).collect());

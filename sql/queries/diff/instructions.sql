@@ -3,9 +3,11 @@
 -- the function's name.
 SELECT
   m.capture, m.kernel_id,
-  CASE WHEN c.captures = $captures THEN hex(m.function_id) || '+' || hex(CAST(m.pc AS BIGINT UNSIGNED)) ELSE f.name END
+  CASE WHEN m.pc IS NULL THEN f.name || ' without samples'
+    WHEN c.captures = $captures THEN hex(m.function_id) || '+' || hex(CAST(m.pc AS BIGINT UNSIGNED)) ELSE f.name END
     AS key,
-  CASE WHEN c.captures = $captures THEN '+' || hex(CAST(m.pc AS BIGINT UNSIGNED)) || ' ' || coalesce(i.text, '')
+  CASE WHEN m.pc IS NULL THEN '(launches without samples)'
+    WHEN c.captures = $captures THEN '+' || hex(CAST(m.pc AS BIGINT UNSIGNED)) || ' ' || coalesce(i.text, '')
     ELSE '(all instructions)' END AS what,
   f.demangled_name AS detail,
   m.value, m.variance

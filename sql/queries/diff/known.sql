@@ -38,6 +38,11 @@ WITH capture AS (
     count(DISTINCT k.kernel_id) AS launches
   FROM every.cost_run k
   GROUP BY k.capture
+), timed AS (
+  SELECT
+    capture, count(*) AS launches, count(DISTINCT source) AS sources, min(source) AS source
+  FROM every.measured_time
+  GROUP BY capture
 ), drop AS (
   SELECT capture, sum(missing_count) AS lost, CAST(sum(taken_count) AS DOUBLE) AS taken
   FROM (SELECT DISTINCT capture, run_id, missing_count, taken_count FROM every.sample_time)
@@ -102,6 +107,13 @@ SELECT
     WHEN a.held + a.lost > 0 THEN CAST(round(100.0 * a.lost / (a.held + a.lost), 1) AS VARCHAR) || ' %'
     ELSE '-'
   END AS missed,
+  CASE
+    WHEN m.launches >= l.launches AND m.sources = 1 AND m.source = 'timeline' THEN 'measured'
+    WHEN m.launches >= l.launches THEN 'measured in replays'
+    WHEN m.launches > 0 THEN 'partly measured'
+    WHEN k.launches > 0 THEN 'estimated from samples'
+    ELSE 'none'
+  END AS timing,
   coalesce(l.launches, 0) AS launches, coalesce(l.steps, 0) AS steps, l.kernels, l.shared_kernels,
   coalesce(e.repeated, 0) AS repeated, h.shapes, h.shared_shapes
 FROM capture c
@@ -109,6 +121,7 @@ LEFT JOIN program p ON p.capture = c.capture
 LEFT JOIN version v ON v.capture = c.capture
 LEFT JOIN gpu g ON g.capture = c.capture
 LEFT JOIN cost k ON k.capture = c.capture
+LEFT JOIN timed m ON m.capture = c.capture
 LEFT JOIN drop d ON d.capture = c.capture
 LEFT JOIN access a ON a.capture = c.capture
 LEFT JOIN launch l ON l.capture = c.capture

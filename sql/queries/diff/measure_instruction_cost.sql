@@ -1,9 +1,10 @@
 -- Cost of instructions
--- One instruction of one launch of one capture: samples, samples of memory stalls, or GPU time.
+-- One instruction of one launch of one capture: samples, samples of memory stalls, or GPU time. Of time, a launch
+-- without samples is a row without pc.
 SELECT
   s.capture, s.kernel_id, s.function_id, s.pc,
-  sum($value) / max(coalesce(r.runs, 1.0)) AS value,
-  sum($value * k.scale * $unit) / power(max(coalesce(r.runs, 1.0)), 2) AS variance
+  sum($value / $runs) AS value,
+  sum($value * k.scale * $unit / power($runs, 2)) AS variance
 FROM every.sample s
 JOIN every.stall_reason q ON q.capture = s.capture AND q.reason = s.stall_reason
 JOIN every.cost_run k ON k.capture = s.capture AND k.kernel_id = s.kernel_id AND k.run_id = s.run_id
@@ -15,3 +16,11 @@ LEFT JOIN (
   GROUP BY capture
 ) r ON r.capture = s.capture
 GROUP BY s.capture, s.kernel_id, s.function_id, s.pc
+UNION ALL
+SELECT
+  m.capture, m.kernel_id, l.function_id, NULL, m.time_ns, power(32.0, 2) + power(0.01 * m.time_ns, 2)
+FROM every.measured_time m
+JOIN every.launch l ON l.capture = m.capture AND l.kernel_id = m.kernel_id
+LEFT JOIN (SELECT DISTINCT capture, kernel_id FROM every.sample) s
+  ON s.capture = m.capture AND s.kernel_id = m.kernel_id
+WHERE $is_time AND s.kernel_id IS NULL

@@ -1,10 +1,11 @@
 -- Cost of tensors
 -- One tensor in one launch of one capture: samples attributed to it, samples of memory stalls, or GPU time.
--- Unattributed stalls are rows by charge: all rows add up to the samples.
+-- Unattributed stalls are rows by charge: all rows add up to the samples. Of time, launches without samples are a row,
+-- too.
 SELECT
   s.capture, s.kernel_id, s.charge, s.tensor_id,
-  sum($value) / max(coalesce(r.runs, 1.0)) AS value,
-  sum($value * s.scale * $unit) / power(max(coalesce(r.runs, 1.0)), 2) AS variance
+  sum($value / $runs) AS value,
+  sum($value * s.scale * $unit / power($runs, 2)) AS variance
 FROM every.stall_charge s
 LEFT JOIN every.cost_time t ON t.capture = s.capture AND t.kernel_id = s.kernel_id AND t.run_id = s.run_id
 LEFT JOIN (
@@ -14,3 +15,10 @@ LEFT JOIN (
   GROUP BY capture
 ) r ON r.capture = s.capture
 GROUP BY s.capture, s.kernel_id, s.charge, s.tensor_id
+UNION ALL
+SELECT
+  m.capture, m.kernel_id, 'no samples', NULL, m.time_ns, power(32.0, 2) + power(0.01 * m.time_ns, 2)
+FROM every.measured_time m
+LEFT JOIN (SELECT DISTINCT capture, kernel_id FROM every.stall_charge) s
+  ON s.capture = m.capture AND s.kernel_id = m.kernel_id
+WHERE $is_time AND s.kernel_id IS NULL

@@ -40,6 +40,7 @@ SELECT
     WHEN 'self' THEN '(not memory)'
     WHEN 'no producer' THEN '(no matching access)'
     WHEN 'no tensor' THEN '(memory outside tensors)'
+    WHEN 'no samples' THEN '(launches without samples)'
     ELSE '(' || m.charge || ')'
   END AS what,
   coalesce(t.type || coalesce(' at ' || t.birth_line, ''), '') AS detail,

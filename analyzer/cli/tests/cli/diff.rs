@@ -18,11 +18,12 @@ const A: &str = "inference_views.stallmap";
 const AGAIN: &str = "inference_views_again.stallmap";
 const CONTIGUOUS: &str = "inference_views_contiguous.stallmap";
 const STEP: &str = "transformer_step.stallmap";
+const TIMED: &str = "time_truth.stallmap";
 
 /// A folder with bundled captures, which hides the paths of this machine.
 fn place() -> Place {
     let place = Place::new();
-    for name in [A, AGAIN, CONTIGUOUS, STEP] {
+    for name in [A, AGAIN, CONTIGUOUS, STEP, TIMED] {
         fs::copy(Path::new(TESTDATA).join(name), place.path(name)).unwrap();
     }
     place
@@ -38,7 +39,16 @@ macro_rules! snapshot {
 }
 
 snapshot!(help_diff, ["diff", "--help"]);
-snapshot!(diff, ["diff", AGAIN, CONTIGUOUS, "-n", "3"]);
+snapshot!(diff, ["diff", AGAIN, CONTIGUOUS]);
+snapshot!(diff_all, ["diff", AGAIN, CONTIGUOUS, "--by", "tensors,roles,lines,ops,kernels", "-n", "3"]);
+snapshot!(diff_of_equal_work, ["diff", A, AGAIN]);
+snapshot!(diff_of_measured_time, ["diff", TIMED, TIMED, "--sql"]);
+snapshot!(
+    diff_markdown,
+    ["diff", CONTIGUOUS, AGAIN, "--format", "markdown", "--fail-if", "lines.time > +5%"]
+);
+snapshot!(diff_github, ["diff", CONTIGUOUS, AGAIN, "--format", "github", "--fail-if", "lines.time > +5%"]);
+snapshot!(diff_sarif, ["diff", CONTIGUOUS, AGAIN, "--format", "sarif", "--fail-if", "launches > +5%"]);
 snapshot!(diff_of_the_same, ["diff", A, AGAIN, "--by", "tensors,kernels"]);
 snapshot!(diff_of_three, ["diff", "old=inference_views.stallmap", AGAIN, CONTIGUOUS, "--by", "lines,roles"]);
 snapshot!(diff_instructions, ["diff", AGAIN, CONTIGUOUS, "--by", "instructions", "-n", "4"]);
@@ -98,9 +108,9 @@ const ALL: &str = "tensors,roles,lines,ops,kernels,instructions";
 #[test]
 fn rows_add_up_to_both_totals() {
     let place = place();
-    for metric in ["samples", "sectors"] {
-        let ran =
-            place.run(&["diff", AGAIN, CONTIGUOUS, "--by", ALL, "-n", "1", "-m", metric, "--format", "json"]);
+    let cases = [("samples", AGAIN, CONTIGUOUS), ("sectors", AGAIN, CONTIGUOUS), ("time", TIMED, TIMED)];
+    for (metric, one, other) in cases {
+        let ran = place.run(&["diff", one, other, "--by", ALL, "-n", "1", "-m", metric, "--format", "json"]);
         let sections = sections(&ran);
         let total = sections[1].1.iter().find(|row| row["what"] == metric).unwrap();
         assert_eq!(sections.len(), 8);
@@ -191,6 +201,41 @@ fn gates_pass_fail_and_cannot_be_judged() {
 }
 
 #[test]
+fn gates_are_rows_for_programs() {
+    let place = place();
+    let gates = [
+        "--fail-if",
+        "time > +5%",
+        "--fail-if",
+        "lines.time < -50% beyond noise",
+        "--fail-if",
+        "launches > +0",
+    ];
+    let ran =
+        place.run(&[&["diff", CONTIGUOUS, AGAIN, "--by", "roles", "--format", "json"], &gates[..]].concat());
+    assert_eq!(ran.code, Some(6));
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let holds: Vec<_> =
+        answer["gates"].as_array().unwrap().iter().map(|gate| gate["holds"].clone()).collect();
+    assert_eq!(holds, [true, false, false]);
+    let verdict = &answer["verdict"][0];
+    assert!(verdict["sentence"].as_str().unwrap().starts_with("b is slower than a: +"), "{verdict}");
+    assert_eq!(
+        (&verdict["is_significant"], &verdict["change"]),
+        (&true.into(), &answer["gates"][0]["value"])
+    );
+}
+
+/// A capture whose kernels have no measured time, beside one that was timed.
+#[test]
+fn a_measured_time_is_not_compared_with_an_estimate() {
+    let place = place();
+    place.run(&["diff", TIMED, A, "-m", "time"]).expect_error(7);
+    let ran = place.run(&["diff", TIMED, A, "--by", "kernels", "--force"]);
+    assert!(ran.stdout.contains("a measured time and an estimate differ"), "{}", ran.stdout);
+}
+
+#[test]
 fn gates_of_ones_own_fail_where_they_return_rows() {
     let place = place();
     let common = "SELECT function_id FROM a.kernel_cost WHERE function_id";
@@ -241,14 +286,15 @@ fn samples_of_other_gpus_are_refused_and_launches_are_not() {
     let diff = |more: &[&str]| {
         place.run(&[&["diff", A, "other.stallmap", "--by", "kernels", "-n", "1"], more].concat())
     };
-    let refused = diff(&[]);
+    let refused = diff(&["-m", "samples"]);
     assert_eq!(refused.code, Some(7));
     refused.check("diff_of_other_gpus");
-    diff(&["--format", "json"]).expect_error(7);
+    diff(&["-m", "samples", "--format", "json"]).expect_error(7);
+    diff(&[]).expect_ok();
     diff(&["--fail-if", "samples > +5%"]).expect_error(7);
     diff(&["-m", "launches"]).expect_ok();
     diff(&["-m", "time"]).check("diff_time_of_other_gpus");
-    diff(&["--force"]).expect_ok();
+    diff(&["-m", "samples", "--force"]).expect_ok();
     let tree = place.run(&["tree", A, "--diff", "other.stallmap", "-d", "1"]);
     assert!(tree.stderr.contains("warning: different GPUs: NVIDIA A100-SXM4-80GB before"), "{}", tree.stderr);
 }

@@ -6,15 +6,19 @@ use clap::{Args, ValueEnum};
 
 use super::gate::Gate;
 use super::tree::share;
-use super::{NamedCapture, ReportFormat, examples};
+use super::{NamedCapture, examples};
 
 /// `stallmap diff`
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap diff before.stallmap after.stallmap", "comparability, and significant changes"),
-    ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m time", "some parts, another metric"),
+    ("stallmap diff before.stallmap after.stallmap", "how much faster or slower, and the lines that changed"),
+    ("stallmap diff before.stallmap after.stallmap --all", "comparability, totals, and every part"),
+    ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m sectors", "some parts, another metric"),
     ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
+    ("stallmap diff main.stallmap pr.stallmap --format markdown", "a comment for a pull request"),
+    ("stallmap diff main.stallmap pr.stallmap --format github", "annotations of a GitHub workflow"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
@@ -22,19 +26,19 @@ pub struct Diff {
     /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
     pub captures: Vec<NamedCapture>,
-    /// Parts to compare, comma-separated [default: all but instructions]
+    /// Parts to compare as tables, comma-separated [default: lines, and with --all, json or csv all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub by: Vec<Part>,
-    /// Metric to compare
-    #[arg(short, long, value_enum, value_name = "METRIC", default_value_t = DiffMetric::Samples)]
-    pub metric: DiffMetric,
+    /// Metric to compare [default: time, or samples if the captures do not know time alike]
+    #[arg(short, long, value_enum, value_name = "METRIC")]
+    pub metric: Option<DiffMetric>,
     /// Divisor of sums
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Per::Auto)]
     pub per: Per,
     /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// List every row, including rows without a significant difference
+    /// Tables of every part with every row, including rows without a significant difference
     #[arg(short, long)]
     pub all: bool,
     /// Variation of a launch between repetitions, for captures with too few repeated launches
@@ -52,11 +56,36 @@ pub struct Diff {
     #[arg(long = "fail-if-rows", value_name = "FILE.sql")]
     pub row_gates: Vec<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    pub format: DiffFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Folder that file names of annotations and of SARIF are relative to
+    #[arg(long = "source-root", value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// Print the statements instead of running them. They run in `stallmap sql a=... b=...`
     #[arg(long)]
     pub sql: bool,
+}
+
+/// Output format of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// A verdict and the changed lines, or tables, as wide as the terminal
+    #[value(alias = "table")]
+    Text,
+    /// One object: verdict, gates, and sections with their queries and full rows
+    Json,
+    /// All rows as CSV. Several sections are separated by `# section` lines
+    Csv,
+    /// Verdict, changes and gates as markdown, for a comment
+    #[value(alias = "md")]
+    Markdown,
+    /// Annotations of lines as commands of a GitHub workflow
+    Github,
+    /// Changes and gates as SARIF 2.1.0, for code scanning
+    Sarif,
 }
 
 /// Part of a comparison.
@@ -90,7 +119,7 @@ pub enum DiffMetric {
     /// Samples of memory stalls, converted likewise
     #[value(aliases = ["memory_samples", "memory-samples"])]
     Memory,
-    /// Estimated GPU time
+    /// GPU time: measured, or else estimated from samples
     Time,
     /// Launches
     Launches,
@@ -111,6 +140,18 @@ pub enum Per {
     Step,
     /// Launches of the capture
     Launch,
+}
+
+impl Diff {
+    /// The output format.
+    pub fn format(&self) -> DiffFormat {
+        if self.json { DiffFormat::Json } else { self.format }
+    }
+
+    /// True if parts are printed as tables.
+    pub fn is_tables(&self) -> bool {
+        self.all || !self.by.is_empty() || matches!(self.format(), DiffFormat::Json | DiffFormat::Csv)
+    }
 }
 
 impl Part {

@@ -7,6 +7,9 @@ use stallmap_console::rows;
 /// Facts that change the time of a sample.
 const TIME_OF_A_SAMPLE: [&str; 3] = ["multiprocessors", "SM clock, MHz", "sampling period, cycles"];
 
+/// The fact that says how time is known.
+const TIMING: &str = "time is";
+
 rows! {
     /// A fact of the first capture next to that of another.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +49,12 @@ impl Decision {
                 fact.name == name && [&fact.base_value, &fact.value].contains(&&"none".to_owned())
             })
         };
+        let is_stepless = facts
+            .iter()
+            .any(|fact| fact.name == "steps" && [&fact.base_value, &fact.value].contains(&&"0".to_owned()));
         let is_scaled = TIME_OF_A_SAMPLE.into_iter().any(differs);
         let per = match per {
-            Per::Auto if differs("steps") => Per::Step,
+            Per::Auto if differs("steps") && !is_stepless => Per::Step,
             Per::Auto => Per::Total,
             given => given,
         };
@@ -56,7 +62,11 @@ impl Decision {
         if is_scaled || lacks("samples are of") {
             unknown.extend(["samples", "memory samples"]);
         }
-        if lacks("samples are of") {
+        let is_measured = |value: &str| value.contains("measured");
+        let is_mixed = facts
+            .iter()
+            .any(|fact| fact.name == TIMING && is_measured(&fact.base_value) != is_measured(&fact.value));
+        if lacks(TIMING) || is_mixed {
             unknown.push("time");
         }
         if lacks("accesses recorded") {
@@ -70,6 +80,20 @@ impl Decision {
         let counts_samples = matches!(metric, DiffMetric::Samples | DiffMetric::Memory);
         Measure { metric, is_scaled: self.is_scaled && counts_samples }
     }
+}
+
+/// True if the time of a capture is an estimate.
+pub(super) fn is_estimated(facts: &[Fact]) -> bool {
+    let timing = facts.iter().filter(|fact| fact.name == TIMING);
+    timing.flat_map(|fact| [&fact.base_value, &fact.value]).any(|value| value.starts_with("estimated"))
+}
+
+/// The names of the facts that differ.
+pub(super) fn differences(facts: &[Fact]) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        facts.iter().filter(|fact| fact.verdict != "same").map(|fact| fact.name.as_str()).collect();
+    names.dedup();
+    names
 }
 
 /// The facts that prevent a comparison, as text. None if there are none.

@@ -7,10 +7,31 @@ use stallmap_console::args::gate::{Gate, Limit};
 /// Rows reported for a failed condition.
 pub(super) const SHOWN_ROWS: usize = 5;
 
-/// Reason why a condition holds. None if it does not. Rows are those of the part, or of the total.
-pub(super) fn failure(gate: &Gate, rows: &[Row], unit: Unit) -> Option<String> {
-    let mut failed: Vec<&Row> = rows.iter().filter(|row| holds(gate, row)).collect();
+/// A condition and its result.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    /// The condition, or the file of statements.
+    pub(super) condition: String,
+    /// The rows for which it holds, the largest change first. Empty for a file.
+    pub(super) rows: Vec<Row>,
+    /// The total that it is about, for a condition without a part.
+    pub(super) total: Option<Row>,
+    /// Format of values.
+    pub(super) unit: Unit,
+    /// Reason why it holds, as text. None if it does not.
+    pub(super) failure: Option<String>,
+}
+
+/// Judges a condition. Rows are those of the part, or of the total.
+pub(super) fn judge(gate: &Gate, rows: &[Row], unit: Unit) -> Judged {
+    let mut failed: Vec<Row> = rows.iter().filter(|row| holds(gate, row)).cloned().collect();
     failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
+    let total = rows.first().filter(|_| gate.part.is_none()).cloned();
+    let failure = failure(gate, &failed, unit);
+    Judged { condition: gate.text.clone(), rows: failed, total, unit, failure }
+}
+
+fn failure(gate: &Gate, failed: &[Row], unit: Unit) -> Option<String> {
     if failed.is_empty() {
         return None;
     }
@@ -41,7 +62,8 @@ fn holds(gate: &Gate, row: &Row) -> bool {
     is_beyond && !(gate.is_beyond_noise && row.is_noise())
 }
 
-fn described(row: &Row, unit: Unit) -> String {
+/// One row in words.
+pub(super) fn described(row: &Row, unit: Unit) -> String {
     let Row { capture, what, .. } = row;
     let detail = row.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
     let (before, after) = (unit.value(row.base_value), unit.value(row.value));
@@ -73,7 +95,7 @@ mod tests {
     fn check(condition: &str, row: &Row, expected: bool) {
         let gate: Gate = condition.parse().unwrap();
         assert_eq!(
-            failure(&gate, std::slice::from_ref(row), Unit::Number).is_some(),
+            judge(&gate, std::slice::from_ref(row), Unit::Number).failure.is_some(),
             expected,
             "{condition}"
         );

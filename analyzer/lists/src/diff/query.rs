@@ -65,6 +65,8 @@ impl Level {
 enum Family {
     /// In samples, which are counts.
     Cost,
+    /// In nanoseconds.
+    Time,
     /// In recorded accesses.
     Access,
     /// In launches.
@@ -74,7 +76,8 @@ enum Family {
 impl Measure {
     const fn family(self) -> Family {
         match self.metric {
-            DiffMetric::Samples | DiffMetric::Memory | DiffMetric::Time => Family::Cost,
+            DiffMetric::Samples | DiffMetric::Memory => Family::Cost,
+            DiffMetric::Time => Family::Time,
             DiffMetric::Sectors | DiffMetric::Bytes => Family::Access,
             DiffMetric::Launches => Family::Count,
         }
@@ -117,8 +120,15 @@ impl Measure {
         } else {
             (samples.to_owned(), "1.0")
         };
+        // The samples of all runs share a measured time.
+        let runs = match self.family() {
+            Family::Time => "CASE WHEN t.is_measured THEN 1.0 ELSE coalesce(r.runs, 1.0) END",
+            _ => "coalesce(r.runs, 1.0)",
+        };
+        let is_time = matches!(self.family(), Family::Time).to_string();
         let column = if self.metric == DiffMetric::Bytes { "unique_bytes" } else { "sectors" };
         let text = text.body().replace("$value", &value).replace("$unit", unit).replace("$column", column);
+        let text = text.replace("$runs", runs).replace("$is_time", &is_time);
         (format!("diff_{name}_{}", self.name()), text)
     }
 
@@ -147,18 +157,18 @@ impl Query {
     pub(super) fn comparable(&self, metric: DiffMetric) -> Script {
         let measure = Measure { metric, is_scaled: false };
         let is_cost = matches!(measure.family(), Family::Cost);
-        let counts_samples = is_cost && metric != DiffMetric::Time;
         let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "caution" };
         let family = match measure.family() {
             Family::Cost => "cost",
+            Family::Time => "time",
             Family::Access => "access",
             Family::Count => "count",
         };
         let spread = format!("{} %", self.spread * 100.0);
         let query = self.fill(&queries::COMPARABLE.body().replace("$spread", &spread));
         let query = query
-            .replace("$if_samples", verdict(counts_samples, "not comparable"))
-            .replace("$if_cost", verdict(counts_samples, "normalized"))
+            .replace("$if_samples", verdict(is_cost, "not comparable"))
+            .replace("$if_cost", verdict(is_cost, "normalized"))
             .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "normalized"))
             .replace("$metric", measure.title())
             .replace("$family", family);
@@ -189,6 +199,13 @@ impl Query {
             keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
         let tables = vec![table(&source, &measured), table(&name, &self.fill(&keys))];
         Script { tables, query: self.compare(&name, self.is_all) }
+    }
+
+    /// Kernels that the rows of a part have in one capture only.
+    pub(super) fn line_kernels(&self, part: &Script) -> Script {
+        let table = part.tables.last().and_then(|table| table.split_whitespace().nth(2)).unwrap_or_default();
+        let query = self.fill(&queries::LINE_KERNELS.body()).replace("$table", table);
+        Script { tables: part.tables.clone(), query }
     }
 
     fn compare(&self, table: &str, is_all: bool) -> String {

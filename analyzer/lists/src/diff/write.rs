@@ -5,17 +5,21 @@ use std::path::Path;
 
 use super::draw::{self, Picture, Unit};
 use super::fact::Fact;
+use super::found::Found;
+use super::gate::Judged;
 use super::query::Measure;
 use super::row::Row;
+use super::verdict::Headline;
+use super::{github, markdown, sarif, screen};
 use clap::ValueEnum;
+use serde_json::{Value, json};
 use stallmap::library::queries::diff as queries;
 use stallmap_console::answer::{Answer, csv, json_rows};
-use stallmap_console::args::ReportFormat;
-use stallmap_console::args::diff::{DiffMetric, Part, Per};
+use stallmap_console::args::diff::{DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::printable;
+use stallmap_console::output::shorten::{printable, wrap};
 use stallmap_console::output::{self, written};
 use stallmap_console::row::Row as _;
 
@@ -32,8 +36,13 @@ pub(super) struct Subject<'a> {
     /// Divisor of sums.
     pub(super) per: Per,
     /// Output format.
-    pub(super) format: ReportFormat,
+    pub(super) format: DiffFormat,
+    /// Folder that file names are relative to.
+    pub(super) root: Option<&'a Path>,
 }
+
+/// Version of the JSON object's form. It grows when a field changes or goes.
+const VERSION: u32 = 1;
 
 /// Unit of a metric.
 pub(super) fn unit(measure: Measure) -> Unit {
@@ -45,13 +54,38 @@ pub(super) fn unit(measure: Measure) -> Unit {
 }
 
 /// Writes it.
-pub(super) fn write(subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
-    let mut out = output::stdout_as(subject.format == ReportFormat::Text);
+pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     match subject.format {
-        ReportFormat::Text => text(&mut out, subject, answers),
-        ReportFormat::Json => json(&mut out, subject, answers),
-        ReportFormat::Csv => csv(&mut out, answers),
+        DiffFormat::Text => screen_or_tables(subject, found),
+        DiffFormat::Json => json(&mut output::stdout_as(false), subject, found),
+        DiffFormat::Csv => csv(&mut output::stdout_as(false), &found.answers),
+        DiffFormat::Markdown => output::print(&markdown::markdown(subject, found)),
+        DiffFormat::Github => output::print(&github::github(subject, found, subject.root)),
+        DiffFormat::Sarif => {
+            let document = sarif::sarif(subject, found, subject.root);
+            output::print_data(&format!("{document:#}\n"))
+        }
     }
+}
+
+fn screen_or_tables(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
+    let canvas = output::page();
+    if found.changes.is_some() {
+        let lines = screen::screen(found, unit(subject.measure), subject.facts, canvas);
+        return output::print(&(lines.join("\n") + "\n"));
+    }
+    let columns = canvas.width.unwrap_or(usize::MAX);
+    for headline in &found.headlines {
+        let line = wrap(&printable(&headline.sentence), columns);
+        output::print(&(canvas.paint.text(Role::Heading, &line) + "\n"))?;
+    }
+    output::print("\n")?;
+    tables(subject, &found.answers)
+}
+
+/// Sections as tables.
+pub(super) fn tables(subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
+    text(&mut output::stdout_as(true), subject, answers)
 }
 
 fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
@@ -121,21 +155,21 @@ fn table_is_empty(subject: &Subject<'_>) -> bool {
     subject.facts.iter().all(|fact| fact.verdict == "same")
 }
 
-fn json(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
-    let text = |text: &str| serde_json::Value::from(text).to_string();
+fn json(out: &mut dyn Write, subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     let captures = subject.captures.iter();
-    let captures: Vec<String> = captures
-        .map(|(name, path)| {
-            format!("{{\"name\":{},\"path\":{}}}", text(name), text(&path.display().to_string()))
-        })
-        .collect();
-    written(write!(
-        out,
-        "{{\"captures\":[{}],\"metric\":{},\"sections\":[",
-        captures.join(","),
-        text(subject.measure.title())
-    ))?;
-    for (index, answer) in answers.iter().enumerate() {
+    let captures: Vec<Value> =
+        captures.map(|(name, path)| json!({ "name": name, "path": path.display().to_string() })).collect();
+    let head = json!({
+        "version": VERSION,
+        "captures": captures,
+        "metric": subject.measure.title(),
+        "verdict": found.headlines.iter().map(headline).collect::<Vec<_>>(),
+        "gates": found.gates.iter().map(gate).collect::<Vec<_>>(),
+    });
+    let head = head.to_string();
+    written(write!(out, "{},\"sections\":[", head.trim_end_matches('}')))?;
+    let text = |text: &str| Value::from(text).to_string();
+    for (index, answer) in found.answers.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };
         let (name, title, sql) = (text(answer.section.name), text(answer.section.title()), text(&answer.sql));
         written(write!(out, "{comma}\n{{\"name\":{name},\"title\":{title},\"sql\":{sql},\"rows\":"))?;
@@ -143,4 +177,31 @@ fn json(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outco
         written(write!(out, "}}"))?;
     }
     written(writeln!(out, "\n]}}").and_then(|()| out.flush()))
+}
+
+fn headline(headline: &Headline) -> Value {
+    let mut value = row(&headline.row);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("sentence".into(), headline.sentence.as_str().into());
+        fields.insert("is_significant".into(), (!headline.row.is_noise()).into());
+    }
+    value
+}
+
+/// A condition: the total it is about, else the row with the largest change, and all rows for which it holds.
+fn gate(gate: &Judged) -> Value {
+    let subject = gate.total.as_ref().or_else(|| gate.rows.first());
+    json!({
+        "condition": gate.condition, "holds": gate.failure.is_some(),
+        "value": subject.map(|row| row.change), "low": subject.map(|row| row.change_low),
+        "high": subject.map(|row| row.change_high), "rows": gate.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn row(row: &Row) -> Value {
+    json!({
+        "capture": row.capture, "what": row.what, "base_value": row.base_value, "value": row.value,
+        "change": row.change, "change_low": row.change_low, "change_high": row.change_high,
+        "ratio": row.ratio, "ratio_low": row.ratio_low, "ratio_high": row.ratio_high,
+    })
 }

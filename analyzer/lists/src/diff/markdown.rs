@@ -1,0 +1,121 @@
+//! A comparison as markdown, for a comment: verdict, changes, gates, how comparable the captures are.
+
+use stallmap_console::output::number;
+
+use super::fact::Fact;
+use super::found::Found;
+use super::gate::{SHOWN_ROWS, described};
+use super::screen::{kernels, place};
+use super::verdict;
+use super::write::{Subject, unit};
+
+/// Most rows of a table: a comment holds 65,536 characters.
+const MOST_ROWS: usize = 50;
+/// Longest text of a cell.
+const LONGEST: usize = 240;
+
+/// The text.
+pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
+    let sentences = found.headlines.iter().map(|headline| format!("**{}**", prose(&headline.sentence)));
+    let mut blocks: Vec<String> = sentences.collect();
+    blocks.extend(changes(subject, found));
+    blocks.extend(gates(found));
+    blocks.push(facts(subject.facts));
+    let captures = subject.captures.iter().map(|(name, path)| code(&format!("{name}={}", path.display())));
+    blocks.push(format!("Repeat: `stallmap diff` {}", captures.collect::<Vec<_>>().join(" ")));
+    blocks.join("\n\n") + "\n"
+}
+
+fn changes(subject: &Subject<'_>, found: &Found) -> Option<String> {
+    let changes = found.changes.as_ref().filter(|changes| !changes.rows.is_empty())?;
+    let mut lines = vec![
+        format!("| {} | change | interval | place |", subject.measure.title()),
+        "|---:|---:|---|---|".to_owned(),
+    ];
+    for row in changes.rows.iter().take(MOST_ROWS) {
+        let values = verdict::range(row, unit(subject.measure));
+        let change = match (row.is_noise(), row.ratio) {
+            (true, _) => "not significant".to_owned(),
+            (false, Some(ratio)) => number::ratio(ratio),
+            (false, None) => "new".to_owned(),
+        };
+        let interval = verdict::interval(row).unwrap_or_default();
+        let mut names = vec![code(&place(row))];
+        for (status, word) in [("added", "new"), ("removed", "gone")] {
+            names.extend(kernels(changes, row, status).map(|kernels| format!("{word}: {}", code(&kernels))));
+        }
+        lines.push(format!("| {values} | {change} | {interval} | {} |", names.join("<br>")));
+    }
+    Some(lines.join("\n"))
+}
+
+fn gates(found: &Found) -> Option<String> {
+    let mut lines = vec!["| gate | result | rows |".to_owned(), "|---|---|---|".to_owned()];
+    for gate in &found.gates {
+        let result = if gate.failure.is_some() { "**fails**" } else { "passes" };
+        let rows = gate.rows.iter().take(SHOWN_ROWS);
+        let rows: Vec<String> = rows.map(|row| code(&described(row, gate.unit))).collect();
+        lines.push(format!("| {} | {result} | {} |", code(&gate.condition), rows.join("<br>")));
+    }
+    (!found.gates.is_empty()).then(|| lines.join("\n"))
+}
+
+fn facts(facts: &[Fact]) -> String {
+    let differences: Vec<&Fact> = facts.iter().filter(|fact| fact.verdict != "same").collect();
+    if differences.is_empty() {
+        return "The captures were made alike.".to_owned();
+    }
+    let mut lines = vec![
+        "<details><summary>Differences in how the captures were made</summary>\n".to_owned(),
+        "| fact | base | other | meaning |".to_owned(),
+        "|---|---|---|---|".to_owned(),
+    ];
+    for fact in differences.iter().take(MOST_ROWS) {
+        let meaning = prose(fact.meaning.as_deref().unwrap_or_default());
+        let (base, value) = (code(&fact.base_value), code(&fact.value));
+        lines.push(format!("| {} | {base} | {}: {value} | {meaning} |", fact.name, code(&fact.capture)));
+    }
+    lines.push("\n</details>".to_owned());
+    lines.join("\n")
+}
+
+/// Text of a capture as code: no markup, no mention of a user. The fence is longer than any run of its backticks.
+fn code(text: &str) -> String {
+    let text: String =
+        text.chars().take(LONGEST).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{}{space}{fence}", text.replace('|', "\\|"))
+}
+
+/// Prose of stallmap's with names of captures in it: every sign of markup is escaped.
+fn prose(text: &str) -> String {
+    let mut escaped = String::new();
+    for char in text.chars().filter(|char| !char.is_control()) {
+        match char {
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '@' => escaped += "&#64;\u{200b}",
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => escaped.extend(['\\', char]),
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_cell() {
+        assert_eq!(code("a|b"), "`a\\|b`");
+        assert_eq!(code("``x`` @user\n| y"), "``` ``x`` @user \\| y ```");
+        assert_eq!(code(" "), "");
+        assert_eq!(prose("<b>*x*</b> @me"), "&lt;b&gt;\\*x\\*&lt;/b&gt; &#64;\u{200b}me");
+    }
+}

@@ -1,0 +1,83 @@
+//! A comparison as SARIF 2.1.0: a result for each gate that fails, and for each line that got worse.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stallmap_console::place::Place;
+
+use super::found::Found;
+use super::gate::described;
+use super::row::Row;
+use super::verdict;
+use super::write::{Subject, unit};
+
+/// The rules, with their texts.
+const RULES: [(&str, &str); 2] = [
+    ("gate", "A condition of stallmap diff --fail-if or --fail-if-rows holds."),
+    ("regression", "A line costs significantly more than in the first capture."),
+];
+
+/// The document.
+pub(super) fn sarif(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> Value {
+    let rules = RULES.iter().map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } }));
+    let mut results = gates(found, root);
+    results.extend(regressions(subject, found, root));
+    let notes = found.headlines.iter();
+    let notes = notes.map(|headline| json!({ "level": "note", "message": { "text": headline.sentence } }));
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "stallmap", "version": env!("CARGO_PKG_VERSION"), "rules": rules.collect::<Vec<_>>(),
+            } },
+            "invocations": [{
+                "executionSuccessful": true, "toolExecutionNotifications": notes.collect::<Vec<_>>(),
+            }],
+            "originalUriBaseIds": { "SRCROOT": { "description": { "text": "folder of the program's source files" } } },
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+fn gates(found: &Found, root: Option<&Path>) -> Vec<Value> {
+    let failed = found.gates.iter().filter(|gate| gate.failure.is_some());
+    let one = |gate: &super::gate::Judged| -> Vec<Value> {
+        let rows = gate.rows.iter().map(|row| {
+            let text = format!("{}: {}", gate.condition, described(row, gate.unit));
+            result(0, "error", &text, Some(row), root)
+        });
+        let rows: Vec<Value> = rows.collect();
+        let reason = gate.failure.as_deref().unwrap_or_default();
+        if rows.is_empty() { vec![result(0, "error", reason, None, root)] } else { rows }
+    };
+    failed.flat_map(one).collect()
+}
+
+fn regressions(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> Vec<Value> {
+    let rows = found.changes.iter().flat_map(|changes| &changes.rows);
+    let worse = rows.filter(|row| !row.is_noise() && row.change > 0.0 && Place::parse(&row.what).is_some());
+    let one = |row: &Row| {
+        let interval = verdict::interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default();
+        let values = verdict::range(row, unit(subject.measure));
+        let text = format!("{}: {} {values}{interval}", row.what, subject.measure.title());
+        result(1, "warning", &text, Some(row), root)
+    };
+    worse.map(one).collect()
+}
+
+fn result(rule: usize, level: &str, text: &str, row: Option<&Row>, root: Option<&Path>) -> Value {
+    let place = row.and_then(|row| Place::parse(&row.what));
+    let locations: Vec<Value> = place.iter().map(|place| place.location(root)).collect();
+    let properties = row.map(|row| {
+        json!({
+            "capture": row.capture, "baseValue": row.base_value, "value": row.value, "ratio": row.ratio,
+            "ratioLow": row.ratio_low, "ratioHigh": row.ratio_high,
+        })
+    });
+    json!({
+        "ruleId": RULES.get(rule).map(|(id, _)| id), "ruleIndex": rule, "level": level,
+        "message": { "text": text }, "locations": locations, "properties": properties.unwrap_or_else(|| json!({})),
+    })
+}

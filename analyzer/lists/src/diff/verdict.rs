@@ -1,0 +1,147 @@
+//! The first lines of a comparison: how much faster or slower, how sure that is, and the rows that changed.
+
+use stallmap_console::args::diff::DiffMetric;
+use stallmap_console::output::number;
+use stallmap_console::rows;
+
+use super::draw::Unit;
+use super::row::Row;
+
+rows! {
+/// A row of `sql/queries/diff/line_kernels.sql`.
+#[derive(Clone, Debug)]
+pub(super) struct LineKernel {
+    /// The other capture.
+    pub(super) capture: String,
+    /// The row that it belongs to.
+    pub(super) what: String,
+    /// added, removed.
+    pub(super) status: String,
+    /// The kernel.
+    pub(super) kernel: String,
+}
+}
+
+/// The change of one total.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Headline {
+    /// The sentence.
+    pub(super) sentence: String,
+    /// The total.
+    pub(super) row: Row,
+}
+
+/// Words for a metric.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words<'a> {
+    /// The metric.
+    pub(super) metric: DiffMetric,
+    /// Its title.
+    pub(super) title: &'a str,
+    /// Format of its values.
+    pub(super) unit: Unit,
+    /// Addition to values: a step, a launch.
+    pub(super) per: &'a str,
+    /// True if the values are estimates.
+    pub(super) is_estimated: bool,
+}
+
+/// One sentence for each capture, from the rows of the total.
+pub(super) fn headlines(rows: &[Row], base: &str, words: Words<'_>) -> Vec<Headline> {
+    rows.iter().map(|row| Headline { sentence: sentence(row, base, words), row: row.clone() }).collect()
+}
+
+fn sentence(row: &Row, base: &str, words: Words<'_>) -> String {
+    let capture = &row.capture;
+    let title = words.title;
+    let values = format!("{}{}", range(row, words.unit), words.per);
+    let basis = if words.is_estimated { ", estimated" } else { "" };
+    if row.change == 0.0 {
+        return match words.metric {
+            DiffMetric::Time => format!("{capture} takes as long as {base}: {values}{basis}."),
+            _ => format!("{capture} has as many {title} as {base}: {values}."),
+        };
+    }
+    let change = row.ratio.map_or_else(|| "from nothing".to_owned(), number::ratio);
+    let interval = interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default();
+    let verdict = match (words.metric, row.is_noise(), row.change > 0.0) {
+        (DiffMetric::Time, true, _) => format!("{capture} is as fast as {base} within noise"),
+        (DiffMetric::Time, false, true) => format!("{capture} is slower than {base}"),
+        (DiffMetric::Time, false, false) => format!("{capture} is faster than {base}"),
+        (_, true, _) => format!("{capture} has as many {title} as {base} within noise"),
+        (_, false, true) => format!("{capture} has more {title} than {base}"),
+        (_, false, false) => format!("{capture} has fewer {title} than {base}"),
+    };
+    let noun = if words.metric == DiffMetric::Time { " time" } else { "" };
+    format!("{verdict}: {change}{noun}{interval}, {values}{basis}.")
+}
+
+/// The confidence interval of a ratio. None for exact numbers, and where it has no end.
+pub(super) fn interval(row: &Row) -> Option<String> {
+    let (low, high) = (row.ratio_low?, row.ratio_high?);
+    let is_interval = low < high && high.is_finite();
+    is_interval.then(|| format!("95 % CI {} to {}", number::ratio(low), number::ratio(high)))
+}
+
+/// Both values, with one unit if it is the same.
+pub(super) fn range(row: &Row, unit: Unit) -> String {
+    let (before, after) = (unit.value(row.base_value), unit.value(row.value));
+    if before == after {
+        return before;
+    }
+    match (before.rsplit_once(' '), after.rsplit_once(' ')) {
+        (Some((number, before)), Some((_, suffix))) if before == suffix => format!("{number} → {after}"),
+        _ => format!("{before} → {after}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(base_value: f64, value: f64, verdict: &str) -> Row {
+        let ratio = (base_value > 0.0).then_some(value / base_value);
+        Row {
+            capture: "b".into(),
+            base_value,
+            value,
+            change: value - base_value,
+            ratio,
+            ratio_low: ratio.map(|ratio| ratio - 0.1),
+            ratio_high: ratio.map(|ratio| ratio + 0.1),
+            verdict: Some(verdict.into()),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_sentence_has_direction_change_interval_and_values() {
+        let words = Words {
+            metric: DiffMetric::Time,
+            title: "time",
+            unit: Unit::Time,
+            per: " a step",
+            is_estimated: true,
+        };
+        let say = |row: &Row, words| sentence(row, "a", words);
+        let slower =
+            "b is slower than a: +25.0 % time (95 % CI +15.0 % to +35.0 %), 4 → 5 µs a step, estimated.";
+        assert_eq!(say(&row(4000.0, 5000.0, "more"), words), slower);
+        let noise =
+            "b is as fast as a within noise: +1.0 % time (95 % CI -9.0 % to +11.0 %), 1 → 1.01 ms a step.";
+        let measured = Words { is_estimated: false, ..words };
+        assert_eq!(say(&row(1e6, 1.01e6, "~"), measured), noise);
+        assert_eq!(say(&row(1e6, 1e6, "~"), measured), "b takes as long as a: 1 ms a step.");
+        let launches = Words {
+            metric: DiffMetric::Launches,
+            title: "launches",
+            unit: Unit::Number,
+            per: "",
+            ..measured
+        };
+        let exact = Row { ratio_low: Some(1.5), ratio_high: Some(1.5), ..row(2.0, 3.0, "more") };
+        assert_eq!(say(&exact, launches), "b has more launches than a: +50.0 %, 2 → 3.");
+        let new = "b has more launches than a: from nothing, 0 → 3.";
+        assert_eq!(say(&row(0.0, 3.0, "more"), launches), new);
+    }
+}
