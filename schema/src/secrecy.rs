@@ -21,6 +21,8 @@ pub enum Secrecy {
     Arguments,
     /// A text that can hold anything, such as the text of an error.
     Detail,
+    /// Source code.
+    Source,
     /// The name of a function, a kernel, an operator or a region.
     Symbol,
     /// The name of a part of a model.
@@ -74,6 +76,8 @@ const LISTED: &[(&str, &str, Secrecy)] = &[
     ("python_frame", "function", Secrecy::Symbol),
     ("python_state", "pystates_hash", Secrecy::Identity),
     ("python_state", "frame_id", Secrecy::Identity),
+    ("source_line", "file", Secrecy::Path),
+    ("source_line", "text", Secrecy::Source),
     ("op", "name", Secrecy::Symbol),
     ("op", "autograd_node", Secrecy::Symbol),
     ("op", "module_path", Secrecy::Name),

@@ -28,6 +28,7 @@ pub const ALL: &[TableDef] = &[
     launch::TensorMap::TABLE,
     python::PythonFrame::TABLE,
     python::PythonState::TABLE,
+    python::SourceLine::TABLE,
     tensor::Op::TABLE,
     tensor::Storage::TABLE,
     tensor::Tensor::TABLE,
@@ -61,6 +62,7 @@ const ADDED: &[&[TableDef]] = &[
     &[launch::GraphLaunch::TABLE],
     &[activity::GpuActivity::TABLE],
     &[memory::AccessSummary::TABLE],
+    &[python::SourceLine::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -76,8 +76,7 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
 
 /// As text, or as a page if a file is given.
 fn show(args: &Source, listing: &Listing) -> Outcome {
-    let names = listing.lines.iter().map(|line| line.file.as_str());
-    let files = Files::read(names, args.root.as_deref());
+    let files = Files::of(&listing.lines, args.root.as_deref());
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     if let Some(path) = &args.html {
@@ -125,8 +124,7 @@ pub async fn part(
 ) -> Outcome<Option<Part>> {
     let answers = asked(session, function).await?;
     let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
-    let names = listing.lines.iter().map(|line| line.file.as_str());
-    let files = Files::read(names, root);
+    let files = Files::of(&listing.lines, root);
     let groups = group::groups(&listing, SourceSort::Samples);
     let html = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
     let queries = answers.iter().map(|answer| (answer.section.title(), answer.sql.clone())).collect();

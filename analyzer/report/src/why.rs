@@ -74,7 +74,10 @@ fn head(finding: &Finding) -> Outcome<()> {
     let sentence = wrap(&printable(finding.sentence.as_deref().unwrap_or_default()), columns);
     let advice = wrap(&printable(finding.advice.as_deref().unwrap_or_default()), columns.saturating_sub(2));
     let advice = advice.replace('\n', "\n  ");
-    output::print(&format!("{}\n{sentence}\n→ {advice}\n", canvas.paint.text(Role::Heading, &title)))
+    let source = finding.line.as_deref().zip(finding.text.as_deref());
+    let source =
+        source.map(|(line, text)| format!("{}: {}\n", printable(line), printable(text))).unwrap_or_default();
+    output::print(&format!("{}\n{source}{sentence}\n→ {advice}\n", canvas.paint.text(Role::Heading, &title)))
 }
 
 /// The instructions among the evidence, with their text and line.

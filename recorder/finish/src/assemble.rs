@@ -11,6 +11,7 @@ use stallmap_schema::tables::launch::{LaunchParameter, TensorMap};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tensor_map;
 use stallmap_schema::word::LossKind;
+use stallmap_source::Lines;
 
 use crate::access_table::{self, Surroundings};
 use crate::bundles;
@@ -21,7 +22,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{self, Samples};
 use crate::summary::{BundleSummary, Progress, Summary};
-use crate::{launches, python, summaries, tensors, timeline, windows};
+use crate::{launches, python, source, summaries, tensors, timeline, windows};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -131,6 +132,8 @@ impl<'a> Assembly<'a> {
 
     fn write_tables(&mut self, samples: &Samples, writer: &mut CaptureWriter) -> Result<(), FinishError> {
         let (frames, states) = python::merge(&mut self.runs, &mut self.losses);
+        let mut lines = Lines::default();
+        lines.add_frames(&frames);
         writer.append_rows(frames)?;
         writer.append_rows(states)?;
         self.used.extend(samples.functions());
@@ -168,8 +171,9 @@ impl<'a> Assembly<'a> {
         }
         named.extend(&self.used);
         writer.append_rows(self.modules.function_rows(&named))?;
-        let modules = self.modules.store(&self.used, writer)?;
+        let modules = self.modules.store(&self.used, writer, &mut lines)?;
         writer.append_rows(modules)?;
+        writer.append_rows(lines.rows(|file| source::places(&self.runs, file)))?;
         Ok(())
     }
 

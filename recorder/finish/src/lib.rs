@@ -35,6 +35,7 @@ mod recording;
 mod rows;
 mod runs;
 mod sampling;
+mod source;
 mod summaries;
 pub mod summary;
 mod tensors;

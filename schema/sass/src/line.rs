@@ -5,6 +5,7 @@
 //! debug information, which leaves this as the only record of inlined functions.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::cubin::{Cubin, CubinError, Section};
@@ -75,6 +76,13 @@ impl LineTable {
         let first = self.row_at(section, offset).and_then(row);
         let rows = std::iter::successors(first, move |inner| inner.call.and_then(row));
         rows.take(MOST_FRAMES).map(|row| self.frame(row))
+    }
+
+    /// The lines of all instructions in a range of a section's offsets, with those around them.
+    pub fn all_frames(&self, section: usize, offsets: Range<u32>) -> impl Iterator<Item = Frame<'_>> {
+        let starts = self.starts.get(section).map(Vec::as_slice).unwrap_or_default();
+        let starts = starts.iter().map(|(start, _)| *start).filter(move |start| offsets.contains(start));
+        starts.flat_map(move |start| self.frames(section, start))
     }
 
     fn row_at(&self, section: usize, offset: u32) -> Option<RowId> {

@@ -38,6 +38,11 @@ pub trait Rewrite {
     /// A file's bytes as they shall be; `None` where it is left out.
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String>;
 
+    /// Rows to add to tables that are left out.
+    fn additions(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>, String> {
+        Ok(Vec::new())
+    }
+
     /// Notes about the change for the manifest.
     fn notes(&self) -> Vec<String>;
 
@@ -62,6 +67,10 @@ pub fn rewrite(
     let mut writer = CaptureWriter::create(output, form)?;
     for table in reader.tables() {
         rewrite_table(reader, table, &mut writer, how)?;
+    }
+    let refused = |cause| CaptureError::refused("added rows", cause, output);
+    for (table, rows) in how.additions().map_err(refused)? {
+        writer.append(table.name, &rows)?;
     }
     for file in &reader.manifest().files {
         let bytes = reader.verified_entry(&file.path)?.to_vec();

@@ -1,4 +1,4 @@
-//! Python stacks.
+//! Python stacks, and the text of source lines.
 
 use crate::id::{FrameId, PystatesHash, RunId};
 
@@ -28,5 +28,14 @@ crate::tables! {
         frame_id: FrameId => "python_frame"."frame_id",
         /// The first run that saw the stack.
         run_id: RunId => "run"."run_id",
+    }
+    /// A line of source code that a Python stack or the line table of used code names.
+    SourceLine "source_line" key [file, line] sort [file, line] {
+        /// File as `python_frame.original_file` or the compiler names it.
+        file: String,
+        /// Line, from 1.
+        line: u32,
+        /// Its text, indented, up to 1,000 bytes. Null if the file could not be read when recording ended.
+        text: Option<String>,
     }
 }

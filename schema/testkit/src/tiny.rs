@@ -27,7 +27,7 @@ use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
-use stallmap_schema::tables::python::{PythonFrame, PythonState};
+use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
@@ -349,7 +349,12 @@ fn python(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let mut frames = [inner, outer];
     frames.sort_by_key(|frame| frame.frame_id);
     writer.append_rows(frames)?;
-    writer.append_rows(states)
+    writer.append_rows(states)?;
+    let line = |file: &str, line, text: &str| SourceLine { file: file.into(), line, text: Some(text.into()) };
+    writer.append_rows([
+        line("/home/user/model.py", 12, "        hidden = self.embedding(tokens)"),
+        line("/home/user/train.py", 30, "train(Model())"),
+    ])
 }
 
 fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {

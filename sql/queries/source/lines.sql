@@ -1,6 +1,6 @@
 -- Source lines
 -- Samples of warps that waited at each line's instructions, and samples attributed to its loads and stores, hottest
--- first.
+-- first. text: the line's, as the recorder found it.
 WITH code AS (
   SELECT function_id FROM function_code WHERE kernel_function_id = $function
 ), taken AS (
@@ -41,8 +41,10 @@ SELECT
   count(DISTINCT p.pc) AS instructions,
   coalesce(sum(p.samples), 0.0) AS samples,
   coalesce(sum(p.charged_samples), 0.0) AS charged_samples,
-  max(m.main_stall) AS main_stall
+  max(m.main_stall) AS main_stall,
+  max(t.text) AS text
 FROM placed p
 LEFT JOIN main m ON m.file = p.file AND m.line = p.line
+LEFT JOIN source_line t ON t.file = p.file AND t.line = p.line
 GROUP BY p.file, p.line
 ORDER BY samples DESC, charged_samples DESC, p.file, p.line

@@ -1,6 +1,6 @@
 -- Shares by line
 -- All samples, as parts of 1, by the line that launched the kernels, with its gradient. Kernels without a line are rows
--- under their label. kind: line, kernel, other (the rest).
+-- under their label. kind: line, kernel, other (the rest). text: the line's, as the program ran it.
 WITH cost AS (
   SELECT kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples FROM sample_cost GROUP BY kernel_id
 ), named AS (
@@ -18,10 +18,12 @@ WITH cost AS (
 SELECT
   CASE WHEN place <= $top THEN max(kind) ELSE 'other' END AS kind,
   CASE WHEN place <= $top THEN max(label) END AS label,
+  CASE WHEN place <= $top THEN max(t.text) END AS text,
   count(*) AS objects,
   sum(samples) AS samples,
   sum(memory_samples) AS memory_samples,
   sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share
-FROM placed
+FROM placed p
+LEFT JOIN line_text t ON t.line = p.label
 GROUP BY place
 ORDER BY place

@@ -6,6 +6,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::Form;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
+use stallmap_source::pack_with_sources;
 use stallmap_subset::{self as subset, Launches, Part, REASON, Selection};
 
 use stallmap_console::args::share::{Kind, Pack, Unpack};
@@ -38,6 +39,12 @@ pub(super) fn pack(args: &Pack) -> Outcome {
 fn write(args: &Pack) -> Outcome<Vec<Loss>> {
     let fail = |error: CaptureError| capture_failure(&error);
     let reader = args.capture.open().map_err(fail)?;
+    if let Some(root) = &args.root {
+        let (lines, texts) = pack_with_sources(&reader, root, &args.file).map_err(fail)?;
+        let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
+        output::note(format_args!("text of {} of {} source lines", count(texts), count(lines)));
+        return Ok(Vec::new());
+    }
     let selection = selection(args, &reader)?;
     if selection == Selection::default() {
         pack::pack_opened(&reader, &args.file).map_err(fail)?;

@@ -226,7 +226,7 @@ fn gates_are_rows_for_programs() {
     );
 }
 
-/// A capture whose kernels have no measured time, beside one that was timed.
+/// A capture without measured times cannot be compared by time with one that was timed.
 #[test]
 fn a_measured_time_is_not_compared_with_an_estimate() {
     let place = place();

@@ -36,6 +36,30 @@ fn launches_and_tables_are_picked() {
     place.run(&["pack", BUNDLED, "one.stallmap"]).check("pack_exists");
 }
 
+/// A capture of a program whose file is here, with the text of its lines.
+#[test]
+fn lines_get_their_text_from_files_of_the_same_version() {
+    let place = Place::new();
+    let step = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/transformer_step.stallmap");
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/programs");
+    let packed = place.run(&["pack", step, "text.stallmap", "--source-root", programs]);
+    packed.expect_ok();
+    assert!(packed.stderr.starts_with("text of 21 of 60 source lines\n"), "{}", packed.stderr);
+    place.run(&["check", "text.stallmap"]).expect_ok();
+    place.run(&["text.stallmap"]).check("verdict_with_text");
+    place.run(&["why", "text.stallmap", "3", "-n", "1"]).check("why_with_text");
+    let texts = |capture: &str| {
+        let sql = "SELECT count(*), count(text) FROM source_line";
+        place.run(&["sql", capture, "--format", "csv", "-c", sql]).stdout.lines().nth(1).map(str::to_owned)
+    };
+    assert_eq!(texts("text.stallmap").as_deref(), Some("60,21"));
+    place.run(&["redact", "text.stallmap", "sent.stallmap"]).expect_ok();
+    assert_eq!(texts("sent.stallmap").as_deref(), Some("0,0"));
+    // This capture is of an earlier version of its program.
+    let old = place.run(&["pack", BUNDLED, "old.stallmap", "--source-root", programs]);
+    assert!(old.stderr.starts_with("text of 0 of 13 source lines\n"), "{}", old.stderr);
+}
+
 #[test]
 fn a_part_keeps_the_time_of_all_work() {
     let place = Place::new();

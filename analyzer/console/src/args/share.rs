@@ -16,6 +16,7 @@ use super::examples;
     ("stallmap pack train.stallmap step.stallmap --launches 0-1", "some launches, by kernel_id"),
     ("stallmap pack train.stallmap softmax.stallmap --launches softmax", "launches of kernels by name"),
     ("stallmap pack train.stallmap code.stallmap --only pc_sample", "samples, and the tables that they refer to"),
+    ("stallmap pack train.stallmap text.stallmap --source-root .", "with the text of source lines, for an older capture"),
 ]))]
 pub struct Pack {
     /// Capture: a folder, a file, or a URL
@@ -33,6 +34,9 @@ pub struct Pack {
     /// Keep only these tables, the tables that they refer to, and metadata of runs, launches and losses
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Add the text of the source lines that stacks and code name, from files below this folder
+    #[arg(long = "source-root", value_name = "DIR", conflicts_with_all = ["without", "launches", "only"])]
+    pub root: Option<PathBuf>,
 }
 
 /// A kind of data.

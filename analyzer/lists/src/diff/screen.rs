@@ -39,7 +39,7 @@ pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: Canvas) 
     lines
 }
 
-/// The rows with a significant change, the kernels that they gained and lost, and the sum of the others.
+/// The rows with a significant change, the kernels that they gained and lost, and the sum of the rest.
 fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
     let values: Vec<String> = changes.rows.iter().map(|row| verdict::range(row, unit)).collect();
     let room = values.iter().map(|value| width(value)).max().unwrap_or(0);

@@ -1,23 +1,30 @@
-//! The text of source files, if present on this machine.
+//! The text of source lines: as the capture has it, else from files on this machine.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
-/// Extensions of source files. Captures name files, and an untrusted capture must not show other files.
-const ENDINGS: &[&str] =
-    &["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "ptx", "py"];
-/// Maximum size of a source file.
-const MOST_BYTES: u64 = 8 << 20;
+use stallmap_source::{candidates, read};
 
-/// The lines of source files by the compiler's name.
+use super::listing::Line;
+
+/// The text of source lines, by the compiler's name of their file.
 #[derive(Debug, Default)]
-pub(super) struct Files(BTreeMap<String, Vec<String>>);
+pub(super) struct Files {
+    files: BTreeMap<String, Vec<String>>,
+    /// Lines that the capture holds: they are those that ran.
+    recorded: BTreeMap<(String, u32), String>,
+}
 
 impl Files {
-    /// Reads those files that are here or below a folder.
-    pub(super) fn read<'a>(names: impl IntoIterator<Item = &'a str>, root: Option<&Path>) -> Self {
+    /// The recorded text of lines, and those of their files that are here or below a folder.
+    pub(super) fn of(lines: &[Line], root: Option<&Path>) -> Self {
+        let recorded =
+            lines.iter().filter_map(|line| Some(((line.file.clone(), line.number), line.text.clone()?)));
+        let names = lines.iter().map(|line| line.file.as_str());
+        Self { recorded: recorded.collect(), ..Self::read(names, root) }
+    }
+
+    fn read<'a>(names: impl IntoIterator<Item = &'a str>, root: Option<&Path>) -> Self {
         let mut files = BTreeMap::new();
         for name in names {
             if !files.contains_key(name)
@@ -26,43 +33,15 @@ impl Files {
                 files.insert(name.to_owned(), lines);
             }
         }
-        Self(files)
+        Self { files, recorded: BTreeMap::new() }
     }
 
     /// A line's text.
     pub(super) fn line(&self, file: &str, line: u32) -> Option<&str> {
-        self.lines(file)?.get(usize::try_from(line).ok()?.checked_sub(1)?).map(String::as_str)
+        let recorded = self.recorded.get(&(file.to_owned(), line));
+        let found = || self.files.get(file)?.get(usize::try_from(line).ok()?.checked_sub(1)?);
+        recorded.or_else(found).map(String::as_str)
     }
-
-    /// The lines of a file.
-    pub(super) fn lines(&self, file: &str) -> Option<&[String]> {
-        self.0.get(file).map(Vec::as_slice)
-    }
-}
-
-/// Possible locations of a file: below the folder by as much of its path as fits there, then at its own path.
-fn candidates(name: &str, root: Option<&Path>) -> Vec<PathBuf> {
-    let path = Path::new(name);
-    let parts: Vec<Component> =
-        path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-    let mut candidates = Vec::new();
-    if let Some(root) = root {
-        let below = (0..parts.len()).filter_map(|skip| parts.get(skip..));
-        candidates.extend(below.map(|parts| root.join(parts.iter().collect::<PathBuf>())));
-    }
-    candidates.push(path.to_owned());
-    candidates
-}
-
-fn read(path: &Path) -> Option<Vec<String>> {
-    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-    let metadata = path.metadata().ok()?;
-    if !ENDINGS.contains(&ending.as_str()) || !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -86,6 +65,6 @@ mod tests {
         std::fs::write(folder.path().join("id_rsa"), "secret").unwrap();
         std::fs::write(folder.path().join("a.txt"), "secret").unwrap();
         let files = Files::read(["id_rsa", "a.txt", "../a.txt", "/etc/hostname"], Some(folder.path()));
-        assert!(files.0.is_empty());
+        assert!(files.files.is_empty());
     }
 }

@@ -47,6 +47,8 @@ rows! {
         pub(super) samples: f64,
         /// Samples attributed to its loads and stores.
         pub(super) charged_samples: f64,
+        /// Its text, if the capture has it.
+        pub(super) text: Option<String>,
     }
 
     /// An instruction.

@@ -45,6 +45,7 @@ rows! {
     pub(super) struct LineShare {
         pub(super) kind: String,
         pub(super) label: Option<String>,
+        pub(super) text: Option<String>,
         pub(super) objects: u64,
         pub(super) share: Option<f64>,
     }
@@ -73,6 +74,8 @@ rows! {
         pub(crate) sentence: Option<String>,
         /// The line of the user's code.
         pub(crate) line: Option<String>,
+        /// The line's text.
+        pub(crate) text: Option<String>,
         /// Its tensor.
         pub(crate) tensor_id: Option<u64>,
         /// Upper bound of the saving, as a part of all samples.

@@ -135,11 +135,12 @@ impl Screen<'_> {
         (lines, shown)
     }
 
-    /// Kind, bound and place, then the fact, then the advice.
+    /// Kind, bound, place and the line's text, then the fact, then the advice.
     fn finding(&self, finding: &Finding) -> Vec<String> {
         let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
         let place = finding.line.as_deref().map(place).unwrap_or_default();
-        let head = format!("{head:<36}  {place}");
+        let text = finding.text.as_deref().map(printable).unwrap_or_default();
+        let head = format!("{head:<36}  {place}  {text}");
         let mut lines =
             vec![self.paint(Role::Header, shorten(head.trim_end(), self.columns, Shorten::End).as_str())];
         let room = self.columns.saturating_sub(INDENT.len());
@@ -168,6 +169,10 @@ impl Screen<'_> {
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
 fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
+    if share.kind == Kind::Line && !share.detail.is_empty() {
+        let text = format!("{}  {}", place(&share.label), printable(&share.detail));
+        return vec![shorten(&text, room, Shorten::End)];
+    }
     if share.kind == Kind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;

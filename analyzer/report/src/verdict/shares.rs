@@ -30,7 +30,7 @@ pub(crate) struct Share {
     pub(crate) part: f64,
     /// Its name.
     pub(crate) label: String,
-    /// Type and shape, or empty.
+    /// Type and shape of a tensor, text of a line, or empty.
     pub(crate) detail: String,
     /// Location of the wait, or empty.
     pub(crate) place: String,
@@ -85,7 +85,10 @@ pub(super) fn noun(tensors: &[TensorShare], count: u64) -> &'static str {
 pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
     let noun = if lines.iter().any(|row| row.kind == "line") { "line" } else { "kernel" };
     let share = |row: &LineShare| match &row.label {
-        Some(label) => Share::new(Kind::Line, row.share, label.clone()),
+        Some(label) => {
+            let detail = row.text.clone().unwrap_or_default();
+            Share { detail, ..Share::new(Kind::Line, row.share, label.clone()) }
+        }
         None if row.objects == 1 => Share::new(Kind::Other, row.share, format!("1 other {noun}")),
         None => Share::new(Kind::Other, row.share, format!("{} other {noun}s", row.objects)),
     };

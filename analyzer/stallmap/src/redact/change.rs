@@ -18,6 +18,7 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_schema::tables;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::python::SourceLine;
 
 use super::addresses::Rebase;
 use super::cubin;
@@ -119,6 +120,10 @@ impl Rewrite for Redactor {
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
         if table.name == MemoryAccess::TABLE.name {
             self.stays(ACCESS_PATTERNS, batch.num_rows() as u64);
+        }
+        if table.name == SourceLine::TABLE.name {
+            self.gone("lines of source code", batch.num_rows() as u64);
+            return Ok(RecordBatch::new_empty(table.schema()));
         }
         let mut columns: Vec<ArrayRef> = Vec::new();
         for column in table.columns {

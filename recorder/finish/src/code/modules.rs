@@ -14,6 +14,7 @@ use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
+use stallmap_source::Lines;
 
 use crate::error::FinishError;
 
@@ -159,11 +160,13 @@ impl Modules {
         rows
     }
 
-    /// Puts the cubins into the capture, the code of unused kernels zeroed. Rows of `module`.
+    /// Puts the cubins into the capture, the code of unused kernels zeroed. Rows of `module`. `lines` gets the lines of
+    /// used code.
     pub(crate) fn store(
         &self,
         used: &BTreeSet<FunctionId>,
         writer: &mut CaptureWriter,
+        lines: &mut Lines,
     ) -> Result<Vec<Module>, FinishError> {
         let mut rows = Vec::new();
         for (module_id, known) in &self.modules {
@@ -171,6 +174,7 @@ impl Modules {
             if let (Ok(cubin), Some(mut bytes)) = (&known.cubin, known.bytes()) {
                 row.sm = Some(cubin.sm.0);
                 let is_used = |code: &Code| used.contains(&hash::function_id(*module_id, &code.name));
+                lines.add_code(cubin, &bytes, is_used);
                 row.zeroed_bytes = zero_unused(&cubin.sections, is_used, &mut bytes);
                 row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
             } else if let Some(bytes) = known.bytes() {

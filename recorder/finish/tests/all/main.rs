@@ -12,6 +12,7 @@ mod recover;
 mod replays;
 mod samples;
 mod size;
+mod sources;
 mod summaries;
 mod timeline;
 mod windows;

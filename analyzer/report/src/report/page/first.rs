@@ -88,6 +88,9 @@ fn card(html: &mut Html, finding: &Finding) {
     if let Some(line) = &finding.line {
         html.markup("<p class=\"dim code\">").text(line).markup("</p>\n");
     }
+    if let Some(text) = &finding.text {
+        html.markup("<p class=\"code\">").text(text).markup("</p>\n");
+    }
     html.markup("<p>").text(finding.fact.as_deref().unwrap_or_default()).markup("</p>\n<p>→ ");
     html.text(finding.advice.as_deref().unwrap_or_default()).markup("</p>\n");
     html.markup("<p><a href=\"#findings\">all findings</a></p></article>\n");
