@@ -19,8 +19,13 @@ use std::path::Path;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::rewrite;
+use stallmap_schema::capture::unfinished;
 use stallmap_schema::capture::writer::Form;
+use stallmap_schema::table::Row as _;
+use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::tables::run::Run;
+use stallmap_subset::coarsen;
+use tempfile::TempDir;
 
 use change::Redactor;
 use identities::Identities;
@@ -37,6 +42,8 @@ pub struct Options {
     pub also: BTreeSet<Also>,
     /// Data retained.
     pub keep: BTreeSet<Keep>,
+    /// Counts in place of memory accesses.
+    pub is_coarse: bool,
 }
 
 /// Data to remove on request.
@@ -67,6 +74,53 @@ pub enum Keep {
 
 /// Writes a capture without secrets. Returns counts of removed and retained data.
 pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
+    if !options.is_coarse {
+        return replace(reader, options, output);
+    }
+    let coarse = Coarse::write(reader, output)?;
+    let mut summary = replace(&coarse.reader, options, output)?;
+    summary.gone.insert(COUNTED, coarse.rows);
+    summary.stays.insert(EXTREMES, counts(&coarse.reader));
+    Ok(summary)
+}
+
+/// A capture whose accesses are counts, in a folder of its own next to the output, until it is dropped.
+struct Coarse {
+    folder: TempDir,
+    reader: CaptureReader,
+    rows: u64,
+}
+
+impl Coarse {
+    fn write(reader: &CaptureReader, output: &Path) -> Result<Self, CaptureError> {
+        let parent =
+            output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let fail =
+            |source| CaptureError::Io { action: "create a folder in", path: parent.to_owned(), source };
+        let folder = tempfile::tempdir_in(parent).map_err(fail)?;
+        unfinished::begin(folder.path());
+        let path = folder.path().join("coarse.stallmap");
+        let written = coarsen(reader, &path).and_then(|rows| Ok((CaptureReader::open(&path)?, rows)));
+        if written.is_err() {
+            unfinished::end(folder.path());
+        }
+        written.map(|(reader, rows)| Self { folder, reader, rows })
+    }
+}
+
+impl Drop for Coarse {
+    fn drop(&mut self) {
+        unfinished::end(self.folder.path());
+    }
+}
+
+/// Rows of counts.
+fn counts(reader: &CaptureReader) -> u64 {
+    let name = AccessSummary::TABLE.name;
+    reader.tables().iter().find(|table| table.name == name).map_or(0, |table| table.rows)
+}
+
+fn replace(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
     let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
     change::meet(reader, &mut words, options)?;
     let cubins = cubins(reader, &mut words, options)?;
@@ -85,6 +139,10 @@ pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Resul
     Ok(redactor.tally())
 }
 
+/// Accesses that became counts.
+const COUNTED: &str = "rows of accesses, now counts by instruction and block of memory";
+/// The addresses that counts still show.
+const EXTREMES: &str = "counts of accesses: each has its lowest and highest address";
 /// Digits of a BLAKE3 hash.
 const HASH_DIGITS: usize = 64;
 

@@ -3,6 +3,9 @@
 //! Omitted data is counted in the table `loss` under [`REASON`], run by run. The counts of launches agree with it:
 //! omitted requests and samples count as lost, and a bundle without its memory states why.
 
+pub mod blocks;
+mod coarsen;
+pub mod counts;
 mod losses;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +34,7 @@ use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
 use stallmap_schema::tables::sample::PcSample;
 
+pub use coarsen::coarsen;
 pub use losses::REASON;
 
 /// A kind of data that can be left out.

@@ -3,24 +3,19 @@
 //! Counts of `access_summary` are computed from the lanes of the rows and the storages and allocations that lived then,
 //! without code of the analyzer.
 
-mod blocks;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use blocks::{Block, Blocks};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
-use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
+use stallmap_schema::id::KernelId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, MemoryAccess};
 use stallmap_schema::tables::tensor::Storage;
-use stallmap_schema::word::{AccessKind, Space};
-
-/// Bytes of a sector.
-const SECTOR_BYTES: u64 = 32;
+use stallmap_subset::blocks::Blocks;
+use stallmap_subset::counts::Counter;
 
 /// The parts of the accesses that the capture holds.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +56,11 @@ impl Accesses {
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         let words = |row: LaunchParameter| (row.kernel_id, row.bytes.0.chunks_exact(8).map(word).collect());
         let parameters = reader.read_rows::<LaunchParameter>()?.into_iter().map(words).collect();
-        let summary = summarize(&rows, &blocks);
+        let mut counter = Counter::new(reader)?;
+        for row in &rows {
+            counter.add(row.clone());
+        }
+        let summary = counter.finish();
         let runs = reader.read_rows::<LaunchRun>()?;
         Ok(Self { launches, runs, parameters, rows, summary, blocks })
     }
@@ -153,86 +152,4 @@ fn recount(
         lost_request_count: Some(lost),
         ..run.clone()
     }
-}
-
-type Key = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Block>);
-
-/// The counts of rows, by instruction and block of memory. Rows of one sequence number are one request.
-fn summarize(rows: &[MemoryAccess], blocks: &BTreeMap<KernelId, Blocks>) -> Vec<AccessSummary> {
-    let mut summary = BTreeMap::<Key, AccessSummary>::new();
-    for request in
-        rows.chunk_by(|one, other| (one.kernel_id, one.sequence) == (other.kernel_id, other.sequence))
-    {
-        let Some((first, blocks)) = request.first().and_then(|row| Some((row, blocks.get(&row.kernel_id)?)))
-        else {
-            continue;
-        };
-        let is_global = matches!(first.space, Space::Global | Space::GlobalAsync);
-        let mut lanes: Vec<(u8, u64, u64)> = request
-            .iter()
-            .flat_map(|row| row.lanes().map(|(lane, at)| (lane, at.0, u64::from(row.access_bytes))))
-            .collect();
-        lanes.sort_unstable();
-        let mut by_block = BTreeMap::<Option<Block>, Vec<(u64, u64)>>::new();
-        let mut lowest = None;
-        for &(_, address, bytes) in &lanes {
-            let block = blocks.find(address).filter(|_| is_global);
-            lowest.get_or_insert(block);
-            by_block.entry(block).or_default().push((address, address + bytes));
-        }
-        for (block, ranges) in by_block {
-            let key = (first.kernel_id, first.function_id, first.pc, first.kind, first.space, block);
-            add(summary.entry(key).or_insert_with(|| empty(&key)), ranges, lowest == Some(block));
-        }
-    }
-    let mut rows: Vec<AccessSummary> = summary.into_values().collect();
-    // Texts, as the table sorts them.
-    rows.sort_by_key(|row| {
-        (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
-    });
-    rows
-}
-
-fn empty(&(kernel_id, function_id, pc, kind, space, block): &Key) -> AccessSummary {
-    AccessSummary {
-        kernel_id,
-        function_id,
-        pc,
-        kind,
-        space,
-        block_address: block.map(|(low, _)| Address(low)),
-        address: Address(u64::MAX),
-        span_bytes: 0,
-        request_count: 0,
-        shared_request_count: 0,
-        lane_count: 0,
-        sectors: 0,
-        unique_bytes: 0,
-        ideal_sectors: 0,
-    }
-}
-
-/// Adds the lanes of one request in one block: first byte, and past the last.
-fn add(row: &mut AccessSummary, mut ranges: Vec<(u64, u64)>, is_lowest: bool) {
-    ranges.sort_unstable();
-    let sectors: BTreeSet<u64> = ranges
-        .iter()
-        .flat_map(|&(low, high)| low / SECTOR_BYTES..=high.max(low + 1).saturating_sub(1) / SECTOR_BYTES)
-        .collect();
-    let (mut bytes, mut end) = (0, 0);
-    for &(low, high) in &ranges {
-        bytes += high - low.max(end).min(high);
-        end = end.max(high);
-    }
-    let low = ranges.first().map_or(u64::MAX, |range| range.0);
-    let before = row.address.0.saturating_add(row.span_bytes);
-    let high = if row.request_count == 0 { end } else { end.max(before) };
-    row.address = Address(low.min(row.address.0));
-    row.span_bytes = high - row.address.0;
-    row.request_count += 1;
-    row.shared_request_count += u64::from(!is_lowest);
-    row.lane_count += ranges.len() as u64;
-    row.sectors += sectors.len() as u64;
-    row.unique_bytes += bytes;
-    row.ideal_sectors += bytes.div_ceil(SECTOR_BYTES);
 }

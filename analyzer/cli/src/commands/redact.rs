@@ -18,6 +18,7 @@ pub(super) fn run(args: &Redact) -> Outcome {
         salt: args.salt.clone().map_or_else(random, String::into_bytes),
         also: args.also.iter().copied().map(also).collect(),
         keep: args.keep.iter().copied().map(keep).collect(),
+        is_coarse: args.coarsen,
     };
     let tally = {
         let _progress = Progress::start(format!("redacting {}", args.capture.display()));

@@ -88,6 +88,7 @@ pub struct Id {
 #[command(after_help = examples(&[
     ("stallmap redact train.stallmap public.stallmap", "without users, machines, folders, arguments, data"),
     ("stallmap redact train.stallmap public.stallmap --also symbols,names", "also without names of code and of the model"),
+    ("stallmap redact train.stallmap public.stallmap --coarsen", "also without the elements that were read"),
     ("stallmap redact b.stallmap b2.stallmap --salt \"$SECRET\"", "captures with one salt can be compared"),
     ("stallmap redact train.stallmap internal.stallmap --keep arguments", "for readers who may know the command line"),
 ]))]
@@ -104,6 +105,9 @@ pub struct Redact {
     /// Keep data that is replaced by default
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub keep: Vec<Keep>,
+    /// Replace each memory access by counts. Costs stay, and the elements that were read do not show
+    #[arg(long)]
+    pub coarsen: bool,
     /// Use the same placeholders for equal secrets in all captures redacted with this text. Keep it secret
     #[arg(long, value_name = "TEXT")]
     pub salt: Option<String>,

@@ -211,6 +211,38 @@ async fn a_redacted_capture_finds_the_memory_of_launches_that_refer() {
     }
 }
 
+/// Rows of the embedding that a capture shows by address, as 2,048 tokens would be read from it.
+const READ_ROWS: &str = "SELECT count(DISTINCT a.address) FROM memory_access a \
+    JOIN launch l ON l.kernel_id = a.kernel_id JOIN function f ON f.function_id = l.function_id \
+    WHERE f.name LIKE '%gather%'";
+
+#[tokio::test]
+async fn a_coarse_capture_has_the_costs_and_not_the_elements_that_were_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["inference_views", "training_parts"] {
+        let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
+        let reader = CaptureReader::open(&bundled).unwrap();
+        let path = folder.path().join(name);
+        let options = Options { salt: b"salt".to_vec(), is_coarse: true, ..Options::default() };
+        redact(&reader, &options, &path).unwrap();
+        assert_eq!(check(&CaptureReader::open(&path).unwrap()), [], "{name}");
+        let open = |path: PathBuf| Session::open(&[(None, path)]).unwrap();
+        let (original, coarse) = (open(bundled), open(path));
+        for query in [SHARES, SINGLE_CHARGES, LANES] {
+            assert_eq!(rows(&coarse, query).await, rows(&original, query).await, "{name}: {query}");
+        }
+        let none = rows(&coarse, "SELECT * FROM memory_access").await;
+        assert!(none.is_empty(), "{name}: {} rows remain", none.len());
+        let total = "SELECT stall_reason, round(sum(samples), 6) FROM stall_charge GROUP BY 1";
+        assert_eq!(rows(&coarse, total).await, rows(&original, total).await, "{name}");
+        if name == "inference_views" {
+            assert_ne!(rows(&original, READ_ROWS).await, rows(&coarse, READ_ROWS).await);
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "no other file is left: {left:?}");
+}
+
 #[tokio::test]
 async fn launches_of_a_transformer_that_refer_to_another_charge_the_same_tensors() {
     compare("transformer_step", REFERRING).await;

@@ -14,14 +14,15 @@ struct Life {
 }
 
 /// A block: first address, and past the last.
-pub(super) type Block = (u64, u64);
+pub type Block = (u64, u64);
 
 /// The blocks at a launch, by address.
-pub(super) struct Blocks(Vec<Block>);
+#[derive(Debug)]
+pub struct Blocks(Vec<Block>);
 
 impl Blocks {
     /// Storages come before allocations. Among overlapping ones, the smallest has an address, then the newest.
-    pub(super) fn new(launch: &Launch, storages: &[Storage], allocations: &[DeviceAllocation]) -> Self {
+    pub fn new(launch: &Launch, storages: &[Storage], allocations: &[DeviceAllocation]) -> Self {
         let at = launch.capture_ordinal.unwrap_or(launch.ordinal);
         let is_alive = |begin: u64, end: Option<u64>| begin <= at && end.is_none_or(|end| at < end);
         let life = |low: u64, bytes: u64, begin_ordinal: u64, is_storage: bool| Life {
@@ -61,7 +62,7 @@ impl Blocks {
     }
 
     /// The block that holds an address.
-    pub(super) fn find(&self, address: u64) -> Option<Block> {
+    pub fn find(&self, address: u64) -> Option<Block> {
         let after = self.0.partition_point(|&(low, _)| low <= address);
         let block = self.0.get(after.checked_sub(1)?)?;
         (address < block.1).then_some(*block)

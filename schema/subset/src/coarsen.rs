@@ -1,0 +1,87 @@
+//! A capture with counts in place of accesses: costs stay, the elements that were read go.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_schema::capture::writer::Form;
+use stallmap_schema::id::KernelId;
+use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+
+use crate::counts::Counter;
+
+/// Writes a capture whose accesses are counted by instruction and block of memory, in the table `access_summary`. The
+/// addresses of single requests go. Requests that were recorded count as lost rows, as on a recorder that counts.
+/// Returns the number of rows that were counted.
+///
+/// # Errors
+/// Fails if the capture cannot be read or the output not be written.
+pub fn coarsen(reader: &CaptureReader, output: &Path) -> Result<u64, CaptureError> {
+    let summary = reader.read_rows::<AccessSummary>()?;
+    let measured = summary.iter().map(|row| row.kernel_id).collect();
+    let counter = Some(Counter::new(reader)?);
+    let mut coarse = Coarse { summary, measured, counter, rows: 0 };
+    rewrite(reader, output, Form::File, &mut coarse)?;
+    Ok(coarse.rows)
+}
+
+struct Coarse {
+    summary: Vec<AccessSummary>,
+    /// Launches that were counted on the GPU.
+    measured: BTreeSet<KernelId>,
+    counter: Option<Counter>,
+    rows: u64,
+}
+
+impl Rewrite for Coarse {
+    fn fate(&self, table: &str) -> Fate {
+        match table {
+            name if name == AccessSummary::TABLE.name => Fate::Omitted,
+            name if name == MemoryAccess::TABLE.name || name == LaunchRun::TABLE.name => Fate::Changed,
+            _ => Fate::Copied,
+        }
+    }
+
+    fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        if table.name == LaunchRun::TABLE.name {
+            return change_rows::<LaunchRun>(batch, |row| {
+                if let Some(requests) = row.request_count.filter(|requests| *requests > 0) {
+                    row.lost_request_count =
+                        Some(row.lost_request_count.unwrap_or(0).saturating_add(requests));
+                    (row.request_count, row.lane_access_count) = (Some(0), Some(0));
+                }
+            });
+        }
+        let rows = MemoryAccess::read_all(batch).map_err(|cause| cause.to_string())?;
+        self.rows += rows.len() as u64;
+        for row in rows.into_iter().filter(|row| !self.measured.contains(&row.kernel_id)) {
+            if let Some(counter) = &mut self.counter {
+                counter.add(row);
+            }
+        }
+        Ok(RecordBatch::new_empty(table.schema()))
+    }
+
+    fn additions(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>, String> {
+        let mut rows = std::mem::take(&mut self.summary);
+        rows.extend(self.counter.take().map(Counter::finish).unwrap_or_default());
+        rows.sort_by_key(|row| {
+            (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
+        });
+        let rows = AccessSummary::batch(rows).map_err(|cause| cause.to_string())?;
+        Ok(vec![(const { &AccessSummary::TABLE }, rows)])
+    }
+
+    fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some(bytes))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec!["accesses were counted after recording".to_owned()]
+    }
+}
