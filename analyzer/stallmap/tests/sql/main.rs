@@ -10,9 +10,11 @@
 mod absent;
 mod blame;
 mod counters;
+mod craft;
 mod dice;
 mod diff;
 mod finding;
+mod finding_crafted;
 mod format;
 mod graphs;
 mod hex_text;
