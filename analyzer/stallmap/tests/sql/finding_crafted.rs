@@ -18,3 +18,32 @@ async fn a_first_launch_is_slow_only_compared_with_equal_work() {
     assert_eq!(crafted("known_truth", &[FEWER_SAMPLES, less], FIRST).await, ["0"]);
 }
 
+/// Casts of one tensor by ops 21, 22 and 23. Op 22 becomes an update of that tensor, by launch 9.
+const UPDATE: [(&str, &str); 3] = [
+    ("op", "SELECT * REPLACE (CASE op_id WHEN 22 THEN 'aten::mul_.Tensor' ELSE name END AS name) FROM op"),
+    (
+        "op_tensor",
+        "SELECT * REPLACE (CASE op_id WHEN 22 THEN 'inout' ELSE direction END AS direction) FROM op_tensor \
+         WHERE op_id <> 22 OR direction = 'in'",
+    ),
+    (
+        "memory_access",
+        "SELECT a.* REPLACE (CASE WHEN a.kernel_id = 9 AND a.kind = 'write' \
+            THEN a.address - f.address + t.address ELSE a.address END AS address) \
+         FROM memory_access a CROSS JOIN (SELECT address FROM storage WHERE storage_id = 16) f \
+         CROSS JOIN (SELECT address FROM storage WHERE storage_id = 5) t",
+    ),
+];
+
+#[tokio::test]
+async fn a_cast_after_an_update_is_needed() {
+    let casts = "SELECT fact FROM finding_copy WHERE finding = 'repeated_cast'";
+    let recorded = crafted("finding_truth", &[], casts).await;
+    assert!(recorded.len() == 1 && recorded[0].starts_with("3 copies"), "{recorded:?}");
+    assert!(crafted("finding_truth", &UPDATE, casts).await.is_empty());
+    // Without accesses, the op's arguments show the update.
+    let unseen = "SELECT * REPLACE (CAST(NULL AS BIGINT UNSIGNED) AS request_count) FROM launch_run";
+    let none = ("memory_access", "SELECT * FROM memory_access WHERE false");
+    let changes = [UPDATE[0], UPDATE[1], none, ("launch_run", unseen)];
+    assert!(crafted("finding_truth", &changes, casts).await.is_empty());
+}
