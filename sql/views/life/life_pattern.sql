@@ -44,7 +44,9 @@ CREATE VIEW life_pattern (
   -- Evidence for the uses: accesses, op (arguments of ops, which may be unused), both. Null without uses.
   evidence,
   -- The storage or allocation whose memory it could have used. Null for other patterns.
-  other_object_id
+  other_object_id,
+  -- For a dead write, true if addresses prove it, as in `dead_write`. Null for other patterns.
+  is_certain
 ) AS
 WITH life AS (
   SELECT
@@ -102,24 +104,25 @@ WITH life AS (
 ), shown AS (
   SELECT
     pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id
+    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id, CAST(NULL AS BOOLEAN) AS is_certain
   FROM named
   WHERE is_so
   UNION ALL
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
-    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
+    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED),
+    CAST(NULL AS BOOLEAN)
   FROM reusable r
   JOIN life l ON l.object_id = r.object_id
   UNION ALL
   SELECT
     'dead write', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
     CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
-    CAST(NULL AS BIGINT UNSIGNED)
+    CAST(NULL AS BIGINT UNSIGNED), w.is_certain
   FROM dead_write w
   JOIN life l ON l.object_id = w.object_id
 )
 SELECT
   pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id
+  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id, is_certain
 FROM shown

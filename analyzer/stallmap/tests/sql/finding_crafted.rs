@@ -47,3 +47,21 @@ async fn a_cast_after_an_update_is_needed() {
     let changes = [UPDATE[0], UPDATE[1], none, ("launch_run", unseen)];
     assert!(crafted("finding_truth", &changes, casts).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_write_is_dead_only_if_the_next_one_covers_its_addresses() {
+    let dead = "SELECT kernel_id, next_kernel_id, size_bytes, is_certain FROM dead_write";
+    let writes = |distance: &str| {
+        format!(
+            "SELECT a.* REPLACE (CASE WHEN a.kind <> 'write' OR a.kernel_id NOT IN (3, 4) THEN a.address \
+                ELSE a.address - f.address + t.address + CASE a.kernel_id WHEN 4 THEN {distance} ELSE 0 END END \
+                AS address) \
+             FROM memory_access a JOIN storage f ON f.storage_id = CASE a.kernel_id WHEN 3 THEN 9 ELSE 10 END \
+             CROSS JOIN (SELECT address FROM storage WHERE storage_id = 5) t"
+        )
+    };
+    let again = crafted("finding_truth", &[("memory_access", &writes("0"))], dead).await;
+    assert_eq!(again, ["3 | 4 | 270336 | false"]);
+    let beside = crafted("finding_truth", &[("memory_access", &writes("1081344"))], dead).await;
+    assert!(beside.is_empty(), "{beside:?}");
+}
