@@ -47,7 +47,8 @@ fn open(path: PathBuf) -> Session {
 /// The rows of a query in the table's order and types.
 async fn rows(session: &Session, table: &TableDef, sql: &str) -> Vec<RecordBatch> {
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-    let order = if table.sort.is_empty() { String::new() } else { format!("ORDER BY {}", table.sort.join(", ")) };
+    let order =
+        if table.sort.is_empty() { String::new() } else { format!("ORDER BY {}", table.sort.join(", ")) };
     let sql = format!("SELECT {} FROM ({sql}) {order}", columns.join(", "));
     let schema = table.schema();
     let frame = session.sql(&sql).await.unwrap_or_else(|error| panic!("{error}: {sql}"));

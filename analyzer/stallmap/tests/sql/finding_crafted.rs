@@ -2,7 +2,8 @@
 
 use crate::craft::crafted;
 
-const FIRST: &str = "SELECT count(*) FROM finding WHERE finding = 'slow_first_launch' AND kernel LIKE '%gather%'";
+const FIRST: &str =
+    "SELECT count(*) FROM finding WHERE finding = 'slow_first_launch' AND kernel LIKE '%gather%'";
 /// A sixteenth of the samples of the second `gather`.
 const FEWER_SAMPLES: (&str, &str) = (
     "pc_sample",

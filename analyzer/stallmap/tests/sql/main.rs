@@ -14,6 +14,7 @@ mod craft;
 mod dice;
 mod diff;
 mod finding;
+mod filtered;
 mod finding_crafted;
 mod format;
 mod graphs;
