@@ -2,7 +2,7 @@
 --
 -- Two consecutive uses of an object only write, and the second covers the bytes of the first. For memcpys and memsets,
 -- addresses prove it. For launches, the range of the second write includes that of the first, and its bytes fill it.
--- Launches whose accesses are not recorded may have read. Writes before them are not reported.
+-- Launches that were not observed completely may have read. Writes before them are not reported.
 CREATE VIEW dead_write (
   -- The object, as in `memory_object`.
   object_id,
@@ -67,6 +67,11 @@ WITH followed AS (
     coalesce(b.address, p.next_address) AS next_address,
     coalesce(b.end_address, p.next_address + p.next_bytes) AS next_end_address
   FROM pair p
+  JOIN memory_object s ON s.object_id = p.object_id
+  JOIN unobserved_before c ON c.run_id = s.run_id AND c.ordinal = p.ordinal
+  JOIN unobserved_before d ON d.run_id = s.run_id
+    AND d.ordinal = CASE WHEN p.next_kernel_id IS NULL THEN p.next_ordinal ELSE p.next_ordinal + 1 END
+    AND d.is_listed AND d.blind_count = c.blind_count
   LEFT JOIN range a ON a.object_id = p.object_id AND a.kernel_id = p.kernel_id
   LEFT JOIN range b ON b.object_id = p.object_id AND b.kernel_id = p.next_kernel_id
 )

@@ -3,7 +3,8 @@
 //! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`,
 //! `summarized`, or a path under `testdata/` without `.stallmap`), then has records in sqllogictest's format: `query`, the SQL, `----`,
 //! one line per row with columns separated by ` | `, a blank line. For statements that must fail: `statement error
-//! TEXT` and the SQL. `UPDATE=1` writes the results of the views.
+//! TEXT` and the SQL. `UPDATE=1` writes the results of the views,
+//! `ONLY=TEXT` looks only at files whose path contains the text.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -21,6 +22,7 @@ mod graphs;
 mod hex_text;
 mod label;
 mod life;
+mod observed;
 mod page;
 mod redact;
 mod replay;
@@ -140,6 +142,9 @@ fn test_files() -> Vec<PathBuf> {
     }
     files.sort();
     assert!(files.len() > 100, "the library has tests");
+    if let Ok(text) = std::env::var("ONLY") {
+        files.retain(|file| file.display().to_string().contains(&text));
+    }
     files
 }
 
