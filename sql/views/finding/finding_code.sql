@@ -1,5 +1,5 @@
--- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but its op has no
--- argument or result of that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
+-- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but no tensor of its op or
+-- of its accesses has that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
 -- instructions uses tensor cores).
 --
 -- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision. Names with MMA use tensor
@@ -56,6 +56,11 @@ WITH code AS (
   FROM op_tensor u
   JOIN tensor t ON t.tensor_id = u.tensor_id
   GROUP BY u.op_id
+), accessed AS (
+  SELECT p.kernel_id, max(CASE WHEN t.dtype IN ('float64', 'complex128') THEN 1 ELSE 0 END) AS has_double
+  FROM pc_tensor_part p
+  JOIN tensor t ON t.tensor_id = p.tensor_id
+  GROUP BY p.kernel_id
 ), cost AS (
   SELECT
     kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
@@ -65,7 +70,8 @@ WITH code AS (
   SELECT
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
     c.samples, c.memory_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
-    coalesce(t.has_double, 0) AS has_double, u.has_tensor,
+    -- Null without a known tensor.
+    greatest(t.has_double, a.has_double) AS has_double, u.has_tensor,
     regexp_like(l.op, '(^|::)(mm|addmm|bmm|baddbmm|linear|convolution|convolution_backward)([.]|$)')
       AND t.dtype IS NOT NULL AS multiplies
   FROM launch_context l
@@ -73,6 +79,7 @@ WITH code AS (
   JOIN function_use u ON u.function_id = l.function_id
   LEFT JOIN doubled d ON d.kernel_id = l.kernel_id
   LEFT JOIN typed t ON t.op_id = l.op_id
+  LEFT JOIN accessed a ON a.kernel_id = l.kernel_id
 ), summed AS (
   SELECT
     k.finding, l.function_id,
@@ -96,7 +103,7 @@ WITH code AS (
 SELECT
   s.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || CASE s.finding
-    WHEN 'float64' THEN ' computes in double precision, although its op has no tensor of that type: '
+    WHEN 'float64' THEN ' computes in double precision, although none of its tensors has that type: '
       || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
     ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
   n.short_kernel || CASE s.finding
