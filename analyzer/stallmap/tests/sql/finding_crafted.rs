@@ -66,3 +66,41 @@ async fn a_write_is_dead_only_if_the_next_one_covers_its_addresses() {
     let beside = crafted("finding_truth", &[("memory_access", &writes("1081344"))], dead).await;
     assert!(beside.is_empty(), "{beside:?}");
 }
+
+#[tokio::test]
+async fn tiles_are_not_scattered() {
+    let scattered = "SELECT count(*) FROM finding_access WHERE finding = 'scattered_access'";
+    assert_eq!(crafted("training_parts", &[], scattered).await, ["0"]);
+    let other = "SELECT count(*) > 0, sum(CASE WHEN c.class = p.class THEN 0 ELSE 1 END) FROM access_cost c \
+        JOIN access_pattern p ON p.kernel_id = c.kernel_id AND p.function_id = c.function_id AND p.pc = c.pc";
+    assert_eq!(crafted("training_parts", &[], other).await, ["true | 0"]);
+}
+
+/// Both loads of launch 1 with a stride read the even words of a range: together they leave out the odd ones.
+#[tokio::test]
+async fn loads_of_the_same_words_do_not_fill_a_stride() {
+    let even = (
+        "memory_access",
+        "SELECT * REPLACE (CASE WHEN is_even THEN 8 ELSE stride_bytes END AS stride_bytes, \
+            CASE WHEN is_even THEN 252 ELSE span_bytes END AS span_bytes, \
+            CASE WHEN is_even THEN least_address + 256 * turn ELSE address END AS address) \
+         FROM (SELECT *, kernel_id = 1 AND kind = 'read' AND stride_bytes = 2048 AS is_even, \
+            min(address) OVER (PARTITION BY kernel_id, function_id, kind, stride_bytes) AS least_address, \
+            row_number() OVER (PARTITION BY kernel_id, function_id, pc ORDER BY sequence) - 1 AS turn \
+            FROM memory_access)",
+    );
+    let found = "SELECT finding FROM finding_access WHERE finding LIKE 'uncoalesced%'";
+    assert_eq!(crafted("inference_views", &[], found).await, ["uncoalesced_view"]);
+    assert_eq!(crafted("inference_views", &[even], found).await, ["uncoalesced_view"]);
+}
+
+#[tokio::test]
+async fn savings_are_upper_bounds() {
+    let gathered = "SELECT saving_samples = samples FROM finding_access WHERE finding = 'gather_latency'";
+    assert_eq!(crafted("inference_views", &[], gathered).await, ["true"]);
+    // More warps hide the fixed latencies of the one kernel with a low occupancy, too.
+    let hidden = "SELECT max(f.saving_samples) > sum(c.memory_samples * (1 - o.occupancy)) FROM finding_occupancy f \
+        JOIN launch_context l ON l.kernel = f.kernel JOIN sample_cost c ON c.kernel_id = l.kernel_id \
+        JOIN launch_occupancy o ON o.kernel_id = l.kernel_id WHERE f.finding = 'low_occupancy'";
+    assert_eq!(crafted("finding_truth", &[], hidden).await, ["true"]);
+}
