@@ -104,3 +104,21 @@ async fn savings_are_upper_bounds() {
         JOIN launch_occupancy o ON o.kernel_id = l.kernel_id WHERE f.finding = 'low_occupancy'";
     assert_eq!(crafted("finding_truth", &[], hidden).await, ["true"]);
 }
+
+#[tokio::test]
+async fn few_samples_are_no_evidence() {
+    let weak = "SELECT count(*) FROM finding WHERE samples > 0 AND samples < 10";
+    let known = "SELECT count(*) > 0 FROM finding WHERE samples >= 10";
+    for name in ["access_truth", "finding_truth"] {
+        assert_eq!(crafted(name, &[], weak).await, ["0"], "{name}");
+        assert_eq!(crafted(name, &[], known).await, ["true"], "{name}");
+    }
+}
+
+/// The two calls of `embedding` are a cold one and another.
+#[tokio::test]
+async fn a_cold_call_does_not_represent_two() {
+    let calls = "SELECT call_count, cpu_ns < 20000000 FROM cpu_latency WHERE op = 'aten::embedding.default' \
+        AND phase = 'forward'";
+    assert_eq!(crafted("transformer_step", &[], calls).await, ["2 | true"]);
+}
