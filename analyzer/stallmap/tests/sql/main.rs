@@ -25,6 +25,7 @@ mod life;
 mod observed;
 mod page;
 mod redact;
+mod repeated;
 mod replay;
 mod session;
 mod sum;
