@@ -122,3 +122,9 @@ async fn a_cold_call_does_not_represent_two() {
         AND phase = 'forward'";
     assert_eq!(crafted("transformer_step", &[], calls).await, ["2 | true"]);
 }
+
+#[tokio::test]
+async fn a_bound_needs_known_operations() {
+    let unknown = "SELECT count(*) > 0, count(bound) FROM roofline WHERE flops IS NULL";
+    assert_eq!(crafted("training_parts", &[], unknown).await, ["true | 0"]);
+}
