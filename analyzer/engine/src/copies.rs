@@ -1,20 +1,28 @@
-//! Memcpys and memsets between launches that read or write device memory.
+//! Memcpys and memsets between launches that read or write device memory, with the object at their address and time.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 
-use super::index::{TensorIndex, column};
+use super::index::{TensorIndex, column, wrong};
+use super::life::{Life, LiveSet, Lives};
+use super::memory::Object;
+use stallmap_schema::word::StorageOrigin;
 
 /// One end of a memcpy, or a memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     /// Ordinal of the first launch after it.
     pub(super) ordinal: u64,
+    /// Time of its call, nanoseconds since the Unix epoch.
+    pub(super) begin_ns: i64,
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) is_write: bool,
+    /// The object that is allocated at its address at that time.
+    pub(super) owner: Option<Object>,
 }
 
 /// The memcpys and memsets of a capture, by run.
@@ -25,17 +33,25 @@ pub(super) struct Copies {
 
 /// Source tables of memcpys, with their columns.
 pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "run_id"];
-pub(super) const MEMCPY: [&str; 5] = ["run_id", "source", "destination", "size_bytes", "ordinal"];
-pub(super) const MEMSET: [&str; 4] = ["run_id", "address", "size_bytes", "ordinal"];
+pub(super) const MEMCPY: [&str; 6] = ["run_id", "source", "destination", "size_bytes", "ordinal", "begin_ns"];
+pub(super) const MEMSET: [&str; 5] = ["run_id", "address", "size_bytes", "ordinal", "begin_ns"];
+pub(super) const STORAGE: [&str; 6] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns", "origin"];
+pub(super) const ALLOCATION: [&str; 5] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns"];
+
+/// The rows of these tables.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) launch: RecordBatch,
+    pub(super) memcpy: RecordBatch,
+    pub(super) memset: RecordBatch,
+    pub(super) storage: RecordBatch,
+    pub(super) allocation: RecordBatch,
+}
 
 impl Copies {
-    /// From the tables of those names.
-    pub(super) fn new(
-        launch: &RecordBatch,
-        memcpy: &RecordBatch,
-        memset: &RecordBatch,
-        index: &TensorIndex,
-    ) -> Result<Self> {
+    /// From the rows of the tables.
+    pub(super) fn new(tables: &Tables, index: &TensorIndex) -> Result<Self> {
+        let launch = &tables.launch;
         let (kernels, runs) =
             (column::<UInt64Type>(launch, "kernel_id")?, column::<UInt32Type>(launch, "run_id")?);
         let known = kernels.values().iter().zip(runs.values());
@@ -43,10 +59,17 @@ impl Copies {
             .filter_map(|(kernel_id, run_id)| Some((*run_id, index.launches.get(kernel_id)?.run)))
             .collect();
         let mut copies = Self::default();
-        copies.add(memcpy, "source", false, &runs)?;
-        copies.add(memcpy, "destination", true, &runs)?;
-        copies.add(memset, "address", true, &runs)?;
-        copies.by_run.values_mut().for_each(|copies| copies.sort_by_key(|copy| copy.ordinal));
+        copies.add(&tables.memcpy, "source", false, &runs)?;
+        copies.add(&tables.memcpy, "destination", true, &runs)?;
+        copies.add(&tables.memset, "address", true, &runs)?;
+        let storages = Owners::new(&tables.storage, &runs, Object::Storage)?;
+        let allocations = Owners::new(&tables.allocation, &runs, Object::Allocation)?;
+        for (run, copies) in &mut copies.by_run {
+            copies.sort_by_key(|copy| copy.begin_ns);
+            allocations.assign(*run, copies);
+            storages.assign(*run, copies);
+            copies.sort_by_key(|copy| copy.ordinal);
+        }
         Ok(copies)
     }
 
@@ -61,12 +84,24 @@ impl Copies {
         let addresses = column::<UInt64Type>(table, address)?;
         let sizes = column::<UInt64Type>(table, "size_bytes")?;
         let ordinals = column::<UInt64Type>(table, "ordinal")?;
+        let begins = column::<Int64Type>(table, "begin_ns")?;
         for row in 0..table.num_rows() {
             let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
-            let (ordinal, address, bytes) = (ordinals.value(row), addresses.value(row), sizes.value(row));
-            self.by_run.entry(run).or_default().push(Copy { ordinal, address, bytes, is_write });
+            self.by_run.entry(run).or_default().push(Copy {
+                ordinal: ordinals.value(row),
+                begin_ns: begins.value(row),
+                address: addresses.value(row),
+                bytes: sizes.value(row),
+                is_write,
+                owner: None,
+            });
         }
         Ok(())
+    }
+
+    /// The runs that have copies.
+    pub(super) fn runs(&self) -> impl Iterator<Item = usize> {
+        self.by_run.keys().copied()
     }
 
     /// Copies of a run before a launch that were not returned before.
@@ -77,4 +112,61 @@ impl Copies {
         *done = copies.partition_point(|copy| copy.ordinal <= ordinal).max(start);
         copies.get(start..*done).unwrap_or_default()
     }
+}
+
+/// Objects of one kind with the times of their allocation and free.
+struct Owners {
+    /// Per run, its objects, and their positions in the table.
+    by_run: HashMap<usize, (Lives, Vec<u32>)>,
+    object: fn(u32) -> Object,
+}
+
+impl Owners {
+    fn new(table: &RecordBatch, runs: &HashMap<u32, usize>, object: fn(u32) -> Object) -> Result<Self> {
+        let (run_ids, lows) =
+            (column::<UInt32Type>(table, "run_id")?, column::<UInt64Type>(table, "address")?);
+        let sizes = column::<UInt64Type>(table, "size_bytes")?;
+        let (allocs, frees) =
+            (column::<Int64Type>(table, "alloc_ns")?, column::<Int64Type>(table, "free_ns")?);
+        let is_older = are_older(table)?;
+        let mut lives = HashMap::<usize, (Vec<Life>, Vec<u32>)>::new();
+        for (row, position) in (0..table.num_rows()).zip(0..) {
+            let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
+            let life = Life {
+                low: lows.value(row),
+                high: lows.value(row).saturating_add(sizes.value(row)),
+                begin_ordinal: if is_older.get(row) == Some(&true) { 0 } else { time(allocs.value(row)) },
+                dead: if frees.is_valid(row) { time(frees.value(row)) } else { u64::MAX },
+            };
+            let (run, positions) = lives.entry(run).or_default();
+            run.push(life);
+            positions.push(position);
+        }
+        let by_run = lives.into_iter().map(|(run, (lives, rows))| (run, (Lives::new(lives), rows))).collect();
+        Ok(Self { by_run, object })
+    }
+
+    /// Names the owners of a run's copies, which are in the order of their times.
+    fn assign(&self, run: usize, copies: &mut [Copy]) {
+        let Some((lives, rows)) = self.by_run.get(&run) else { return };
+        let mut live = LiveSet::default();
+        for copy in copies {
+            live.move_to(lives, time(copy.begin_ns));
+            let found = live.find(copy.address).ok().and_then(|piece| rows.get(piece.life as usize));
+            copy.owner = found.map(|&row| (self.object)(row)).or(copy.owner);
+        }
+    }
+}
+
+/// True for each storage whose allocation was not recorded: its time is that of its first use.
+fn are_older(table: &RecordBatch) -> Result<Vec<bool>> {
+    let Some(origins) = table.column_by_name("origin") else { return Ok(Vec::new()) };
+    let origins = cast(origins, &DataType::Utf8)?;
+    let origins = origins.as_string_opt::<i32>().ok_or_else(|| wrong("origin"))?;
+    Ok(origins.iter().map(|origin| origin == Some(StorageOrigin::Tensor.word())).collect())
+}
+
+/// A time as [`Lives`] counts it.
+fn time(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
 }

@@ -26,7 +26,6 @@ mod cells;
 mod copies;
 mod distinct;
 pub mod exec;
-mod grid;
 pub mod index;
 mod memory;
 mod parameters;
@@ -51,5 +50,5 @@ mod tensor_map;
 mod touch;
 mod words;
 
-pub use stallmap_memory::{life, lru, request, shape, view};
+pub use stallmap_memory::{grid, life, lru, request, shape, view};
 pub use stallmap_tables::derived;

@@ -380,7 +380,14 @@ mod tests {
     #[test]
     fn copies_fill_and_use() {
         let (mut memory, object) = memory();
-        let copy = |address, bytes, is_write| Copy { ordinal: 0, address, bytes, is_write };
+        let copy = |address, bytes, is_write| Copy {
+            ordinal: 0,
+            begin_ns: 0,
+            address,
+            bytes,
+            is_write,
+            owner: Some(object),
+        };
         memory.copy(object, &copy(0, 8, true));
         memory.touch(object, 0, 16, Use::Read, 0);
         memory.touch(object, 256, 16, Use::Write, 1);

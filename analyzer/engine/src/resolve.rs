@@ -134,15 +134,6 @@ impl Resolver {
         self.set(launch);
     }
 
-    /// Moves to the call that launches a kernel: for a node of a graph, that is later than the capture of its
-    /// addresses.
-    pub fn move_to_call(&mut self, kernel_id: u64) {
-        let launch = self.index.launches.get(&kernel_id).copied();
-        self.kernel_id = None;
-        self.is_in_capture = false;
-        self.set(launch.map(|launch| Launch { alive_at: launch.ordinal, ..launch }));
-    }
-
     fn set(&mut self, launch: Option<Launch>) {
         self.launch = launch;
         self.depths = None;

@@ -98,9 +98,15 @@ impl Engine {
 
     /// The memcpys and memsets between launches.
     pub(super) fn copies(&self, index: &TensorIndex) -> Result<Copies> {
-        let launch = self.launch.read(&copies::LAUNCH)?;
-        let (memcpy, memset) = (self.memcpy.read(&copies::MEMCPY)?, self.memset.read(&copies::MEMSET)?);
-        Copies::new(&launch, &memcpy, &memset, index)
+        let [.., storage, _, allocation] = &self.sources;
+        let tables = copies::Tables {
+            launch: self.launch.read(&copies::LAUNCH)?,
+            memcpy: self.memcpy.read(&copies::MEMCPY)?,
+            memset: self.memset.read(&copies::MEMSET)?,
+            storage: storage.read(&copies::STORAGE)?,
+            allocation: allocation.read(&copies::ALLOCATION)?,
+        };
+        Copies::new(&tables, index)
     }
 
     /// Computes `pc_tensor_part` once and caches it: it is small compared with the accesses, and a report's queries

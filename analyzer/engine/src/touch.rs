@@ -76,7 +76,6 @@ impl Touches {
         self.kernel_id = Some(kernel_id);
         if let Some(launch) = self.resolver.index().launches.get(&kernel_id) {
             let (run, ordinal) = (launch.run, launch.ordinal);
-            self.resolver.move_to_call(kernel_id);
             self.copy(run, ordinal);
         }
         self.resolver.move_to(kernel_id);
@@ -86,8 +85,7 @@ impl Touches {
     fn copy(&mut self, run: usize, ordinal: u64) {
         let asked = Arc::clone(&self.asked);
         for copy in asked.copies.before(run, ordinal, &mut self.memory.copied) {
-            let target = self.resolver.target(copy.address);
-            if let Some(object) = Object::of(self.resolver.index(), target) {
+            if let Some(object) = copy.owner {
                 self.memory.copy(object, copy);
             }
         }
@@ -271,12 +269,8 @@ impl Analysis for Touches {
 
     fn end(&mut self) {
         // Copies after the last launch.
-        if let Some(kernel_id) = self.kernel_id
-            && let Some(run) = self.resolver.index().launches.get(&kernel_id).map(|launch| launch.run)
-        {
-            self.resolver.move_to_call(kernel_id);
-            self.copy(run, u64::MAX);
-        }
+        let asked = Arc::clone(&self.asked);
+        asked.copies.runs().for_each(|run| self.copy(run, u64::MAX));
         self.memory.end();
         self.left = Some(0);
     }

@@ -82,7 +82,7 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
 }
 
 /// The logarithm of the gamma function, of a number above 0.
-fn ln_gamma(number: f64) -> f64 {
+pub(super) fn ln_gamma(number: f64) -> f64 {
     if number < 0.5 {
         // Gamma(x) = Gamma(x + 1) / x.
         return ln_gamma(number + 1.0) - number.ln();

@@ -2,6 +2,7 @@
 
 mod beta;
 mod exact;
+mod gamma;
 mod hex;
 mod kernel_label;
 mod lane_count;

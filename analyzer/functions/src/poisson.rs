@@ -1,4 +1,4 @@
-//! `poisson_low(count)` and `poisson_high(count)`: the confidence interval of a count.
+//! `poisson_low(count)` and `poisson_high(count)`: the confidence interval of the rate that a count shows.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,12 +9,18 @@ use datafusion::logical_expr::{
     ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::gamma;
+
 /// The normal distribution's 97.5 % point.
 const Z: f64 = 1.959_963_984_540_054;
+/// The part of the distribution below the lower end.
+const TAIL: f64 = 0.025;
+/// Counts from which the approximation has the digits of the exact interval.
+const LARGE: f64 = 100_000.0;
 
 fn doc(name: &str, end: &str) -> Documentation {
     let description = format!(
-        "The {end} end of the 95 % confidence interval of a Poisson count (Wilson and Hilferty's formula)."
+        "The {end} end of the 95 % confidence interval of the rate that a Poisson count shows (exact)."
     );
     Documentation::builder(DocSection::default(), description, format!("{name}(count)"))
         .with_argument("count", "The count, which may be a fraction.")
@@ -68,16 +74,17 @@ impl ScalarUDFImpl for Poisson {
 }
 
 fn low(count: f64) -> f64 {
-    if count <= 0.0 {
-        0.0
-    } else {
-        (count * (1.0 - 1.0 / (9.0 * count) - Z / (3.0 * count.sqrt())).powi(3)).max(0.0)
-    }
+    if count <= 0.0 { 0.0 } else { end(count, TAIL, -Z) }
 }
 
 fn high(count: f64) -> f64 {
-    let next = count.max(0.0) + 1.0;
-    next * (1.0 - 1.0 / (9.0 * next) + Z / (3.0 * next.sqrt())).powi(3)
+    end(count.max(0.0) + 1.0, 1.0 - TAIL, Z)
+}
+
+/// Wilson and Hilferty's formula, from there to the exact end for all but large counts.
+fn end(count: f64, part: f64, z: f64) -> f64 {
+    let near = count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
+    if count < LARGE { gamma::quantile(part, count, near) } else { near }
 }
 
 #[cfg(test)]
@@ -86,10 +93,18 @@ mod tests {
 
     #[test]
     fn ends_are_those_of_the_exact_interval() {
-        // From the chi-squared distribution: (0, 3.689), (4.795, 18.39), (81.36, 121.63).
-        for (count, exact) in [(0.0, (0.0, 3.689)), (10.0, (4.795, 18.39)), (100.0, (81.36, 121.63))] {
-            assert!((low(count) - exact.0).abs() < 0.02, "{}", low(count));
-            assert!((high(count) - exact.1).abs() < 0.03, "{}", high(count));
+        // From the chi-squared distribution.
+        let known = [
+            (0.0, (0.0, 3.688_879)),
+            (1.0, (0.025_318, 5.571_643)),
+            (10.0, (4.795_389, 18.390_356)),
+            (100.0, (81.363_979, 121.626_875)),
+        ];
+        for (count, exact) in known {
+            assert!((low(count) - exact.0).abs() < 2e-6, "{count}: {}", low(count));
+            assert!((high(count) - exact.1).abs() < 2e-6, "{count}: {}", high(count));
         }
+        // Below and above the limit of the approximation.
+        assert!((low(LARGE - 1e-3) - low(LARGE)).abs() < 0.01);
     }
 }

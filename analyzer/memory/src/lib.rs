@@ -1,8 +1,9 @@
-//! Geometry of memory: ranges of addresses with lifetimes, strided views, the lanes of warp
+//! Geometry of memory: ranges of addresses with lifetimes, strided views and their bins, the lanes of warp
 //! requests, and distances of reuse.
 //!
 //! Numbers only, without tables: the engine joins them.
 
+pub mod grid;
 pub mod life;
 pub mod lru;
 pub mod request;

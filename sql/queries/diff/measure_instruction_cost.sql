@@ -3,18 +3,12 @@
 -- without samples is a row without pc.
 SELECT
   s.capture, s.kernel_id, s.function_id, s.pc,
-  sum($value / $runs) AS value,
-  sum($value * k.scale * $unit / power($runs, 2)) AS variance
+  sum($value) AS value,
+  sum($value * k.scale * $unit) AS variance
 FROM every.sample s
 JOIN every.stall_reason q ON q.capture = s.capture AND q.reason = s.stall_reason
 JOIN every.cost_run k ON k.capture = s.capture AND k.kernel_id = s.kernel_id AND k.run_id = s.run_id
 LEFT JOIN every.cost_time t ON t.capture = s.capture AND t.kernel_id = s.kernel_id AND t.run_id = s.run_id
-LEFT JOIN (
-  SELECT capture, CAST(count(DISTINCT run_id) AS DOUBLE) AS runs
-  FROM every.cost_run
-  WHERE NOT is_replay
-  GROUP BY capture
-) r ON r.capture = s.capture
 GROUP BY s.capture, s.kernel_id, s.function_id, s.pc
 UNION ALL
 SELECT

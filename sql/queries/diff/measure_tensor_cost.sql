@@ -4,16 +4,10 @@
 -- too.
 SELECT
   s.capture, s.kernel_id, s.charge, s.tensor_id,
-  sum($value / $runs) AS value,
-  sum($value * s.scale * $unit / power($runs, 2)) AS variance
+  sum($value) AS value,
+  sum($value * s.scale * $unit) AS variance
 FROM every.stall_charge s
 LEFT JOIN every.cost_time t ON t.capture = s.capture AND t.kernel_id = s.kernel_id AND t.run_id = s.run_id
-LEFT JOIN (
-  SELECT capture, CAST(count(DISTINCT run_id) AS DOUBLE) AS runs
-  FROM every.cost_run
-  WHERE NOT is_replay
-  GROUP BY capture
-) r ON r.capture = s.capture
 GROUP BY s.capture, s.kernel_id, s.charge, s.tensor_id
 UNION ALL
 SELECT

@@ -49,7 +49,7 @@ SELECT
     ELSE t.sample_ns * coalesce(w.factor, 1.0)
   END
     -- A launch may have a period of its own.
-    * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.scale)
+    * coalesce(k.period_cycles / t.period_cycles, 1.0) / (k.repeats * k.run_count * k.scale)
     * greatest(1.0, coalesce(v.multiprocessor_count / nullif(CAST(l.grid_x AS DOUBLE) * l.grid_y * l.grid_z, 0.0), 1.0))),
   m.kernel_id IS NOT NULL
 FROM cost_run k

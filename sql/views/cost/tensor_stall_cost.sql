@@ -1,7 +1,7 @@
 -- One tensor's cost: samples of stalls attributed to it, by the join on (kernel_id, function_id, pc).
 --
 -- Unattributed stalls are rows too, with a charge other than tensor and no tensor_id. All rows add up to the samples.
--- `samples_low` to `samples_high` is the 95 % confidence interval of the count (Poisson). For the estimated time see
+-- `samples_low` to `samples_high` is the 95 % confidence interval of their rate (Poisson). For the estimated time see
 -- `sample_time` and `cost_time`.
 CREATE VIEW tensor_stall_cost (
   -- tensor, or no tensor, no producer, self.

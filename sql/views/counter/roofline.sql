@@ -37,7 +37,7 @@ CREATE VIEW roofline (
   peak_flops_per_second,
   -- Peak DRAM bytes per second.
   peak_dram_bytes_per_second,
-  -- The roof: compute or memory. If operations are unknown, memory.
+  -- The roof: compute or memory. Null if operations are unknown.
   bound,
   -- Time at the roof divided by the measured time.
   efficiency
@@ -89,6 +89,6 @@ SELECT
   bytes * 1e9 / ns,
   peak_flops,
   peak_bytes,
-  CASE WHEN compute_ns > memory_ns THEN 'compute' WHEN bytes > 0.0 OR compute_ns > 0.0 THEN 'memory' END,
+  CASE WHEN compute_ns IS NULL THEN NULL WHEN compute_ns > memory_ns THEN 'compute' WHEN bytes > 0.0 OR compute_ns > 0.0 THEN 'memory' END,
   greatest(memory_ns, coalesce(compute_ns, 0.0)) / ns
 FROM roof

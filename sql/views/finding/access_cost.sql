@@ -35,14 +35,16 @@ CREATE VIEW access_cost (
   sectors,
   -- The fewest sectors that hold the bytes.
   ideal_sectors,
-  -- The most frequent class of the instruction's requests: unit, broadcast, strided, gather.
+  -- The most frequent class of the instruction's requests, as in `access_pattern`: unit, broadcast, strided, tiled,
+  -- gather.
   class,
   -- Part of its requests that have unit stride but do not begin on a sector.
   misaligned_share,
   -- The most frequent byte distance from lane to lane. Null if lanes are irregular.
   stride_bytes,
   -- Bytes of a stride that the instructions of its function with this stride access together, in this launch and
-  -- target. Equal to the stride if together they leave no byte out, although each alone does.
+  -- target, each by its most frequent offset in the stride. Equal to the stride if together they leave no byte out,
+  -- although each alone does.
   covered_bytes
 ) AS
 WITH timed AS (
@@ -64,36 +66,45 @@ WITH timed AS (
 ), strided AS (
   SELECT
     kernel_id, function_id, pc, abs(stride_bytes) AS stride_bytes, access_bytes,
-    CASE
-      WHEN stride_bytes IS NULL THEN 'gather' WHEN stride_bytes = 0 THEN 'broadcast'
-      WHEN abs(stride_bytes) = access_bytes THEN 'unit' ELSE 'strided'
-    END AS class,
+    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0) AS stride_offset,
     count(*) AS requests,
     sum(CASE WHEN abs(stride_bytes) = access_bytes AND address % 32 <> 0 THEN 1 ELSE 0 END) AS misaligned
   FROM memory_access
   GROUP BY kernel_id, function_id, pc, abs(stride_bytes), access_bytes,
-    CASE
-      WHEN stride_bytes IS NULL THEN 'gather' WHEN stride_bytes = 0 THEN 'broadcast'
-      WHEN abs(stride_bytes) = access_bytes THEN 'unit' ELSE 'strided'
-    END
+    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0)
+), classed AS (
+  SELECT kernel_id, function_id, pc, first_value(class ORDER BY request_count DESC, class) AS class
+  FROM access_pattern
+  GROUP BY kernel_id, function_id, pc
 ), pattern AS (
   SELECT
-    kernel_id, function_id, pc,
-    first_value(class ORDER BY requests DESC, class) AS class,
-    first_value(stride_bytes ORDER BY requests DESC, class) AS stride_bytes,
-    first_value(access_bytes ORDER BY requests DESC, class) AS access_bytes,
+    s.kernel_id, s.function_id, s.pc, max(c.class) AS class,
+    first_value(stride_bytes ORDER BY requests DESC, stride_bytes, stride_offset) AS stride_bytes,
+    first_value(access_bytes ORDER BY requests DESC, stride_bytes, stride_offset) AS access_bytes,
+    first_value(stride_offset ORDER BY requests DESC, stride_bytes, stride_offset) AS stride_offset,
     sum(misaligned) / CAST(sum(requests) AS DOUBLE) AS misaligned_share
-  FROM strided
-  GROUP BY kernel_id, function_id, pc
-), accessed AS (
+  FROM strided s
+  LEFT JOIN classed c ON c.kernel_id = s.kernel_id AND c.function_id = s.function_id AND c.pc = s.pc
+  GROUP BY s.kernel_id, s.function_id, s.pc
+), placed AS (
   SELECT
-    t.*, p.class, p.misaligned_share, p.stride_bytes,
-    sum(p.access_bytes) OVER (
-      PARTITION BY t.kernel_id, t.function_id, t.kind, t.target, t.object_id, p.stride_bytes
-    ) AS covered_bytes
+    t.*, p.class, p.misaligned_share, p.stride_bytes, p.access_bytes,
+    -- Instructions at one offset access the same bytes of a stride.
+    row_number() OVER (
+      PARTITION BY t.kernel_id, t.function_id, t.kind, t.target, t.object_id, p.stride_bytes, p.stride_offset
+      ORDER BY p.access_bytes DESC, t.pc
+    ) AS turn
   FROM touched t
   JOIN launch l ON l.kernel_id = t.kernel_id
-  LEFT JOIN pattern p ON p.kernel_id = coalesce(l.accesses_of, t.kernel_id) AND p.function_id = t.function_id AND p.pc = t.pc
+  LEFT JOIN pattern p
+    ON p.kernel_id = coalesce(l.accesses_of, t.kernel_id) AND p.function_id = t.function_id AND p.pc = t.pc
+), accessed AS (
+  SELECT
+    *,
+    sum(CASE WHEN turn = 1 THEN access_bytes END) OVER (
+      PARTITION BY kernel_id, function_id, kind, target, object_id, stride_bytes
+    ) AS covered_bytes
+  FROM placed
 )
 SELECT
   c.kernel_id, l.function_id, c.function_id, c.pc, i.memory_space, i.memory_kind, c.target, c.object_id, c.tensor_id,

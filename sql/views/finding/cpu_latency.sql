@@ -3,8 +3,8 @@
 -- With a timeline run, CPU time is the host's time for the launches of the op, as it runs alone: see `host_time`. Without
 -- one, it is the time of the op under the recorder, exclusive: without the ops inside and without launch calls, which
 -- last as long as the kernels there. It then is an upper bound, compares ops with each other, and proves nothing about
--- the GPU. The median call represents all calls, because the first ones also load code. With a timeline, calls with the
--- first launch of a kernel do not count at all. Threshold: an op is CPU-bound if
+-- the GPU. The median call represents all calls, because the first ones also load code. Of fewer than five calls, the
+-- shortest does. With a timeline, calls with the first launch of a kernel do not count at all. Threshold: an op is CPU-bound if
 -- a timeline shows that the host takes longer for its launches than the GPU.
 CREATE VIEW cpu_latency (
   -- The op's name.
@@ -15,7 +15,7 @@ CREATE VIEW cpu_latency (
   call_count,
   -- Launches inside, except launches of ops inside it.
   launch_count,
-  -- CPU time, nanoseconds: that of the median call, times the calls.
+  -- CPU time, nanoseconds: that of the median or shortest call, times the calls.
   cpu_ns,
   -- GPU time of those launches, nanoseconds. Null if neither measured nor sampled. See `launch_time`.
   time_ns,
@@ -65,8 +65,9 @@ WITH inner_op AS (
 ), summed AS (
   SELECT
     name, phase, count(*) AS calls, coalesce(sum(launches), 0) AS launches,
-    median(CAST(recorder_ns AS DOUBLE)) * count(*) AS recorder_ns,
-    median(host_ns) * sum(CASE WHEN launches > 0 THEN 1 ELSE 0 END) AS host_ns,
+    CASE WHEN count(*) < 5 THEN min(CAST(recorder_ns AS DOUBLE)) ELSE median(CAST(recorder_ns AS DOUBLE)) END * count(*)
+      AS recorder_ns,
+    CASE WHEN count(host_ns) < 5 THEN min(host_ns) ELSE median(host_ns) END * sum(CASE WHEN launches > 0 THEN 1 ELSE 0 END) AS host_ns,
     sum(time_ns) AS time_ns, coalesce(sum(samples), 0.0) AS samples
   FROM own
   GROUP BY name, phase

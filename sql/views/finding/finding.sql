@@ -3,6 +3,9 @@
 -- Each kind has a view of its own, with its rule, its thresholds and the formula of the saving. `samples` are part of
 -- all samples, and `saving_samples` is the upper bound that a complete fix saves. Two findings can share samples, so
 -- savings do not add up. Rank by `saving_samples`.
+--
+-- A finding whose cost is measured by samples needs evidence: the lower end of the 95 % CI of their rate is a thousandth
+-- or more of all samples.
 CREATE VIEW finding (
   -- The kind of inefficiency.
   finding,
@@ -66,9 +69,11 @@ WITH found AS (
   SELECT
     f.*,
     CASE WHEN f.samples > 0.0 THEN f.samples / t.samples END AS share,
-    CASE WHEN f.samples > 0.0 THEN f.saving_samples / t.samples END AS saving_share
+    CASE WHEN f.samples > 0.0 THEN f.saving_samples / t.samples END AS saving_share,
+    f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * t.samples AS is_evident
   FROM found f
   CROSS JOIN (SELECT sum(samples) AS samples FROM sample LIMIT 1) t
+  CROSS JOIN (SELECT coalesce(max(scale), 1.0) AS weight FROM cost_run LIMIT 1) w
 )
 SELECT
   finding, subject,
@@ -79,3 +84,4 @@ SELECT
     || ' %.' ELSE '' END,
   fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, time_ns, found_by, query
 FROM shared
+WHERE is_evident

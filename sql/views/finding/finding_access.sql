@@ -7,9 +7,8 @@
 -- other), misaligned_access (half or more of its requests have unit stride but do not begin on a sector),
 -- gather_latency (its op looks up rows by index, and uses no more sectors than needed). Instructions that take turns,
 -- and together leave no byte out (`covered_bytes`), are not uncoalesced. Saving: the share of sectors beyond the fewest
--- (the stall time is assumed to grow with sectors). For local memory and atomics, all. For gather_latency, as many
--- samples as the kernel issued instructions in, because nothing else can hide these waits (latency hiding: GPA, Zhou et
--- al., CGO 2021).
+-- (the stall time is assumed to grow with sectors). For local memory, atomics and gather_latency, all: loads in flight
+-- hide each other's latency.
 CREATE VIEW finding_access (
   -- The kind of inefficiency.
   finding,
@@ -38,9 +37,7 @@ CREATE VIEW finding_access (
   -- SQL that shows its evidence.
   query
 ) AS
-WITH issued AS (
-  SELECT kernel_id, sum(samples) AS samples FROM sample WHERE stall_reason = 'selected' GROUP BY kernel_id
-), accessed AS (
+WITH accessed AS (
   SELECT
     *,
     ideal_sectors <= 0.75 * sectors AND NOT coalesce(class = 'strided' AND covered_bytes >= stride_bytes, false)
@@ -71,17 +68,16 @@ WITH issued AS (
       WHEN 'local_memory' THEN k.samples
       WHEN 'atomic_wait' THEN k.samples
       WHEN 'gather_latency' THEN k.samples
-        * least(1.0, coalesce(i.samples, 0.0) / sum(k.samples) OVER (PARTITION BY k.kernel_id, k.finding))
       ELSE k.samples * (1 - k.ideal_sectors / k.sectors)
     END AS saving_samples
   FROM kind k
-  LEFT JOIN issued i ON i.kernel_id = k.kernel_id
   WHERE k.finding IS NOT NULL
 ), summed AS (
   SELECT
     s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at, max(c.label) AS label,
     first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
     first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
+    first_value(s.class ORDER BY s.samples DESC, s.object_id, s.pc) AS class,
     sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.time_ns) AS time_ns,
     sum(s.sectors) / sum(s.request_count) AS sectors_per_request,
     sum(s.ideal_sectors) / sum(s.request_count) AS ideal_per_request
@@ -108,10 +104,11 @@ SELECT
     WHEN 'scattered_access' THEN ', accesses ' || object || ' at scattered addresses: ' || sectors_words || '.'
     WHEN 'uncoalesced_view' THEN ', accesses the non-contiguous view ' || object || ' uncoalesced: '
       || sectors_words || '.'
-    WHEN 'uncoalesced_access' THEN ', accesses ' || object || ' with a stride: ' || sectors_words || '.'
+    WHEN 'uncoalesced_access' THEN ', accesses ' || object || CASE class WHEN 'tiled' THEN ' in short rows: ' ELSE ' with a stride: ' END
+      || sectors_words || '.'
     WHEN 'misaligned_access' THEN ', accesses ' || object || ' at addresses that are not multiples of 32 bytes: '
       || sectors_words || '.'
-    ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few other instructions to hide the latency.'
+    ELSE ', waits for ' || object || ', whose addresses depend on indices, with too few loads in flight to hide the latency.'
   END,
   short_kernel || CASE finding
     WHEN 'local_memory' THEN ': spilled registers, or arrays of its threads'
@@ -127,8 +124,11 @@ SELECT
     WHEN 'atomic_wait' THEN
       'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
         || 'several copies.'
-    WHEN 'scattered_access' THEN
-      'Let neighbouring threads access neighbouring elements: sort the indices, or fetch a longer row per index.'
+    WHEN 'scattered_access' THEN CASE
+      WHEN regexp_like(op, '(embedding|index|gather|scatter|take|masked|nonzero)') OR op IS NULL THEN
+        'Let neighbouring threads access neighbouring elements: sort the indices, or fetch a longer row per index.'
+      ELSE 'Let neighbouring threads access neighbouring elements, or load a tile into shared memory first.'
+    END
     WHEN 'uncoalesced_view' THEN CASE
       WHEN regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)') THEN
         'This copy makes it contiguous: let later ops read the view, or write the data in this layout where '

@@ -34,7 +34,8 @@ CREATE VIEW finding_bank_conflict (
 ) AS
 WITH conflicting AS (
   SELECT
-    kernel_id, function_id, pc, CAST(sum(wavefronts) AS DOUBLE) AS wavefronts, CAST(sum(passes) AS DOUBLE) AS passes
+    kernel_id, function_id, pc, CAST(sum(wavefronts) AS DOUBLE) AS wavefronts, CAST(sum(passes) AS DOUBLE) AS passes,
+    sum(request_count) AS requests
   FROM bank_conflict
   GROUP BY kernel_id, function_id, pc
   HAVING sum(wavefronts) >= 2 * sum(passes)
@@ -47,7 +48,7 @@ WITH conflicting AS (
   SELECT
     w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
     sum(w.samples) AS samples, sum(w.samples * (1 - c.passes / c.wavefronts)) AS saving_samples,
-    sum(w.time_ns) AS time_ns, sum(c.wavefronts) / sum(c.passes) AS degree
+    sum(w.time_ns) AS time_ns, sum(c.wavefronts) / sum(c.requests) AS wavefronts, sum(c.passes) / sum(c.requests) AS passes
   FROM waited w
   JOIN conflicting c ON c.kernel_id = w.kernel_id AND c.function_id = w.function_id AND c.pc = w.pc
   JOIN launch_context l ON l.kernel_id = w.kernel_id
@@ -56,9 +57,11 @@ WITH conflicting AS (
 SELECT
   'bank_conflict', 'shared memory in ' || n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line, '') || ', waits for shared memory because of bank conflicts: '
-    || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, where one would suffice.',
-  n.short_kernel || ': ' || CAST(CAST(s.degree AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts, 1 needed',
-  'Let the lanes of a warp access different banks: pad the rows of the tile by one word, or swizzle its columns.',
+    || CAST(CAST(s.wavefronts AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts per request, where '
+    || CAST(CAST(s.passes AS DECIMAL(9, 1)) AS VARCHAR) || ' suffice.',
+  n.short_kernel || ': ' || CAST(CAST(s.wavefronts AS DECIMAL(9, 1)) AS VARCHAR) || ' wavefronts per request, '
+    || CAST(CAST(s.passes AS DECIMAL(9, 1)) AS VARCHAR) || ' needed',
+  'Let the lanes of a warp access different banks: pad the rows of the tile by one element, or swizzle its columns.',
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '

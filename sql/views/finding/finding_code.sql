@@ -1,10 +1,10 @@
--- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but its op has no
--- argument or result of that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
+-- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but no tensor of its op or
+-- of its accesses has that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
 -- instructions uses tensor cores).
 --
 -- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision. Names with MMA use tensor
 -- cores. Thresholds: 5 % of the kernel's samples at instructions of double precision, any sample for the other kind.
--- Saving: the samples at those instructions. For idle_tensor_cores, all except memory stalls.
+-- Saving: the samples at those instructions. For idle_tensor_cores, all except stalls for global memory.
 CREATE VIEW finding_code (
   -- The kind of inefficiency.
   finding,
@@ -56,23 +56,34 @@ WITH code AS (
   FROM op_tensor u
   JOIN tensor t ON t.tensor_id = u.tensor_id
   GROUP BY u.op_id
+), accessed AS (
+  SELECT p.kernel_id, max(CASE WHEN t.dtype IN ('float64', 'complex128') THEN 1 ELSE 0 END) AS has_double
+  FROM pc_tensor_part p
+  JOIN tensor t ON t.tensor_id = p.tensor_id
+  GROUP BY p.kernel_id
 ), cost AS (
-  SELECT
-    kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(time_ns) AS time_ns
-  FROM sample_cost
+  SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
+), awaited AS (
+  -- Operands come from global memory on tensor cores, too.
+  SELECT kernel_id, sum(samples) AS samples
+  FROM sample
+  WHERE stall_reason IN ('long_scoreboard', 'lg_throttle', 'tex_throttle', 'drain', 'membar')
   GROUP BY kernel_id
 ), launched AS (
   SELECT
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
-    c.samples, c.memory_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
-    coalesce(t.has_double, 0) AS has_double, u.has_tensor,
+    c.samples, coalesce(w.samples, 0.0) AS global_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
+    -- Null without a known tensor.
+    greatest(t.has_double, a.has_double) AS has_double, u.has_tensor,
     regexp_like(l.op, '(^|::)(mm|addmm|bmm|baddbmm|linear|convolution|convolution_backward)([.]|$)')
       AND t.dtype IS NOT NULL AS multiplies
   FROM launch_context l
   JOIN cost c ON c.kernel_id = l.kernel_id
   JOIN function_use u ON u.function_id = l.function_id
+  LEFT JOIN awaited w ON w.kernel_id = l.kernel_id
   LEFT JOIN doubled d ON d.kernel_id = l.kernel_id
   LEFT JOIN typed t ON t.op_id = l.op_id
+  LEFT JOIN accessed a ON a.kernel_id = l.kernel_id
 ), summed AS (
   SELECT
     k.finding, l.function_id,
@@ -80,7 +91,7 @@ WITH code AS (
     CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
     max(l.op) AS an_op, max(l.dtype) AS dtype,
     sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples END) AS samples,
-    sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples - l.memory_samples END) AS saving_samples,
+    sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples - l.global_samples END) AS saving_samples,
     sum(CASE k.finding WHEN 'float64' THEN l.time_ns * l.double_samples / nullif(l.samples, 0.0)
       ELSE l.time_ns END) AS time_ns,
     sum(l.samples) AS kernel_samples
@@ -96,7 +107,7 @@ WITH code AS (
 SELECT
   s.finding, n.short_kernel,
   n.short_kernel || coalesce(', launched at ' || s.line || ',', '') || CASE s.finding
-    WHEN 'float64' THEN ' computes in double precision, although its op has no tensor of that type: '
+    WHEN 'float64' THEN ' computes in double precision, although none of its tensors has that type: '
       || CAST(CAST(round(100 * s.samples / s.kernel_samples) AS BIGINT) AS VARCHAR) || ' % of its samples are there.'
     ELSE ' multiplies ' || s.dtype || ' for ' || s.an_op || ' without tensor cores.' END,
   n.short_kernel || CASE s.finding

@@ -1,5 +1,6 @@
 -- Avoidable copies by one op at one line: redundant_copy (of a contiguous tensor to one of the same type and strides),
--- layout_copy (to other strides), repeated_cast (one tensor is cast more than once).
+-- layout_copy (to other strides), repeated_cast (ops cast one tensor more than once, and nothing writes it between them:
+-- see `possible_write`).
 --
 -- Without the copy its kernels disappear. Saving: all their samples. For repeated casts, all but the first. The driver
 -- copies equal layouts without a kernel: such copies have no samples, only bytes.
@@ -56,13 +57,30 @@ WITH copied AS (
   WHERE m.kind = 'device_to_device'
 ), done AS (
   SELECT
-    c.*, m.kernel, m.line, m.samples, m.time_ns, m.size_bytes,
-    -- A CUDA graph that is launched again casts data that has changed since.
-    row_number() OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch ORDER BY m.ordinal) AS nth,
-    count(*) OVER (PARTITION BY c.tensor_id, c.to_type, m.graph_id, m.graph_launch) AS times
+    c.op_id, c.op, c.tensor_id, c.from_type, c.to_type, c.is_equal, m.line, m.graph_id, m.graph_launch,
+    min(m.ordinal) AS ordinal,
+    first_value(m.kernel ORDER BY m.samples DESC, m.ordinal) AS kernel,
+    sum(m.samples) AS samples, sum(m.time_ns) AS time_ns, sum(m.size_bytes) AS size_bytes
   FROM copied c
   JOIN moved m ON m.op_id = c.op_id
   WHERE c.place = 1
+  GROUP BY c.op_id, c.op, c.tensor_id, c.from_type, c.to_type, c.is_equal, m.line, m.graph_id, m.graph_launch
+), source AS (
+  -- Only casts between two writes of their source cast the same data.
+  SELECT d.op_id, d.ordinal, d.line, count(w.object_id) AS version
+  FROM done d
+  JOIN tensor t ON t.tensor_id = d.tensor_id
+  LEFT JOIN possible_write w
+    ON w.storage_id = t.storage_id AND w.ordinal <= d.ordinal AND w.op_id IS DISTINCT FROM d.op_id
+  GROUP BY d.op_id, d.ordinal, d.line
+), turn AS (
+  SELECT
+    d.*,
+    -- A CUDA graph that is launched again casts data that has changed since.
+    row_number() OVER (PARTITION BY d.tensor_id, d.to_type, d.graph_id, d.graph_launch, s.version ORDER BY d.ordinal, d.op_id) AS nth,
+    count(*) OVER (PARTITION BY d.tensor_id, d.to_type, d.graph_id, d.graph_launch, s.version) AS times
+  FROM done d
+  LEFT JOIN source s ON s.op_id = d.op_id AND s.ordinal = d.ordinal AND s.line IS NOT DISTINCT FROM d.line
 ), kind AS (
   SELECT
     *,
@@ -71,7 +89,7 @@ WITH copied AS (
       WHEN from_type = to_type THEN 'layout_copy'
       WHEN times > 1 THEN 'repeated_cast'
     END AS finding
-  FROM done
+  FROM turn
 ), summed AS (
   SELECT
     finding, op, line, from_type, to_type, count(DISTINCT op_id) AS copies,

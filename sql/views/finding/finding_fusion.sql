@@ -1,7 +1,8 @@
 -- One line that launches many short kernels (small_kernels), by `fusion_candidate`.
 --
--- One kernel in place of n reads and writes memory once. Saving: the memory stalls of the other kernels, (n - 1) / n of
--- all, with n launches in each step. The CPU cost of the launches is not included: see `cpu_latency`.
+-- One kernel in place of n reads and writes memory once, and fetches code once. Saving: the stalls of the other kernels for
+-- memory, code and constants, (n - 1) / n of all, with n launches in each step. The CPU cost of the
+-- launches is not included: see `cpu_latency`.
 CREATE VIEW finding_fusion (
   -- The kind of inefficiency.
   finding,
@@ -42,7 +43,7 @@ SELECT
   'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
   CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,
   CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
-  samples, memory_samples * (1 - 1 / step_launch_count), time_ns,
+  samples, (memory_samples + fetch_samples) * (1 - 1 / step_launch_count), time_ns,
   'SELECT kernel_id, kernel, op, samples, memory_samples, time_ns FROM launch_context JOIN sample_cost USING '
     || '(kernel_id) WHERE coalesce(line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
     || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(forward_line, ''), '''', '''''') || ''''

@@ -37,7 +37,7 @@ WITH held AS (
     CASE pattern WHEN 'unused' THEN 'unused_memory' WHEN 'late free' THEN 'late_free' WHEN 'idle' THEN 'idle_memory'
       ELSE 'dead_write' END AS finding,
     device_id, storage_id, allocation_id, max(object) AS object, max(type) AS type, max(op) AS op, max(born_at) AS born_at,
-    max(size_bytes) AS size_bytes, max(launches) AS launches
+    max(size_bytes) AS size_bytes, max(launches) AS launches, bool_and(is_certain) AS is_certain
   FROM life_pattern
   WHERE size_bytes >= 1048576
     AND (pattern IN ('unused', 'dead write') OR pattern IN ('late free', 'idle') AND is_live_at_peak AND launches >= 16)
@@ -45,7 +45,7 @@ WITH held AS (
 ), summed AS (
   SELECT
     finding, device_id, count(*) AS objects, CASE WHEN count(storage_id) > 0 THEN 'storage' ELSE 'allocation' END AS noun,
-    CAST(sum(size_bytes) AS DOUBLE) AS size_bytes,
+    CAST(sum(size_bytes) AS DOUBLE) AS size_bytes, bool_and(is_certain) AS is_certain,
     first_value(object ORDER BY size_bytes DESC, storage_id, allocation_id) AS object,
     first_value(type ORDER BY size_bytes DESC, storage_id, allocation_id) AS type,
     first_value(op ORDER BY size_bytes DESC, storage_id, allocation_id) AS op,
@@ -63,7 +63,8 @@ SELECT
       WHEN 'unused_memory' THEN ' are allocated and never used'
       WHEN 'late_free' THEN ' are held after their last use, at the memory peak'
       WHEN 'idle_memory' THEN ' lie idle between two uses, at the memory peak'
-      ELSE ' are written and then overwritten unread' END
+      ELSE ' are written and then overwritten unread' || CASE WHEN is_certain THEN '' ELSE ', judged by ranges and bytes'
+        END END
     || '. The largest is `' || coalesce(object, 'not named') || '`' || coalesce(' (' || type || ')', '')
     || coalesce(', allocated at ' || born_at, '')
     || CASE WHEN finding IN ('late_free', 'idle_memory') THEN ', for ' || CAST(launches AS VARCHAR) || ' launches' ELSE ''
@@ -78,7 +79,7 @@ SELECT
   END,
   CAST(NULL AS VARCHAR) AS kernel, born_at, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS time_ns,
-  'SELECT pattern, storage_id, allocation_id, object, type, size_bytes, op, born_at, ordinal, launches FROM life_pattern WHERE pattern = '''
+  'SELECT pattern, storage_id, allocation_id, object, type, size_bytes, op, born_at, ordinal, launches, is_certain FROM life_pattern WHERE pattern = '''
     || CASE finding WHEN 'unused_memory' THEN 'unused' WHEN 'late_free' THEN 'late free' WHEN 'idle_memory' THEN 'idle'
       ELSE 'dead write' END || ''' ORDER BY size_bytes DESC'
 FROM summed

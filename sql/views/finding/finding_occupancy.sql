@@ -5,7 +5,8 @@
 -- the time of all launches. Spread over all of them, the work would take
 -- at least the part of the time that is used now. Saving: the idle part. low_occupancy: registers, shared memory or the
 -- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
--- are memory stalls, which more warps would hide. Saving: the memory stalls times the excluded part of the warps.
+-- are memory stalls, which more warps would hide. Saving: these and the fixed latencies, times the excluded part
+-- of the warps.
 -- tail_wave: the grid fills the GPU more than once, and a fifth or more of the block slots stay empty at the end.
 -- Saving: that part.
 CREATE VIEW finding_occupancy (
@@ -37,11 +38,14 @@ CREATE VIEW finding_occupancy (
   -- SQL that shows its evidence.
   query
 ) AS
-WITH launched AS (
+WITH fixed AS (
+  SELECT kernel_id, sum(samples) AS samples FROM sample WHERE stall_reason = 'wait' GROUP BY kernel_id
+), launched AS (
   SELECT
     l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
     coalesce(l.forward_line || ' (grad)', l.line) AS line,
-    c.samples, c.memory_samples, c.time_ns, o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
+    c.samples, c.memory_samples, coalesce(x.samples, 0.0) AS fixed_samples, c.time_ns,
+    o.limiter, o.occupancy, o.waves, o.tail_share, o.resident_blocks,
     o.block_warps, o.register_count, o.shared_bytes, o.idle_multiprocessor_share, o.multiprocessor_count,
     CASE
       WHEN o.idle_multiprocessor_share >= 0.25 THEN 'too_few_blocks'
@@ -52,13 +56,14 @@ WITH launched AS (
   FROM launch_occupancy o
   JOIN launch_context l ON l.kernel_id = o.kernel_id
   JOIN sample_cost c ON c.kernel_id = o.kernel_id
+  LEFT JOIN fixed x ON x.kernel_id = o.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
   LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
 ), saved AS (
   SELECT
     *,
     CASE finding WHEN 'too_few_blocks' THEN samples * idle_multiprocessor_share
-      WHEN 'low_occupancy' THEN memory_samples * (1 - occupancy) ELSE samples * tail_share END AS saving_samples,
+      WHEN 'low_occupancy' THEN (memory_samples + fixed_samples) * (1 - occupancy) ELSE samples * tail_share END AS saving_samples,
     -- All launches that leave multiprocessors idle are one finding.
     CASE WHEN finding <> 'too_few_blocks' THEN function_id END AS subject_function_id
   FROM launched

@@ -1,7 +1,8 @@
 -- One kernel that stalls for reasons other than memory: barrier_wait (its warps wait for each other), instruction_fetch
 -- (its code is not in the caches: no_instructions and imc_miss together).
 --
--- Thresholds: 15 % of the kernel's samples for barriers, 30 % for its code. Saving: those samples.
+-- Thresholds: 15 % of the kernel's samples for barriers, 30 % for its code. The lower end of the 95 % CI of their rate must
+-- pass. Saving: those samples.
 CREATE VIEW finding_stall (
   -- The kind of inefficiency.
   finding,
@@ -38,7 +39,10 @@ WITH reason AS (
     AS r(reason, finding) ON r.reason = s.stall_reason
   GROUP BY s.kernel_id, r.finding
 ), cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(time_ns) AS time_ns FROM sample_cost GROUP BY kernel_id
+  SELECT c.kernel_id, sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, coalesce(max(r.scale), 1.0) AS weight
+  FROM sample_cost c
+  LEFT JOIN cost_run r ON r.run_id = c.run_id AND r.kernel_id = c.kernel_id
+  GROUP BY c.kernel_id
 ), kernel AS (
   SELECT
     l.function_id, f.finding,
@@ -47,7 +51,8 @@ WITH reason AS (
     CASE WHEN count(DISTINCT l.op) = 1 THEN max(l.op) END AS op,
     sum(coalesce(r.samples, 0.0)) AS samples,
     sum(coalesce(r.samples, 0.0) * c.time_ns / nullif(c.samples, 0.0)) AS time_ns,
-    sum(coalesce(r.samples, 0.0)) / nullif(sum(c.samples), 0.0) AS share
+    sum(coalesce(r.samples, 0.0)) / nullif(sum(c.samples), 0.0) AS share,
+    poisson_low(sum(coalesce(r.samples, 0.0)) / max(c.weight)) * max(c.weight) / nullif(sum(c.samples), 0.0) AS low_share
   FROM launch_context l
   JOIN cost c ON c.kernel_id = l.kernel_id
   CROSS JOIN (VALUES ('barrier_wait'), ('instruction_fetch')) AS f(finding)
@@ -72,4 +77,4 @@ SELECT
     || CAST(k.function_id AS VARCHAR) || ' ORDER BY samples DESC'
 FROM kernel k
 LEFT JOIN kernel_name n ON n.function_id = k.function_id
-WHERE k.share >= CASE k.finding WHEN 'barrier_wait' THEN 0.15 ELSE 0.3 END
+WHERE k.low_share >= CASE k.finding WHEN 'barrier_wait' THEN 0.15 ELSE 0.3 END

@@ -22,6 +22,8 @@ CREATE VIEW fusion_candidate (
   samples,
   -- Samples of memory stalls.
   memory_samples,
+  -- Samples that wait for code or constants: no_instructions and imc_miss.
+  fetch_samples,
   -- GPU time, nanoseconds. See `launch_time`.
   time_ns,
   -- Mean per launch.
@@ -31,21 +33,28 @@ CREATE VIEW fusion_candidate (
   -- True with a line, `step_launch_count` of 4 or more, `mean_ns` below 10,000 and `time_share` of 0.05 or more.
   is_candidate
 ) AS
-WITH summed AS (
+WITH fetch AS (
+  SELECT kernel_id, sum(samples) AS samples
+  FROM sample
+  WHERE stall_reason IN ('no_instructions', 'imc_miss')
+  GROUP BY kernel_id
+), summed AS (
   SELECT
     l.line, l.forward_line, l.phase,
     count(DISTINCT l.kernel_id) AS launch_count,
     count(DISTINCT l.kernel_id) / greatest(1.0, CAST(count(DISTINCT l.step) AS DOUBLE)) AS step_launch_count,
     count(DISTINCT l.function_id) AS kernel_count,
     count(DISTINCT l.op) AS op_count,
-    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples, sum(c.time_ns) AS time_ns
+    sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples,
+    coalesce(sum(f.samples), 0.0) AS fetch_samples, sum(c.time_ns) AS time_ns
   FROM launch_context l
   JOIN sample_cost c ON c.kernel_id = l.kernel_id
+  LEFT JOIN fetch f ON f.kernel_id = l.kernel_id
   GROUP BY l.line, l.forward_line, l.phase
 )
 SELECT
   line, forward_line, phase, launch_count, step_launch_count, kernel_count, op_count, samples, memory_samples,
-  time_ns,
+  fetch_samples, time_ns,
   time_ns / launch_count, time_ns / all_ns,
   coalesce(line IS NOT NULL AND step_launch_count >= 4 AND time_ns / launch_count < 10000
     AND time_ns / all_ns >= 0.05, false)

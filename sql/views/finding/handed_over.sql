@@ -1,8 +1,7 @@
--- One storage that exactly one launch writes and exactly one other launch reads. One fused kernel would keep its data
--- in registers.
+-- One storage with two uses: one launch writes it, and a later one reads it. One fused kernel would keep its data in
+-- registers.
 --
--- Based on observed accesses: a kernel with unobserved ones (see `coverage`) may read or write more. Accesses of an
--- earlier launch of the kind, as in `pc_tensor`, count too.
+-- No memcpy or memset uses it, and no launch that was not observed completely can have used it, as in `object_use`.
 CREATE VIEW handed_over (
   -- The storage.
   storage_id,
@@ -24,27 +23,33 @@ CREATE VIEW handed_over (
 WITH touched AS (
   SELECT
     kernel_id, storage_id,
-    sum(CASE WHEN kind = 'write' THEN unique_bytes ELSE 0 END) AS written,
-    sum(CASE WHEN kind = 'read' THEN unique_bytes ELSE 0 END) AS read,
-    sum(CASE WHEN kind IN ('write', 'read') THEN 0 ELSE 1 END) AS others
+    CAST(sum(CASE WHEN kind = 'write' THEN unique_bytes ELSE 0 END) AS BIGINT) AS written,
+    CAST(sum(CASE WHEN kind = 'read' THEN unique_bytes ELSE 0 END) AS BIGINT) AS read
   FROM pc_tensor_part
   WHERE storage_id IS NOT NULL
   GROUP BY kernel_id, storage_id
 ), used AS (
   SELECT
-    storage_id,
-    count(*) AS launches, sum(others) AS others,
-    sum(CASE WHEN written > 0 THEN 1 ELSE 0 END) AS writers, sum(CASE WHEN read > 0 THEN 1 ELSE 0 END) AS readers,
-    max(CASE WHEN written > 0 THEN kernel_id END) AS producer, max(CASE WHEN read > 0 THEN kernel_id END) AS consumer,
-    CAST(sum(written) AS BIGINT) AS written, CAST(sum(read) AS BIGINT) AS read
-  FROM touched
+    storage_id, count(*) AS uses,
+    max(CASE WHEN direction = 'write' THEN kernel_id END) AS producer,
+    max(CASE WHEN direction = 'read' THEN kernel_id END) AS consumer
+  FROM object_use
+  WHERE storage_id IS NOT NULL
   GROUP BY storage_id
+), blind AS (
+  SELECT run_id, max(ordinal) AS ordinal, bool_and(is_listed) AS is_listed FROM unobserved_before GROUP BY run_id
 )
 SELECT
-  u.storage_id, s.size_bytes, u.producer, u.consumer, CAST(c.ordinal AS BIGINT) - CAST(p.ordinal AS BIGINT), u.written,
-  u.read, u.read >= u.written
+  u.storage_id, s.size_bytes, u.producer, u.consumer, CAST(c.ordinal AS BIGINT) - CAST(p.ordinal AS BIGINT), w.written,
+  r.read, r.read >= w.written
 FROM used u
 JOIN storage s ON s.storage_id = u.storage_id
 JOIN launch p ON p.kernel_id = u.producer
 JOIN launch c ON c.kernel_id = u.consumer
-WHERE u.launches = 2 AND u.writers = 1 AND u.readers = 1 AND u.others = 0 AND p.ordinal < c.ordinal
+JOIN touched w ON w.kernel_id = u.producer AND w.storage_id = u.storage_id
+JOIN touched r ON r.kernel_id = u.consumer AND r.storage_id = u.storage_id
+JOIN blind e ON e.run_id = s.run_id AND e.is_listed
+JOIN unobserved_before a ON a.run_id = s.run_id AND a.ordinal = s.alloc_ordinal
+JOIN unobserved_before b ON b.run_id = s.run_id AND b.ordinal = coalesce(s.free_ordinal, e.ordinal)
+  AND b.blind_count = a.blind_count
+WHERE u.uses = 2 AND p.ordinal < c.ordinal

@@ -1,8 +1,9 @@
 -- One kind of repeated launch: its first launch compared with the later ones, and its first step with the later steps.
 --
--- Launches of one kind share kernel, grid, block and dynamic shared memory. See `launch_measure`. A launch counts as
--- slower or faster only if the difference is significant: the 95 % confidence intervals of its samples and of the later
--- median do not overlap.
+-- Launches of one kind share kernel, grid, block and dynamic shared memory. See `launch_measure`. Only those count that
+-- did as much work as the first one: their accessed bytes differ by 1 % or less. Without recorded accesses, their
+-- parameters are identical. A launch counts as slower or faster only if the difference is significant: the 95 %
+-- confidence intervals of its samples and of the later median do not overlap.
 CREATE VIEW first_launch (
   -- The kernel.
   function_id,
@@ -12,7 +13,9 @@ CREATE VIEW first_launch (
   shape,
   -- Dynamic shared memory of a block, bytes.
   dynamic_shared_bytes,
-  -- Launches whose cost was measured.
+  -- Launches of its kind whose cost was measured.
+  kind_launch_count,
+  -- Those that did as much work as the first one, with it.
   launch_count,
   -- The first one.
   first_kernel_id,
@@ -35,14 +38,33 @@ CREATE VIEW first_launch (
 ) AS
 WITH measured AS (
   SELECT
-    kernel_id, function_id, kernel, shape, dynamic_shared_bytes, occurrence, step, samples, sample_weight,
-    min(occurrence) OVER (PARTITION BY function_id, shape, dynamic_shared_bytes) AS first_occurrence,
+    m.kernel_id, m.function_id, m.kernel, m.shape, m.dynamic_shared_bytes, m.occurrence, m.step, m.samples,
+    m.sample_weight, m.accessed_bytes, p.bytes AS parameters
+  FROM launch_measure m
+  LEFT JOIN launch_parameter p ON p.kernel_id = m.kernel_id
+  WHERE m.is_sampled AND m.kind_launch_count > 1
+), following AS (
+  SELECT
+    *,
+    count(*) OVER kind AS kind_launch_count,
+    first_value(occurrence) OVER turn AS first_occurrence,
+    first_value(accessed_bytes) OVER turn AS first_bytes,
+    first_value(parameters) OVER turn AS first_parameters
+  FROM measured
+  WINDOW kind AS (PARTITION BY function_id, shape, dynamic_shared_bytes),
+    turn AS (PARTITION BY function_id, shape, dynamic_shared_bytes ORDER BY occurrence)
+), equal AS (
+  SELECT
+    *,
     min(step) OVER (PARTITION BY function_id, shape, dynamic_shared_bytes) AS first_step
-  FROM launch_measure
-  WHERE is_sampled AND kind_launch_count > 1
+  FROM following
+  WHERE occurrence = first_occurrence OR CASE
+    WHEN accessed_bytes IS NULL OR first_bytes IS NULL THEN parameters = first_parameters
+    ELSE abs(CAST(accessed_bytes AS DOUBLE) - CAST(first_bytes AS DOUBLE)) <= 0.01 * CAST(first_bytes AS DOUBLE) END
 ), compared AS (
   SELECT
     function_id, kernel, shape, dynamic_shared_bytes,
+    max(kind_launch_count) AS kind_launch_count,
     count(*) AS launch_count,
     max(CASE WHEN occurrence = first_occurrence THEN kernel_id END) AS first_kernel_id,
     max(CASE WHEN occurrence = first_occurrence THEN samples END) AS first_samples,
@@ -52,11 +74,11 @@ WITH measured AS (
     sum(CASE WHEN step = first_step THEN 1 ELSE 0 END) AS first_step_launches,
     median(CASE WHEN step = first_step THEN samples END) AS first_step_samples,
     median(CASE WHEN step > first_step THEN samples END) AS later_step_samples
-  FROM measured
+  FROM equal
   GROUP BY function_id, kernel, shape, dynamic_shared_bytes
 )
 SELECT
-  function_id, kernel, shape, dynamic_shared_bytes, launch_count, first_kernel_id, first_samples, later_samples,
+  function_id, kernel, shape, dynamic_shared_bytes, kind_launch_count, launch_count, first_kernel_id, first_samples, later_samples,
   first_samples / nullif(later_samples, 0.0),
   CASE
     WHEN poisson_low(first_samples / first_weight) * first_weight

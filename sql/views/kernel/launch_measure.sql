@@ -1,7 +1,8 @@
 -- One launch with its measures, and its position among the launches of its kind.
 --
--- Launches of one kind share the kernel, the grid, the block and the dynamic shared memory: only they do comparable
--- work. Bytes and sectors are those of observed instructions, in global and local memory, exact as in `pc_tensor`.
+-- Launches of one kind share the kernel, the grid, the block and the dynamic shared memory. They can still do different
+-- work: compare their bytes, too. Bytes and sectors are those of observed instructions, in global and local memory,
+-- exact as in `pc_tensor`.
 CREATE VIEW launch_measure (
   -- The launch.
   kernel_id,

@@ -1,8 +1,8 @@
 -- One write of an object that was overwritten before anything read it.
 --
 -- Two consecutive uses of an object only write, and the second covers the bytes of the first. For memcpys and memsets,
--- addresses prove it. For launches, the written tensor and its size do. Launches whose accesses are not recorded may
--- have read. Writes before them are not reported.
+-- addresses prove it. For launches, the range of the second write includes that of the first, and its bytes fill it.
+-- Launches that were not observed completely may have read. Writes before them are not reported.
 CREATE VIEW dead_write (
   -- The object, as in `memory_object`.
   object_id,
@@ -16,7 +16,7 @@ CREATE VIEW dead_write (
   evidence,
   -- The op that it ran for.
   op_id,
-  -- Bytes written and never read. For a launch, up to the bytes of the tensor that it wrote.
+  -- Bytes written and never read. For a launch, up to the bytes of the range that it wrote.
   size_bytes,
   -- The launch that overwrote them. Null for a memcpy or memset.
   next_kernel_id,
@@ -24,33 +24,59 @@ CREATE VIEW dead_write (
   next_ordinal,
   -- The op that it ran for.
   next_op_id,
-  -- True if the addresses of both prove it. If not, a launch may have written a part of its tensor several times.
+  -- True if the addresses of both prove it. If not, a launch may have written a part of its range several times.
   is_certain
 ) AS
-WITH written AS (
+WITH followed AS (
   SELECT
-    u.*,
-    coalesce(u.written_address, t.address) AS address,
-    CASE WHEN u.kernel_id IS NULL THEN u.size_bytes ELSE least(t.span_bytes, u.size_bytes) END AS bytes
-  FROM object_use u
-  LEFT JOIN tensor t ON t.tensor_id = u.written_tensor_id
-), followed AS (
-  SELECT
-    object_id, storage_id, kernel_id, ordinal, direction, evidence, op_id, address, bytes,
+    object_id, storage_id, kernel_id, ordinal, direction, evidence, op_id, written_address, size_bytes,
     lead(kernel_id) OVER turn AS next_kernel_id,
     lead(ordinal) OVER turn AS next_ordinal,
     lead(direction) OVER turn AS next_direction,
     lead(evidence) OVER turn AS next_evidence,
     lead(op_id) OVER turn AS next_op_id,
-    lead(address) OVER turn AS next_address,
-    lead(bytes) OVER turn AS next_bytes
-  FROM written
+    lead(written_address) OVER turn AS next_address,
+    lead(size_bytes) OVER turn AS next_bytes
+  FROM object_use
   -- In the order of execution, including launches of a CUDA graph.
   WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
+), pair AS (
+  SELECT * FROM followed WHERE direction = 'write' AND next_direction = 'write'
+), writer AS (
+  SELECT object_id, kernel_id FROM pair WHERE kernel_id IS NOT NULL
+  UNION
+  SELECT object_id, next_kernel_id FROM pair WHERE next_kernel_id IS NOT NULL
+), stored AS (
+  SELECT kernel_id, address, address + span_bytes AS end_address FROM access_summary WHERE kind = 'write'
+  UNION ALL
+  SELECT kernel_id, address, address + span_bytes FROM memory_access WHERE kind = 'write'
+), range AS (
+  SELECT
+    w.object_id, w.kernel_id, min(greatest(r.address, s.address)) AS address,
+    max(least(r.end_address, s.address + s.size_bytes)) AS end_address
+  FROM writer w
+  JOIN memory_object s ON s.object_id = w.object_id
+  JOIN stored r ON r.kernel_id = w.kernel_id AND r.address < s.address + s.size_bytes AND r.end_address > s.address
+  GROUP BY w.object_id, w.kernel_id
+), placed AS (
+  SELECT
+    p.object_id, p.storage_id, p.kernel_id, p.ordinal, p.evidence, p.op_id, p.next_kernel_id, p.next_ordinal,
+    p.next_evidence, p.next_op_id, p.size_bytes, p.next_bytes,
+    coalesce(a.address, p.written_address) AS address,
+    coalesce(a.end_address, p.written_address + p.size_bytes) AS end_address,
+    coalesce(b.address, p.next_address) AS next_address,
+    coalesce(b.end_address, p.next_address + p.next_bytes) AS next_end_address
+  FROM pair p
+  JOIN memory_object s ON s.object_id = p.object_id
+  JOIN unobserved_before c ON c.run_id = s.run_id AND c.ordinal = p.ordinal
+  JOIN unobserved_before d ON d.run_id = s.run_id
+    AND d.ordinal = CASE WHEN p.next_kernel_id IS NULL THEN p.next_ordinal ELSE p.next_ordinal + 1 END
+    AND d.is_listed AND d.blind_count = c.blind_count
+  LEFT JOIN range a ON a.object_id = p.object_id AND a.kernel_id = p.kernel_id
+  LEFT JOIN range b ON b.object_id = p.object_id AND b.kernel_id = p.next_kernel_id
 )
 SELECT
-  object_id, storage_id, kernel_id, ordinal, evidence, op_id, bytes, next_kernel_id, next_ordinal, next_op_id,
-  evidence <> 'accesses' AND next_evidence <> 'accesses'
-FROM followed
-WHERE direction = 'write' AND next_direction = 'write'
-  AND next_address <= address AND next_address + next_bytes >= address + bytes
+  object_id, storage_id, kernel_id, ordinal, evidence, op_id, least(size_bytes, end_address - address), next_kernel_id,
+  next_ordinal, next_op_id, evidence <> 'accesses' AND next_evidence <> 'accesses'
+FROM placed
+WHERE next_address <= address AND next_end_address >= end_address AND next_bytes >= next_end_address - next_address

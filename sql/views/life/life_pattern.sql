@@ -12,8 +12,10 @@
 -- | reusable allocation | another object of its size or more, still allocated, had its last use before its first use |
 -- | allocated before recording | its allocation was not recorded, so it may have been early |
 -- | recording ended | it was not freed before recording ended, and the program continued or was killed: it may leak |
+-- | use unknown | no use is known in such a period, but launches ran that may have used it: the longest period |
 --
--- The last two are not faults: they count unknown cases.
+-- The last three are not faults: they count unknown cases. A launch may have used an object if it was not observed
+-- completely (`launch_observed`), unless its op's tensors are known, and the object is one of those of any op.
 CREATE VIEW life_pattern (
   -- The pattern.
   pattern,
@@ -44,7 +46,9 @@ CREATE VIEW life_pattern (
   -- Evidence for the uses: accesses, op (arguments of ops, which may be unused), both. Null without uses.
   evidence,
   -- The storage or allocation whose memory it could have used. Null for other patterns.
-  other_object_id
+  other_object_id,
+  -- For a dead write, true if addresses prove it, as in `dead_write`. Null for other patterns.
+  is_certain
 ) AS
 WITH life AS (
   SELECT
@@ -53,8 +57,11 @@ WITH life AS (
     (SELECT count(*) FROM object_use) > 0 AS is_observed,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
-    CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended
+    CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended,
+    a.storage_id IS NOT NULL AS is_argument
   FROM object_life l
+  LEFT JOIN (SELECT DISTINCT t.storage_id FROM op_tensor d JOIN tensor t ON t.tensor_id = d.tensor_id) a
+    ON a.storage_id = l.storage_id
   JOIN memory_object s ON s.object_id = l.object_id
   LEFT JOIN run r ON r.run_id = s.run_id
 ), named AS (
@@ -89,6 +96,16 @@ WITH life AS (
   FROM life l
   CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
     ('only copied'), ('allocated before recording')) AS p (pattern)
+), judged AS (
+  SELECT
+    n.*,
+    n.pattern IN ('early allocation', 'idle', 'late free', 'unused', 'only copied')
+      AND NOT coalesce(CASE WHEN n.is_argument THEN b.blind_count = a.blind_count
+        ELSE b.launch_count = a.launch_count END AND a.is_listed, false) AS is_unknown
+  FROM named n
+  LEFT JOIN unobserved_before a ON a.run_id = n.run_id AND a.ordinal = n.ordinal
+  LEFT JOIN unobserved_before b ON b.run_id = n.run_id AND b.ordinal = n.ordinal + n.launches
+  WHERE n.is_so
 ), reusable AS (
   SELECT
     b.object_id,
@@ -102,24 +119,33 @@ WITH life AS (
 ), shown AS (
   SELECT
     pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id
-  FROM named
-  WHERE is_so
+    is_live_at_peak, evidence, CAST(NULL AS BIGINT UNSIGNED) AS other_object_id, CAST(NULL AS BOOLEAN) AS is_certain
+  FROM judged
+  WHERE NOT is_unknown
+  UNION ALL
+  SELECT
+    'use unknown', storage_id, allocation_id, max(object), max(type), max(device_id), max(size_bytes), max(op), max(born_at),
+    first_value(ordinal ORDER BY launches DESC, ordinal), max(launches), bool_or(is_live_at_peak), max(evidence),
+    CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BOOLEAN)
+  FROM judged
+  WHERE is_unknown
+  GROUP BY storage_id, allocation_id
   UNION ALL
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
-    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED)
+    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED),
+    CAST(NULL AS BOOLEAN)
   FROM reusable r
   JOIN life l ON l.object_id = r.object_id
   UNION ALL
   SELECT
     'dead write', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
     CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
-    CAST(NULL AS BIGINT UNSIGNED)
+    CAST(NULL AS BIGINT UNSIGNED), w.is_certain
   FROM dead_write w
   JOIN life l ON l.object_id = w.object_id
 )
 SELECT
   pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,
-  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id
+  CAST(size_bytes AS DOUBLE) * launches, is_live_at_peak, evidence, other_object_id, is_certain
 FROM shown

@@ -1,8 +1,8 @@
 -- One use of one object, as in `memory_object`: by a launch, or by a memcpy or memset between launches.
 --
--- For launches with recorded accesses, from their accesses, or from the ranges of their tensor maps. For other
--- launches, from the tensors of their op, and the accesses of an earlier launch of their kind: they may have read less or
--- more, so their direction is unknown. Memcpys and memsets belong to the object at their address at that time.
+-- For launches that were observed completely (`launch_observed`), from their accesses. For other launches, also from the
+-- ranges of their tensor maps, the tensors of their op, and the accesses of an earlier launch of their kind: they may have
+-- read less or more, so their direction is unknown. Memcpys and memsets belong to the object at their address at that time.
 CREATE VIEW object_use (
   -- The object.
   object_id,
@@ -34,13 +34,7 @@ CREATE VIEW object_use (
   capture_ordinal
 ) AS
 WITH known AS (
-  -- Launches with all accesses recorded or counted.
-  SELECT s.kernel_id
-  FROM launch_run s
-  JOIN launch_access a ON a.kernel_id = s.kernel_id
-  WHERE s.recorded AND s.request_count IS NOT NULL
-    AND (a.source = 'counts' OR a.source = 'rows' AND coalesce(s.lost_request_count, 0) = 0)
-  GROUP BY s.kernel_id
+  SELECT kernel_id FROM launch_observed WHERE is_whole
 ), accessed AS (
   SELECT
     -- Memory in an allocation but in no storage is not an object if the program has storages.

@@ -4,7 +4,7 @@
 -- storage. Bytes are those of its elements, accessed through any view. `target_touch` has storages and allocations too.
 -- Memcpys and memsets count if the capture recorded them. Where it holds the requests of a sample of blocks, or a launch
 -- has those of an earlier one (`launch_access`), all numbers are of the rows that it holds: lower bounds. What was not
--- read or not written is then null.
+-- read or not written is null if a launch during the storage's lifetime was not observed completely (`launch_observed`).
 CREATE VIEW tensor_touch (
   -- The tensor.
   tensor_id,
@@ -52,12 +52,24 @@ CREATE VIEW tensor_touch (
 ) AS
 WITH held AS (
   SELECT count(*) = 0 AS is_whole FROM launch_access WHERE is_sampled LIMIT 1
+), ended AS (
+  SELECT run_id, max(ordinal) AS ordinal, bool_and(is_listed) AS is_listed FROM unobserved_before GROUP BY run_id
+), observed AS (
+  SELECT s.storage_id, e.is_listed AND b.launch_count = a.launch_count AS is_whole
+  FROM storage s
+  JOIN ended e ON e.run_id = s.run_id
+  JOIN unobserved_before a ON a.run_id = s.run_id AND a.ordinal = s.alloc_ordinal
+  JOIN unobserved_before b ON b.run_id = s.run_id AND b.ordinal = coalesce(s.free_ordinal, e.ordinal)
+), touched AS (
+  SELECT t.*, h.is_whole AND o.is_whole AS is_whole
+  FROM target_touch t
+  CROSS JOIN held h
+  LEFT JOIN observed o ON o.storage_id = t.storage_id
+  WHERE t.target = 'tensor'
 )
 SELECT
   tensor_id, storage_id, size_bytes, launches, reads + writes + atomics, reads, writes, atomics, requests, sectors, blocks,
   warps, touched_bytes, CAST(touched_bytes AS DOUBLE) / nullif(size_bytes, 0), read_bytes, written_bytes,
   CASE WHEN is_whole THEN read_before_written_bytes END, CASE WHEN is_whole THEN uninitialized_bytes END,
   CASE WHEN is_whole THEN written_never_read_bytes END, CASE WHEN is_whole THEN unused_bytes END, byte_rate
-FROM target_touch
-CROSS JOIN held
-WHERE target = 'tensor'
+FROM touched

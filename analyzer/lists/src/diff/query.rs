@@ -120,15 +120,10 @@ impl Measure {
         } else {
             (samples.to_owned(), "1.0")
         };
-        // The samples of all runs share a measured time.
-        let runs = match self.family() {
-            Family::Time => "CASE WHEN t.is_measured THEN 1.0 ELSE coalesce(r.runs, 1.0) END",
-            _ => "coalesce(r.runs, 1.0)",
-        };
         let is_time = matches!(self.family(), Family::Time).to_string();
         let column = if self.metric == DiffMetric::Bytes { "unique_bytes" } else { "sectors" };
         let text = text.body().replace("$value", &value).replace("$unit", unit).replace("$column", column);
-        let text = text.replace("$runs", runs).replace("$is_time", &is_time);
+        let text = text.replace("$is_time", &is_time);
         (format!("diff_{name}_{}", self.name()), text)
     }
 

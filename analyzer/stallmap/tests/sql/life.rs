@@ -245,29 +245,53 @@ fn life(number: u64, object: &Object) -> String {
     format!("{number} | {} | {} | {launches} | {copies} | {idle}", shown(first), shown(last))
 }
 
+/// The start of the longest time without use between two uses.
+fn idle_ordinal(object: &Object) -> u64 {
+    let (uses, longest) = (uses(object), idle(object));
+    let found = uses.windows(2).find(|pair| pair[1].0.saturating_sub(pair[0].1) == longest);
+    found.map_or(0, |pair| pair[0].1)
+}
+
+/// True if a launch between two ordinals may have used an object: its accesses are not recorded, and its op has no
+/// tensors, or the object is not one of them anywhere.
+fn is_blind(program: &Program, object: &Object, (from, to): (u64, u64)) -> bool {
+    let is_recorded = |launch: u64| program.recorded[usize::try_from(launch).unwrap()];
+    let is_argument = object.launches.iter().any(|&launch| !is_recorded(launch));
+    let has_arguments = |launch: u64| program.objects.iter().any(|object| object.launches.contains(&launch));
+    (from..to).any(|launch| !(is_recorded(launch) || is_argument && has_arguments(launch)))
+}
+
 fn patterns(program: &Program) -> Vec<String> {
     let mut rows = Vec::new();
     for (number, object) in (1_u64..).zip(&program.objects) {
-        let mut say = |pattern: &str, launches: u64| rows.push(format!("{pattern} | {number} | {launches}"));
+        let mut unknown = None;
+        let mut say = |pattern: &str, from: u64, to: u64| {
+            let is_absence = !["never freed", "recording ended", "reusable allocation"].contains(&pattern);
+            if is_absence && is_blind(program, object, (from, to)) {
+                unknown = unknown.max(Some(to - from));
+            } else {
+                rows.push(format!("{pattern} | {number} | {}", to - from));
+            }
+        };
         let uses = uses(object);
         let end = object.free.unwrap_or(LAUNCHES);
         let last = uses.iter().map(|one| one.1).max();
         if uses.is_empty() {
-            say("unused", end - object.alloc);
+            say("unused", object.alloc, end);
         } else if object.launches.is_empty() {
-            say("only copied", end - object.alloc);
+            say("only copied", object.alloc, end);
         }
         if uses.first().is_some_and(|first| first.0 > object.alloc) {
-            say("early allocation", uses[0].0 - object.alloc);
+            say("early allocation", object.alloc, uses[0].0);
         }
         if idle(object) > 0 {
-            say("idle", idle(object));
+            say("idle", idle_ordinal(object), idle_ordinal(object) + idle(object));
         }
         if object.free.is_none() {
             let pattern = if program.is_ended { "never freed" } else { "recording ended" };
-            say(pattern, end - last.unwrap_or(object.alloc));
+            say(pattern, last.unwrap_or(object.alloc), end);
         } else if last.is_some_and(|last| last < end) {
-            say("late free", end - last.unwrap());
+            say("late free", last.unwrap(), end);
         }
         if let Some(first) = uses.first()
             && program.objects.iter().zip(1..).any(|(other, place)| {
@@ -280,8 +304,9 @@ fn patterns(program: &Program) -> Vec<String> {
                     && other.free.unwrap_or(LAUNCHES) > object.alloc
             })
         {
-            say("reusable allocation", end - object.alloc);
+            say("reusable allocation", object.alloc, end);
         }
+        rows.extend(unknown.map(|launches| format!("use unknown | {number} | {launches}")));
     }
     rows.sort();
     rows

@@ -3,23 +3,29 @@
 //! A test file begins with `# capture: NAME` (`tiny`, `blame`, `counters`, `graphs`, `replays`, `sampled_replays`,
 //! `summarized`, or a path under `testdata/` without `.stallmap`), then has records in sqllogictest's format: `query`, the SQL, `----`,
 //! one line per row with columns separated by ` | `, a blank line. For statements that must fail: `statement error
-//! TEXT` and the SQL. `UPDATE=1` writes the results of the views.
+//! TEXT` and the SQL. `UPDATE=1` writes the results of the views,
+//! `ONLY=TEXT` looks only at files whose path contains the text.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod absent;
 mod blame;
 mod counters;
+mod craft;
 mod dice;
 mod diff;
 mod finding;
+mod filtered;
+mod finding_crafted;
 mod format;
 mod graphs;
 mod hex_text;
 mod label;
 mod life;
+mod observed;
 mod page;
 mod redact;
+mod repeated;
 mod replay;
 mod session;
 mod sum;
@@ -137,6 +143,9 @@ fn test_files() -> Vec<PathBuf> {
     }
     files.sort();
     assert!(files.len() > 100, "the library has tests");
+    if let Ok(text) = std::env::var("ONLY") {
+        files.retain(|file| file.display().to_string().contains(&text));
+    }
     files
 }
 

@@ -12,7 +12,7 @@ const MOST_DIMENSIONS: usize = 64;
 /// The two largest dimensions are rows and columns, the first in the tensor's sizes as rows. Others are summed. If only
 /// one dimension varies, its elements are wrapped line by line into a square.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Grid {
+pub struct Grid {
     rows: Axis,
     columns: Axis,
     /// Elements per line of a wrapped single dimension.
@@ -21,13 +21,13 @@ pub(super) struct Grid {
 
 /// One direction of a heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Axis {
+pub struct Axis {
     /// The tensor's dimension, if there is only one.
-    pub(super) dimension: Option<u32>,
+    pub dimension: Option<u32>,
     /// Elements along it.
-    pub(super) extent: u64,
+    pub extent: u64,
     /// Bins along it.
-    pub(super) count: u32,
+    pub count: u32,
     /// Its index among the view's dimensions that vary.
     place: Option<usize>,
 }
@@ -60,7 +60,7 @@ impl Axis {
 
 impl Grid {
     /// The layout of a view.
-    pub(super) fn new(view: &View) -> Self {
+    pub fn new(view: &View) -> Self {
         let mut moving: Vec<(usize, &Dimension)> =
             view.dimensions().iter().enumerate().take(MOST_DIMENSIONS).collect();
         moving.sort_by_key(|(_, dimension)| (dimension.size, dimension.position));
@@ -82,33 +82,33 @@ impl Grid {
     }
 
     /// The rows.
-    pub(super) fn rows(&self) -> &Axis {
+    pub fn rows(&self) -> &Axis {
         &self.rows
     }
 
     /// The columns.
-    pub(super) fn columns(&self) -> &Axis {
+    pub fn columns(&self) -> &Axis {
         &self.columns
     }
 
     /// Number of a cell: 0 for holes, then row by row.
-    pub(super) fn number(&self, cell: Option<(u32, u32)>) -> u32 {
+    pub fn number(&self, cell: Option<(u32, u32)>) -> u32 {
         cell.map_or(0, |(row, column)| 1 + row * self.columns.count + column)
     }
 
     /// The cell of a number.
-    pub(super) fn cell_of(&self, number: u32) -> Option<(u32, u32)> {
+    pub fn cell_of(&self, number: u32) -> Option<(u32, u32)> {
         let place = number.checked_sub(1)?;
         Some((place / self.columns.count, place % self.columns.count))
     }
 
     /// The cells with holes.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         (self.rows.count * self.columns.count) as usize + 1
     }
 
     /// The cell of the byte at an address of the view, and an address up to which every byte has the same.
-    pub(super) fn stretch(&self, view: &View, address: u64) -> (Option<(u32, u32)>, u64) {
+    pub fn stretch(&self, view: &View, address: u64) -> (Option<(u32, u32)>, u64) {
         let mut indices = [0; MOST_DIMENSIONS];
         let element = address.saturating_sub(view.low) / view.element_bytes();
         let cell = self.cell_at(view, address, &mut indices);
@@ -135,7 +135,7 @@ impl Grid {
     }
 
     /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
-    pub(super) fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
+    pub fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
         self.cell_at(view, address, &mut [0; MOST_DIMENSIONS])
     }
 
