@@ -21,6 +21,8 @@ pub(crate) enum Form {
     Sqlite,
     /// A pickle of protocol 2 to 5.
     Pickle,
+    /// An array in MessagePack.
+    MessagePack,
     /// Text that is not JSON.
     Text,
 }
@@ -81,6 +83,7 @@ fn form(head: &[u8]) -> Form {
     }
     match head {
         [0x80, 2..=5, ..] => Form::Pickle,
+        [0x90..=0x9f | 0xdc | 0xdd, ..] => Form::MessagePack,
         _ => match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{' | b'[') => Form::Json,
             _ => Form::Text,
@@ -152,6 +155,7 @@ mod tests {
         assert_eq!(form(b"SQLite format 3\0"), Form::Sqlite);
         assert_eq!(form(b"\x80\x04\x95"), Form::Pickle);
         assert_eq!(form(b" \n[{"), Form::Json);
+        assert_eq!(form(b"\x92\x83\xa5frame"), Form::MessagePack);
         assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
         assert_eq!(form(b""), Form::Text);
     }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ValueType};
+use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 
 use crate::decimal::integer;
 
@@ -18,6 +18,12 @@ impl<R: Read> Json<R> {
     /// A stream of a file. Nesting has up to 128 levels.
     pub(crate) fn new(reader: R, path: &Path) -> Self {
         Self { reader: JsonStreamReader::new(reader), path: path.to_owned() }
+    }
+
+    /// A stream of a file whose nesting has up to a number of levels.
+    pub(crate) fn nested(reader: R, path: &Path, levels: u32) -> Self {
+        let settings = ReaderSettings { max_nesting_depth: Some(levels), ..ReaderSettings::default() };
+        Self { reader: JsonStreamReader::new_custom(reader, settings), path: path.to_owned() }
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.

@@ -99,8 +99,7 @@ impl Reading {
     }
 
     fn device(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
-        let mut device =
-            Device { ordinal: 0, name: String::new(), compute: (0, 0), multiprocessors: 0, memory_bytes: 0 };
+        let mut device = Device::default();
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {
             match key {
@@ -166,7 +165,7 @@ impl Reading {
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.trace.kernels.push(Kernel {
             process: 0,
-            name: event.name,
+            name: event.name.into(),
             device: ordinal.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream(&arguments, &event.thread.1),
             time_ns: Some((call.begin_ns, call.end_ns)),
@@ -177,6 +176,7 @@ impl Reading {
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             call: None,
             op: None,
+            stack: None,
         });
     }
 

@@ -12,11 +12,13 @@ mod input;
 mod json;
 mod kineto;
 mod model;
+mod msgpack;
 mod ncu;
 mod nest;
 mod nsys;
 mod operators;
 mod pickle;
+mod proton;
 mod snapshot;
 mod write;
 
@@ -56,6 +58,7 @@ fn read(input: &Input) -> Outcome<Trace> {
         Form::Json => read_json(input),
         Form::Sqlite => nsys::read(input),
         Form::Pickle => snapshot::read(input),
+        Form::MessagePack => proton::read(input),
         Form::Text => ncu::read(input),
     }
 }
@@ -63,9 +66,10 @@ fn read(input: &Input) -> Outcome<Trace> {
 /// Reads JSON: its keys decide the tool.
 fn read_json(input: &Input) -> Outcome<Trace> {
     let mut json = Json::new(input.open_json()?, &input.path);
-    let key = json.first_key(&["traceEvents", "ph", "operators", "unattributed_kernels"])?;
-    match key.as_deref() {
+    let known = ["traceEvents", "ph", "operators", "unattributed_kernels", "frame", "children", "metrics"];
+    match json.first_key(&known)?.as_deref() {
         Some("operators" | "unattributed_kernels") => operators::read(input),
+        Some("frame" | "children" | "metrics") => proton::read(input),
         _ => kineto::read(input),
     }
 }

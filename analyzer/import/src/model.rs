@@ -1,6 +1,7 @@
 //! A recording of another tool, independent of its file format. Times are nanoseconds since the Unix epoch.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use stallmap_schema::word::{
     ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
@@ -53,7 +54,7 @@ pub(crate) struct Process {
 }
 
 /// A GPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Device {
     /// CUDA's device ordinal.
     pub(crate) ordinal: i32,
@@ -63,8 +64,10 @@ pub(crate) struct Device {
     pub(crate) compute: (i32, i32),
     /// Multiprocessors.
     pub(crate) multiprocessors: i32,
-    /// Bytes of memory.
+    /// Bytes of memory, 0 if the source does not have them.
     pub(crate) memory_bytes: u64,
+    /// Clocks of multiprocessors and of memory in kHz, 0 if the source does not have them.
+    pub(crate) clocks_khz: (i32, i32),
 }
 
 /// A call on a thread of the CPU.
@@ -84,7 +87,7 @@ pub(crate) struct Kernel {
     /// Its process, by place.
     pub(crate) process: usize,
     /// Its name, as the source has it.
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     /// CUDA's device ordinal.
     pub(crate) device: i32,
     /// The stream, by the source's number.
@@ -105,6 +108,8 @@ pub(crate) struct Kernel {
     pub(crate) call: Option<Call>,
     /// The op around the launch call, by place.
     pub(crate) op: Option<usize>,
+    /// Its own Python stack, by place. None if it is that of its op.
+    pub(crate) stack: Option<usize>,
 }
 
 impl Kernel {
@@ -198,7 +203,7 @@ pub(crate) struct Counter {
     /// The kernel, by place.
     pub(crate) kernel: usize,
     /// The metric's name.
-    pub(crate) metric: String,
+    pub(crate) metric: Rc<str>,
     /// Its value.
     pub(crate) value: Option<f64>,
     /// Its unit.

@@ -35,9 +35,11 @@ const DESCRIBED: [&str; 12] = [
 /// Reads a page.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let refused = |reason: &str| {
-        Failure::message(IO, format!("`{}` is not a file that can be imported: {reason}", input.path.display())).hint(
-            "supported are Kineto JSON, nsys SQLite, memory snapshots, and `ncu --csv --page raw --print-units base`".to_owned(),
+        Failure::message(
+            IO,
+            format!("`{}` is not a file that can be imported: {reason}", input.path.display()),
         )
+        .hint("the table in docs/src/guide/import.md lists the files that can be imported".to_owned())
     };
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?);
     let mut records = reader.records();
@@ -118,7 +120,7 @@ fn add(
     let kernel = trace.kernels.len();
     trace.kernels.push(Kernel {
         process: place,
-        name: field("Kernel Name").unwrap_or("(unknown kernel)").to_owned(),
+        name: field("Kernel Name").unwrap_or("(unknown kernel)").into(),
         device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
         stream: number("Stream").and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
         time_ns: None,
@@ -129,6 +131,7 @@ fn add(
         correlation: None,
         call: None,
         op: None,
+        stack: None,
     });
     for ((name, unit), text) in header.iter().zip(units).zip(record) {
         if DESCRIBED.contains(&name) || text.is_empty() {
@@ -142,7 +145,7 @@ fn add(
             trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
             continue;
         };
-        trace.counters.push(Counter { kernel, metric: name.to_owned(), value: Some(value * factor), unit });
+        trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
     }
 }
 

@@ -3,6 +3,7 @@
 mod database;
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use rusqlite::Row;
 use stallmap_console::exit::{Failure, IO, Outcome};
@@ -22,7 +23,7 @@ const RANGES: [i64; 2] = [59, 60];
 struct Reading {
     database: Database,
     trace: Trace,
-    texts: HashMap<i64, String>,
+    texts: HashMap<i64, Rc<str>>,
     /// Processes by their number in the system.
     processes: BTreeMap<u32, usize>,
     /// Launch calls by process and correlation id: a correlation id alone is not unique.
@@ -70,7 +71,7 @@ impl Reading {
         let texts = &mut self.texts;
         self.database.rows("StringIds", &["id", "value"], |row| {
             if let (Some(id), Ok(text)) = (integer(row, 0), row.get::<_, String>(1)) {
-                texts.insert(id, text);
+                texts.insert(id, text.into());
             }
         })?;
         let facts = &mut self.trace.facts;
@@ -151,7 +152,7 @@ impl Reading {
             };
             trace.kernels.push(Kernel {
                 process: Self::process(processes, number),
-                name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()),
+                name: name.unwrap_or_else(|| "(unknown kernel)".into()),
                 device: integer(row, 2).and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
                 stream: integer(row, 3).and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
                 time_ns: Some((begin, end.max(begin))),
@@ -162,6 +163,7 @@ impl Reading {
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
                 call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
                 op: None,
+                stack: None,
             });
         })?;
         if !is_there {
@@ -229,7 +231,7 @@ impl Reading {
                 trace.losses.add(LossKind::Source, "NVTX ranges without begin, end or thread", None);
                 return;
             };
-            let named = integer(row, 5).and_then(|id| texts.get(&id)).cloned();
+            let named = integer(row, 5).and_then(|id| texts.get(&id)).map(ToString::to_string);
             let name = row.get::<_, Option<String>>(4).ok().flatten().or(named);
             trace.ops.push(Op {
                 process: Self::process(processes, process_number(thread)),
@@ -257,6 +259,7 @@ impl Reading {
                 compute: (value(row, 3).unwrap_or(0), value(row, 4).unwrap_or(0)),
                 multiprocessors: value(row, 5).unwrap_or(0),
                 memory_bytes: integer(row, 6).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
+                clocks_khz: (0, 0),
             });
         })?;
         if !is_there {

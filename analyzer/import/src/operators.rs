@@ -117,7 +117,7 @@ impl Reading {
         })?;
         self.trace.kernels.push(Kernel {
             process: 0,
-            name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()),
+            name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()).into(),
             device: device.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream.and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
             time_ns: begin.zip(end).filter(|(begin, end)| begin <= end),
@@ -128,6 +128,7 @@ impl Reading {
             correlation: None,
             call: None,
             op,
+            stack: None,
         });
         Ok(())
     }
@@ -142,7 +143,7 @@ impl Reading {
         } else {
             ""
         };
-        self.trace.counters.push(Counter { kernel, metric: metric.to_owned(), value, unit: unit.to_owned() });
+        self.trace.counters.push(Counter { kernel, metric: metric.into(), value, unit: unit.to_owned() });
         Ok(())
     }
 
@@ -158,7 +159,7 @@ impl Reading {
         });
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
         let unknown: BTreeMap<&str, u64> = unknown.fold(BTreeMap::new(), |mut counts, counter| {
-            *counts.entry(counter.metric.as_str()).or_default() += 1;
+            *counts.entry(&*counter.metric).or_default() += 1;
             counts
         });
         let losses = &mut self.trace.losses;

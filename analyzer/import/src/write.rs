@@ -5,6 +5,7 @@ mod names;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::rc::Rc;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
@@ -186,14 +187,14 @@ impl<'a> Writing<'a> {
             file: None,
             zeroed_bytes: 0,
         }])?;
-        let mut functions: Vec<(FunctionId, &String)> =
+        let mut functions: Vec<(FunctionId, &Rc<str>)> =
             self.names.functions.iter().map(|(name, id)| (*id, name)).collect();
         functions.sort_unstable();
         writer.append_rows(functions.into_iter().map(|(function_id, name)| Function {
             function_id,
             module_id: self.names.module.0,
-            name: name.clone(),
-            demangled_name: name.clone(),
+            name: name.to_string(),
+            demangled_name: name.to_string(),
             is_kernel: true,
             code_bytes: None,
             memory_instruction_count: None,
@@ -205,7 +206,8 @@ impl<'a> Writing<'a> {
         let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
         let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
         let [block_x, block_y, block_z] = kernel.block.unwrap_or_default();
-        let stack = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        let outer = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        let stack = kernel.stack.or(outer);
         Launch {
             kernel_id,
             run_id: run_id(kernel.process),
@@ -374,7 +376,7 @@ impl<'a> Writing<'a> {
             run_id: run_id(0),
             kernel_id,
             repeat: 0,
-            metric: counter.metric.clone(),
+            metric: counter.metric.to_string(),
             value: counter.value,
             unit: counter.unit.clone(),
         }))
@@ -400,7 +402,7 @@ fn described(run: usize, device: &crate::model::Device) -> Device {
         multiprocessor_count: device.multiprocessors,
         memory_bytes: device.memory_bytes,
         l2_bytes: 0,
-        sm_clock_khz: 0,
-        memory_clock_khz: 0,
+        sm_clock_khz: device.clocks_khz.0,
+        memory_clock_khz: device.clocks_khz.1,
     }
 }

@@ -1,5 +1,7 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
+mod proton;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;

@@ -1,6 +1,7 @@
 //! Identities and numbers of names: functions, frames, threads, streams.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
@@ -12,7 +13,7 @@ pub(super) struct Names {
     /// The module of all kernels: its id, and its hash in hexadecimal digits.
     pub(super) module: (ModuleId, String),
     /// Functions by name.
-    pub(super) functions: BTreeMap<String, FunctionId>,
+    pub(super) functions: BTreeMap<Rc<str>, FunctionId>,
     /// For each kernel, the number of equal launches before it in its thread.
     pub(super) occurrences: Vec<u32>,
     threads: BTreeMap<(usize, u64), u32>,
@@ -33,7 +34,7 @@ impl Names {
             streams: BTreeMap::new(),
         };
         for kernel in &trace.kernels {
-            if !names.functions.contains_key(&kernel.name) {
+            if !names.functions.contains_key(&*kernel.name) {
                 names.functions.insert(kernel.name.clone(), hash::function_id(module, &kernel.name));
             }
         }
@@ -101,7 +102,7 @@ fn occurrences(trace: &Trace) -> Vec<u32> {
         let Some(kernel) = trace.kernels.get(place) else { continue };
         let op = kernel.op.and_then(|op| trace.ops.get(op)).map(|op| op.name.as_str());
         let thread = kernel.call.map(|call| call.thread);
-        let key = (kernel.process, thread, op, kernel.name.as_str(), kernel.grid, kernel.block);
+        let key = (kernel.process, thread, op, &*kernel.name, kernel.grid, kernel.block);
         let count = counts.entry(key).or_insert(0_u32);
         if let Some(slot) = found.get_mut(place) {
             *slot = *count;
