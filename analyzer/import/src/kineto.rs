@@ -227,6 +227,7 @@ impl Reading {
             sequence: event.arguments.sequence,
             forward: None,
             stack: None,
+            record: event.arguments.record.or(event.arguments.external),
         });
     }
 

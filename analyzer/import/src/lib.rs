@@ -8,6 +8,7 @@
 //! is data from elsewhere: it is read in bounds, and an error names the file and the position.
 
 mod decimal;
+mod execution;
 mod input;
 mod json;
 mod kineto;
@@ -38,15 +39,21 @@ pub fn run(args: &Import) -> Outcome {
         return Err(Failure::message(IO, format!("`{}` exists", args.output.display()))
             .hint("choose another name or remove the file".to_owned()));
     }
-    let [path] = args.files.as_slice() else {
-        return Err(Failure::message(USAGE, "several files are not joined")
-            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
+    let [path, more @ ..] = args.files.as_slice() else {
+        return Err(Failure::message(USAGE, "no file to import"));
     };
     let progress = Progress::start(format!("reading {}", path.display()));
     let input = Input::of(path)?;
-    let trace = read(&input)?;
+    let mut trace = read(&input)?;
+    let mut inputs = vec![input];
+    for path in more {
+        progress.say(format!("reading {}", path.display()));
+        let input = Input::of(path)?;
+        trace = join(trace, read(&input)?)?;
+        inputs.push(input);
+    }
     progress.say(format!("writing {}", args.output.display()));
-    write::write(&trace, &input, &args.output)?;
+    write::write(&trace, &inputs, &args.output)?;
     drop(progress);
     summarize(&trace);
     output::note(format_args!("wrote {}", args.output.display()));
@@ -66,12 +73,28 @@ fn read(input: &Input) -> Outcome<Trace> {
 /// Reads JSON: its keys decide the tool.
 fn read_json(input: &Input) -> Outcome<Trace> {
     let mut json = Json::new(input.open_json()?, &input.path);
-    let known = ["traceEvents", "ph", "operators", "unattributed_kernels", "frame", "children", "metrics"];
+    let known =
+        ["traceEvents", "ph", "operators", "unattributed_kernels", "frame", "children", "metrics", "nodes"];
     match json.first_key(&known)?.as_deref() {
         Some("operators" | "unattributed_kernels") => operators::read(input),
         Some("frame" | "children" | "metrics") => proton::read(input),
+        Some("nodes") => execution::read(input),
         _ => kineto::read(input),
     }
+}
+
+/// Joins recordings of the same run.
+fn join(first: Trace, second: Trace) -> Outcome<Trace> {
+    let (mut trace, execution) = match (first.tool, second.tool) {
+        ("kineto", "execution trace") => (first, second),
+        ("execution trace", "kineto") => (second, first),
+        (first, second) => {
+            return Err(Failure::message(USAGE, format!("files of {first} and {second} are not joined"))
+                .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
+        }
+    };
+    execution::join(&mut trace, execution);
+    Ok(trace)
 }
 
 /// Says what was read, and what was not.

@@ -165,6 +165,8 @@ pub(crate) struct Op {
     pub(crate) forward: Option<usize>,
     /// Its Python stack, by place.
     pub(crate) stack: Option<usize>,
+    /// PyTorch's number of the call, which its profiler and its execution traces share.
+    pub(crate) record: Option<i64>,
 }
 
 /// A frame of a Python stack.

@@ -243,6 +243,7 @@ impl Reading {
                 sequence: None,
                 forward: None,
                 stack: None,
+                record: None,
             });
         })?;
         Ok(())

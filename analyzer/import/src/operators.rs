@@ -71,6 +71,7 @@ impl Reading {
             sequence: None,
             forward: None,
             stack: None,
+            record: None,
         });
         let first = self.trace.kernels.len();
         let mut name = None;

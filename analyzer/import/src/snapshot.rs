@@ -136,6 +136,7 @@ impl Reading<'_> {
             sequence: None,
             forward: None,
             stack: Some(stack),
+            record: None,
         });
         Some(self.trace.ops.len() - 1)
     }

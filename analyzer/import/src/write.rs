@@ -27,10 +27,10 @@ use crate::input::Input;
 use crate::model::{Kernel, Trace};
 
 /// Writes the capture. One that fails leaves nothing.
-pub(crate) fn write(trace: &Trace, input: &Input, output: &Path) -> Outcome<()> {
+pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
     let write = || -> Result<(), CaptureError> {
         let mut writer = CaptureWriter::create(output, Form::File)?;
-        Writing::of(trace).write(&mut writer, input)?;
+        Writing::of(trace).write(&mut writer, inputs)?;
         writer.note([format!("imported from {}", trace.tool)]);
         writer.finish().map(drop)
     };
@@ -67,8 +67,8 @@ impl<'a> Writing<'a> {
         Self { trace, order, ordinals, names: Names::of(trace), stacks }
     }
 
-    fn write(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
-        self.runs(writer, input)?;
+    fn write(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
+        self.runs(writer, inputs)?;
         self.code(writer)?;
         writer.append_rows(
             self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel)),
@@ -117,7 +117,7 @@ impl<'a> Writing<'a> {
         all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
     }
 
-    fn runs(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
+    fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
         let trace = self.trace;
         writer.append_rows(trace.processes.iter().enumerate().map(|(place, process)| {
             let (started_ns, ended_ns) = self.extent(place);
@@ -152,14 +152,21 @@ impl<'a> Writing<'a> {
                 sampling_period_cycles: None,
             }
         }))?;
-        let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut options = trace.facts.clone();
-        options.extend([
-            ("imported.bytes".to_owned(), input.bytes.to_string()),
-            ("imported.file".to_owned(), file),
-            ("imported.hash".to_owned(), input.hash.clone()),
-            ("imported.tool".to_owned(), trace.tool.to_owned()),
-        ]);
+        options.insert("imported.tool".to_owned(), trace.tool.to_owned());
+        for (number, input) in (1..).zip(inputs) {
+            // The first file has plain names.
+            let name = |part: &str| match number {
+                1 => format!("imported.{part}"),
+                _ => format!("imported.{part}.{number}"),
+            };
+            let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            options.extend([
+                (name("bytes"), input.bytes.to_string()),
+                (name("file"), file),
+                (name("hash"), input.hash.clone()),
+            ]);
+        }
         writer.append_rows(options.into_iter().map(|(name, value)| RunOption {
             run_id: run_id(0),
             name,

@@ -10,9 +10,11 @@ use super::examples;
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap import trace.json.gz -o train.stallmap", "a trace of PyTorch's profiler"),
+    ("stallmap import trace.json.gz execution.json -o train.stallmap", "with the execution trace of the same run"),
 ]))]
 pub struct Import {
-    /// File of another tool. Its content decides the format, never its name
+    /// File of another tool. Its content decides the format, never its name. A profiler's trace and an execution trace of the
+    /// same run are joined
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Capture to write

@@ -57,7 +57,7 @@ pub(super) fn trace(reading: Reading) -> Outcome<Trace> {
 
 /// For each node, true if a node below it is a kernel.
 fn above_kernels(nodes: &[Node]) -> Vec<bool> {
-    let mut found = vec![false; nodes.len()];
+    let mut found: Vec<bool> = nodes.iter().map(|_| false).collect();
     for (place, node) in nodes.iter().enumerate().rev() {
         let is_one = node.launches().is_some() || found.get(place).copied().unwrap_or_default();
         if let Some(slot) = node.parent.and_then(|parent| found.get_mut(parent)) {
@@ -83,6 +83,7 @@ impl Paths {
             sequence: None,
             forward: None,
             stack: outer.stack,
+            record: None,
         });
         Context { op: Some(self.trace.ops.len() - 1), ..outer }
     }
