@@ -23,6 +23,8 @@ pub(crate) enum Form {
     Pickle,
     /// An array in MessagePack.
     MessagePack,
+    /// A folder of Parquet files.
+    Folder,
     /// Text that is not JSON.
     Text,
 }
@@ -45,6 +47,11 @@ impl Input {
     pub(crate) fn of(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
+        if path.is_dir() {
+            let bytes = read_folder(path, &mut hasher).map_err(wrong)?;
+            let hash = hasher.finalize().to_hex().to_string();
+            return Ok(Self { path: path.to_owned(), hash, bytes, form: Form::Folder });
+        }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
         let mut head = [0; 16];
         let length = read_start(&mut unpacked(path).map_err(wrong)?, &mut head).map_err(wrong)?;
@@ -61,6 +68,20 @@ impl Input {
     pub(crate) fn open_json(&self) -> Outcome<impl Read + use<>> {
         Ok(Texts { reader: BufReader::new(self.open()?), is_inside: false, is_escaped: false, length: 0 })
     }
+}
+
+/// Adds the names and bytes of a folder's files to a hash, by name. Returns the number of bytes.
+fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
+    let mut files =
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| file.is_file());
+    files.sort_unstable();
+    let mut bytes = 0;
+    for file in files {
+        hasher.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+        bytes += io::copy(&mut File::open(&file)?, hasher)?;
+    }
+    Ok(bytes)
 }
 
 /// The bytes of a file, unpacked by its first bytes.

@@ -63,7 +63,7 @@ pub fn run(args: &Import) -> Outcome {
 fn read(input: &Input) -> Outcome<Trace> {
     match input.form {
         Form::Json => read_json(input),
-        Form::Sqlite => nsys::read(input),
+        Form::Sqlite | Form::Folder => nsys::read(input),
         Form::Pickle => snapshot::read(input),
         Form::MessagePack => proton::read(input),
         Form::Text => ncu::read(input),

@@ -1,6 +1,7 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
 mod execution;
+mod parquet;
 mod proton;
 
 use std::fmt::Write as _;
