@@ -104,6 +104,12 @@ impl<R: Read> Json<R> {
         Ok(values)
     }
 
+    /// The end of the document: nothing but spaces is left.
+    pub(crate) fn end(self) -> Outcome<()> {
+        let path = self.path;
+        self.reader.consume_trailing_whitespace().map_err(|error| failure(&path, &error))
+    }
+
     /// Skips a value.
     pub(crate) fn skip(&mut self) -> Outcome<()> {
         self.reader.skip_value().map_err(|error| self.failure(&error))
@@ -118,7 +124,11 @@ impl<R: Read> Json<R> {
     }
 
     fn failure(&self, error: &ReaderError) -> Failure {
-        let message = format!("`{}` is not complete JSON: {error}", self.path.display());
-        Failure::message(IO, message).hint("the tool may not have finished it: write it again".to_owned())
+        failure(&self.path, error)
     }
+}
+
+fn failure(path: &Path, error: &ReaderError) -> Failure {
+    let message = format!("`{}` is not complete JSON: {error}", path.display());
+    Failure::message(IO, message).hint("the tool may not have finished it: write it again".to_owned())
 }

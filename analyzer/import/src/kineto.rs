@@ -176,7 +176,7 @@ impl Reading {
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             call: None,
             op: None,
-            stack: None,
+            ..Kernel::default()
         });
     }
 

@@ -7,6 +7,7 @@
 //! A source fills the tables that it has data for. Everything else is null or empty, and a row of `loss` names it. A file
 //! is data from elsewhere: it is read in bounds, and an error names the file and the position.
 
+mod cutracer;
 mod decimal;
 mod execution;
 mod input;
@@ -73,12 +74,27 @@ fn read(input: &Input) -> Outcome<Trace> {
 /// Reads JSON: its keys decide the tool.
 fn read_json(input: &Input) -> Outcome<Trace> {
     let mut json = Json::new(input.open_json()?, &input.path);
-    let known =
-        ["traceEvents", "ph", "operators", "unattributed_kernels", "frame", "children", "metrics", "nodes"];
+    let known = [
+        "traceEvents",
+        "ph",
+        "operators",
+        "unattributed_kernels",
+        "frame",
+        "children",
+        "metrics",
+        "nodes",
+        "grid_launch_id",
+        "kernel_launch_id",
+        "kernel_checksum",
+        "callstack_id",
+    ];
     match json.first_key(&known)?.as_deref() {
         Some("operators" | "unattributed_kernels") => operators::read(input),
         Some("frame" | "children" | "metrics") => proton::read(input),
         Some("nodes") => execution::read(input),
+        Some("grid_launch_id" | "kernel_launch_id" | "kernel_checksum" | "callstack_id") => {
+            cutracer::read(input)
+        }
         _ => kineto::read(input),
     }
 }
@@ -109,6 +125,9 @@ fn summarize(trace: &Trace) {
         count(trace.storages.len()),
         count(trace.counters.len()),
     ));
+    if !trace.accesses.is_empty() {
+        output::note(format_args!("{} rows of memory accesses", count(trace.accesses.len())));
+    }
     for (_, reason, number, detail) in trace.losses.rows() {
         let detail = detail.map(|detail| format!(" (such as {detail})")).unwrap_or_default();
         output::note(format_args!("left out: {reason}: {}{detail}", grouped(number.into())));

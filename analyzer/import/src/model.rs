@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use stallmap_schema::word::{
-    ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
+    AccessKind, ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, Space, SynchronizationKind,
 };
 
 /// A recording.
@@ -32,6 +32,8 @@ pub(crate) struct Trace {
     pub(crate) storages: Vec<Storage>,
     /// Hardware counters of kernels.
     pub(crate) counters: Vec<Counter>,
+    /// Memory accesses of kernels.
+    pub(crate) accesses: Vec<Access>,
     /// Data that the source lacks, or that was left out.
     pub(crate) losses: Losses,
 }
@@ -82,7 +84,7 @@ pub(crate) struct Call {
 }
 
 /// A kernel that ran.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Kernel {
     /// Its process, by place.
     pub(crate) process: usize,
@@ -110,6 +112,54 @@ pub(crate) struct Kernel {
     pub(crate) op: Option<usize>,
     /// Its own Python stack, by place. None if it is that of its op.
     pub(crate) stack: Option<usize>,
+    /// The source's identity of its code. None if the source has names only.
+    pub(crate) code: Option<Rc<str>>,
+    /// Its requests. None if the source has no accesses of it.
+    pub(crate) requests: Option<Requests>,
+}
+
+/// Requests of one launch: accesses of one warp by one instruction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Requests {
+    /// Requests with rows.
+    pub(crate) rows: u64,
+    /// Lanes of those.
+    pub(crate) lanes: u64,
+    /// Requests without rows.
+    pub(crate) lost: u64,
+}
+
+/// A row of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The kernel, by place.
+    pub(crate) kernel: usize,
+    /// Offset of the instruction in its function.
+    pub(crate) pc: u32,
+    /// Linear block index.
+    pub(crate) block: u64,
+    /// Warp in the block.
+    pub(crate) warp: u16,
+    /// Position of the request among those of its launch.
+    pub(crate) sequence: u64,
+    /// Its kind.
+    pub(crate) kind: AccessKind,
+    /// The address space.
+    pub(crate) space: Space,
+    /// Bytes that a lane accesses.
+    pub(crate) bytes: u8,
+    /// Active lanes.
+    pub(crate) lane_mask: u32,
+    /// Lowest address.
+    pub(crate) address: u64,
+    /// Bytes from there to past the last one.
+    pub(crate) span_bytes: u64,
+    /// Bytes from lane to lane. None if lanes are irregular.
+    pub(crate) stride_bytes: Option<i32>,
+    /// Distances of lanes, shifted right. None if lanes are regular.
+    pub(crate) offsets: Option<Box<[u32]>>,
+    /// Bits of that shift.
+    pub(crate) offset_shift: u8,
 }
 
 impl Kernel {

@@ -131,7 +131,7 @@ fn add(
         correlation: None,
         call: None,
         op: None,
-        stack: None,
+        ..Kernel::default()
     });
     for ((name, unit), text) in header.iter().zip(units).zip(record) {
         if DESCRIBED.contains(&name) || text.is_empty() {

@@ -178,7 +178,7 @@ impl Reading {
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
                 call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
                 op: None,
-                stack: None,
+                ..Kernel::default()
             });
         })?;
         if !is_there {

@@ -129,7 +129,7 @@ impl Reading {
             correlation: None,
             call: None,
             op,
-            stack: None,
+            ..Kernel::default()
         });
         Ok(())
     }

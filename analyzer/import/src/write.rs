@@ -1,18 +1,19 @@
 //! A recording as a capture: numbers, orders and references of the tables.
 
+mod access;
 mod activity;
 mod names;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::rc::Rc;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
+use stallmap_sass::demangle;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId, StorageId};
+use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, OpId, PystatesHash, RunId, StorageId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -20,11 +21,11 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor;
-use stallmap_schema::word::{Match, StorageOrigin};
+use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
 use self::names::Names;
 use crate::input::Input;
-use crate::model::{Kernel, Trace};
+use crate::model::{Kernel, Requests, Trace};
 
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
@@ -80,6 +81,7 @@ impl<'a> Writing<'a> {
         self.python(writer)?;
         writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
         self.storages(writer)?;
+        access::write(self, writer)?;
         self.counters(writer)?;
         writer.append_rows(self.trace.losses.rows().map(|(kind, reason, lost_count, detail)| Loss {
             run_id: run_id(0),
@@ -99,6 +101,11 @@ impl<'a> Writing<'a> {
             .zip(self.ordinals.iter().copied())
             .zip(kernels)
             .map(|((id, ordinal), kernel)| (id, ordinal, kernel))
+    }
+
+    /// Launches by the places of their kernels.
+    fn ids(&self) -> HashMap<usize, KernelId> {
+        self.order.iter().copied().zip((0..).map(KernelId)).collect()
     }
 
     /// The extent of a process's times.
@@ -180,32 +187,33 @@ impl<'a> Writing<'a> {
         writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
     }
 
-    /// Kernels are functions of one module without code: no cubin has its hash.
+    /// Kernels are functions of modules without code: no cubin has their hashes.
     fn code(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        if self.names.functions.is_empty() {
-            return Ok(());
-        }
-        writer.append_rows([Module {
-            module_id: self.names.module.0,
-            content_hash: self.names.module.1.clone(),
+        let mut modules: Vec<&(ModuleId, String)> = self.names.modules.values().collect();
+        modules.sort_unstable();
+        writer.append_rows(modules.into_iter().map(|(module_id, content_hash)| Module {
+            module_id: *module_id,
+            content_hash: content_hash.clone(),
             cubin_bytes: 0,
             cupti_crc: None,
             sm: None,
             file: None,
             zeroed_bytes: 0,
-        }])?;
-        let mut functions: Vec<(FunctionId, &Rc<str>)> =
-            self.names.functions.iter().map(|(name, id)| (*id, name)).collect();
+        }))?;
+        let mut functions: Vec<(FunctionId, &names::Code)> =
+            self.names.functions.iter().map(|(code, id)| (*id, code)).collect();
         functions.sort_unstable();
-        writer.append_rows(functions.into_iter().map(|(function_id, name)| Function {
-            function_id,
-            module_id: self.names.module.0,
-            name: name.to_string(),
-            demangled_name: name.to_string(),
-            is_kernel: true,
-            code_bytes: None,
-            memory_instruction_count: None,
-            uncovered_instruction_count: None,
+        writer.append_rows(functions.into_iter().filter_map(|(function_id, (name, identity))| {
+            Some(Function {
+                function_id,
+                module_id: self.names.modules.get(identity)?.0,
+                name: name.to_string(),
+                demangled_name: demangle(name),
+                is_kernel: true,
+                code_bytes: None,
+                memory_instruction_count: None,
+                uncovered_instruction_count: None,
+            })
         }))
     }
 
@@ -218,7 +226,7 @@ impl<'a> Writing<'a> {
         Launch {
             kernel_id,
             run_id: run_id(kernel.process),
-            function_id: self.names.function(&kernel.name),
+            function_id: self.names.function(kernel),
             ordinal,
             occurrence: place.and_then(|place| self.names.occurrences.get(place)).copied().unwrap_or(0),
             grid_x,
@@ -247,6 +255,13 @@ impl<'a> Writing<'a> {
 
     fn launch_run(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> LaunchRun {
         let thread = kernel.call.map(|call| call.thread);
+        // A source of accesses may lack those of a launch. No other source has any.
+        let is_accesses = self
+            .trace
+            .processes
+            .get(kernel.process)
+            .is_some_and(|run| run.instrument == Instrument::Accesses);
+        let requests = kernel.requests.or_else(|| is_accesses.then(Requests::default));
         LaunchRun {
             run_id: run_id(kernel.process),
             ordinal,
@@ -258,10 +273,10 @@ impl<'a> Writing<'a> {
             correlation_id: kernel.correlation,
             begin_ns: kernel.called_ns(),
             end_ns: kernel.call.map(|call| call.end_ns),
-            recorded: true,
-            request_count: None,
-            lane_access_count: None,
-            lost_request_count: None,
+            recorded: !is_accesses || kernel.requests.is_some(),
+            request_count: requests.map(|requests| requests.rows),
+            lane_access_count: requests.map(|requests| requests.lanes),
+            lost_request_count: requests.map(|requests| requests.lost),
             sample_count: None,
             lost_sample_count: None,
             sampling_period_cycles: None,
@@ -351,10 +366,7 @@ impl<'a> Writing<'a> {
 
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let mut ids: HashMap<usize, KernelId> = HashMap::new();
-        for (id, place) in (0..).map(KernelId).zip(&self.order) {
-            ids.insert(*place, id);
-        }
+        let ids = self.ids();
         let mut counters: Vec<(KernelId, &crate::model::Counter)> = self
             .trace
             .counters

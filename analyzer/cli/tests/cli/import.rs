@@ -1,5 +1,6 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
+mod cutracer;
 mod execution;
 mod parquet;
 mod proton;

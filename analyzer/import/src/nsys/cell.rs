@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-/// Of some tables the one of a name, or of that name with the largest version, as in `_V2`.
+/// The table of a name, or of that name with the largest version, as in `_V2`.
 pub(super) fn latest(names: impl Iterator<Item = String>, base: &str) -> Option<String> {
     let version = |name: &String| match name.strip_prefix(base)? {
         "" => Some(0),

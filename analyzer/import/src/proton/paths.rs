@@ -191,6 +191,7 @@ fn kernel_of(node: &Node, outer: Context) -> Kernel {
         call: None,
         op: outer.op,
         stack: outer.stack,
+        ..Kernel::default()
     }
 }
 
