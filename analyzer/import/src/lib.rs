@@ -21,6 +21,7 @@ mod nsys;
 mod operators;
 mod pickle;
 mod proton;
+mod rocprof;
 mod snapshot;
 mod write;
 
@@ -87,11 +88,13 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         "kernel_launch_id",
         "kernel_checksum",
         "callstack_id",
+        "rocprofiler-sdk-tool",
     ];
     match json.first_key(&known)?.as_deref() {
         Some("operators" | "unattributed_kernels") => operators::read(input),
         Some("frame" | "children" | "metrics") => proton::read(input),
         Some("nodes") => execution::read(input),
+        Some("rocprofiler-sdk-tool") => rocprof::read(input),
         Some("grid_launch_id" | "kernel_launch_id" | "kernel_checksum" | "callstack_id") => {
             cutracer::read(input)
         }

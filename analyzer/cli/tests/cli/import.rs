@@ -4,6 +4,7 @@ mod cutracer;
 mod execution;
 mod parquet;
 mod proton;
+mod rocprof;
 
 use std::fmt::Write as _;
 use std::fs;
