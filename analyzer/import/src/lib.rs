@@ -55,9 +55,15 @@ pub fn run(args: &Import) -> Outcome {
         inputs.push(input);
     }
     progress.say(format!("writing {}", args.output.display()));
-    write::write(&trace, &inputs, &args.output)?;
+    let rates = match &args.into {
+        Some(capture) => Some(write::into(&trace, &inputs, capture, &args.output)?),
+        None => write::write(&trace, &inputs, &args.output).map(|()| None)?,
+    };
     drop(progress);
     summarize(&trace);
+    if let Some(rates) = rates {
+        output::note(format_args!("{rates}"));
+    }
     output::note(format_args!("wrote {}", args.output.display()));
     Ok(OK)
 }

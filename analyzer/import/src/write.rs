@@ -2,7 +2,11 @@
 
 mod access;
 mod activity;
+mod into;
+mod matching;
+mod name;
 mod names;
+mod runs;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -19,10 +23,10 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
-use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
+pub(crate) use self::into::into;
 use self::names::Names;
 use crate::input::Input;
 use crate::model::{Kernel, Requests, Trace};
@@ -106,85 +110,6 @@ impl<'a> Writing<'a> {
     /// Launches by the places of their kernels.
     fn ids(&self) -> HashMap<usize, KernelId> {
         self.order.iter().copied().zip((0..).map(KernelId)).collect()
-    }
-
-    /// The extent of a process's times.
-    fn extent(&self, process: usize) -> (i64, i64) {
-        let trace = self.trace;
-        let kernels = trace.kernels.iter().filter(|kernel| kernel.process == process);
-        let calls = kernels.clone().filter_map(|kernel| kernel.call).map(|call| (call.begin_ns, call.end_ns));
-        let times = kernels.filter_map(|kernel| kernel.time_ns);
-        let works = trace.works.iter().filter(|work| work.process == process);
-        let works = works.map(|work| (work.begin_ns, work.end_ns.unwrap_or(work.begin_ns)));
-        let ops =
-            trace.ops.iter().filter(|op| op.process == process).map(|op| (op.call.begin_ns, op.call.end_ns));
-        let storages = trace.storages.iter().filter(|storage| storage.process == process);
-        let storages = storages.flat_map(|storage| storage.alloc_ns.into_iter().chain(storage.free_ns));
-        let all = calls.chain(times).chain(works).chain(ops).chain(storages.map(|time| (time, time)));
-        all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
-    }
-
-    fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
-        let trace = self.trace;
-        writer.append_rows(trace.processes.iter().enumerate().map(|(place, process)| {
-            let (started_ns, ended_ns) = self.extent(place);
-            Run {
-                run_id: run_id(place),
-                instrument: process.instrument,
-                reference_run_id: run_id(place),
-                program: if process.program.is_empty() {
-                    trace.tool.to_owned()
-                } else {
-                    process.program.clone()
-                },
-                arguments: "[]".to_owned(),
-                working_directory: String::new(),
-                host: String::new(),
-                system: String::new(),
-                process_id: process.number,
-                parent_process_id: None,
-                rank: process.rank,
-                local_rank: None,
-                world_size: process.world_size,
-                started_ns,
-                ended_ns: Some(ended_ns),
-                clock_offset_ns: 0,
-                exit_code: None,
-                exit_signal: None,
-                driver_version: None,
-                cuda_version: process.cuda_version,
-                instrument_version: None,
-                python_version: None,
-                torch_version: None,
-                sampling_period_cycles: None,
-            }
-        }))?;
-        let mut options = trace.facts.clone();
-        options.insert("imported.tool".to_owned(), trace.tool.to_owned());
-        for (number, input) in (1..).zip(inputs) {
-            // The first file has plain names.
-            let name = |part: &str| match number {
-                1 => format!("imported.{part}"),
-                _ => format!("imported.{part}.{number}"),
-            };
-            let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            options.extend([
-                (name("bytes"), input.bytes.to_string()),
-                (name("file"), file),
-                (name("hash"), input.hash.clone()),
-            ]);
-        }
-        writer.append_rows(options.into_iter().map(|(name, value)| RunOption {
-            run_id: run_id(0),
-            name,
-            value,
-        }))?;
-        let mut devices: BTreeMap<i32, &crate::model::Device> = BTreeMap::new();
-        for device in &trace.devices {
-            devices.entry(device.ordinal).or_insert(device);
-        }
-        let runs = 0..trace.processes.len();
-        writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
     }
 
     /// Kernels are functions of modules without code: no cubin has their hashes.
@@ -408,20 +333,4 @@ fn run_id(process: usize) -> RunId {
 
 fn op_id(place: usize) -> OpId {
     OpId(place as u64 + 1)
-}
-
-fn described(run: usize, device: &crate::model::Device) -> Device {
-    Device {
-        run_id: run_id(run),
-        device_id: device.ordinal,
-        name: device.name.clone(),
-        uuid: None,
-        compute_major: device.compute.0,
-        compute_minor: device.compute.1,
-        multiprocessor_count: device.multiprocessors,
-        memory_bytes: device.memory_bytes,
-        l2_bytes: 0,
-        sm_clock_khz: device.clocks_khz.0,
-        memory_clock_khz: device.clocks_khz.1,
-    }
 }

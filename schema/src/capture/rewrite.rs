@@ -38,6 +38,11 @@ pub trait Rewrite {
     /// A file's bytes as they shall be; `None` where it is left out.
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String>;
 
+    /// Adds rows of tables that the capture does not have.
+    fn add(&mut self, _: &mut CaptureWriter) -> Result<(), CaptureError> {
+        Ok(())
+    }
+
     /// Notes about the change for the manifest.
     fn notes(&self) -> Vec<String>;
 
@@ -63,6 +68,7 @@ pub fn rewrite(
     for table in reader.tables() {
         rewrite_table(reader, table, &mut writer, how)?;
     }
+    how.add(&mut writer)?;
     for file in &reader.manifest().files {
         let bytes = reader.verified_entry(&file.path)?.to_vec();
         let changed = how

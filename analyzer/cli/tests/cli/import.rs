@@ -2,6 +2,7 @@
 
 mod cutracer;
 mod execution;
+mod into;
 mod parquet;
 mod proton;
 mod rocprof;
