@@ -233,14 +233,7 @@ impl Reading {
             }
         }
         self.trace.tool = "cutracer";
-        self.trace.processes.push(Process {
-            number: 0,
-            program: String::new(),
-            instrument: Instrument::Accesses,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        self.trace.processes.push(Process::of(0, Instrument::Accesses));
         let without = self.trace.kernels.iter().filter(|kernel| kernel.requests.is_none()).count() as u64;
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Launch, "launches without a trace of accesses", without, None);

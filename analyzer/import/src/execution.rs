@@ -171,14 +171,7 @@ impl Reading {
             values,
             None,
         );
-        trace.processes.push(Process {
-            number: self.process.unwrap_or(0),
-            program: String::new(),
-            instrument: Instrument::Native,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        trace.processes.push(Process::of(self.process.unwrap_or(0), Instrument::Native));
         trace.losses.lacks("times of ops and the run, written as 0");
         for part in ["launches and kernels", "stall samples", "memory accesses", "Python stacks", "GPUs"] {
             trace.losses.lacks(part);
@@ -242,7 +235,7 @@ fn overload(node: &Node) -> String {
 }
 
 /// Gives the ops of a profiler's trace the overloads of an execution trace of the same run.
-pub(crate) fn join(trace: &mut Trace, execution: Trace) {
+pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
     let recorded = execution.ops.iter().filter_map(|op| Some((op.record?, op)));
     let by_record: HashMap<i64, &Op> = recorded.collect();
     let mut matched = 0_u64;
@@ -272,4 +265,5 @@ pub(crate) fn join(trace: &mut Trace, execution: Trace) {
     {
         losses.add_many(kind, reason, count, detail);
     }
+    trace
 }

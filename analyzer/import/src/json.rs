@@ -104,6 +104,13 @@ impl<R: Read> Json<R> {
         Ok(values)
     }
 
+    /// Three positive sizes. None for everything else.
+    pub(crate) fn extent(&mut self) -> Outcome<Option<[u32; 3]>> {
+        let sizes = self.integers()?.into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
+        let sizes = sizes.ok().and_then(|sizes| <[u32; 3]>::try_from(sizes).ok());
+        Ok(sizes.filter(|sizes| sizes.iter().all(|size| *size > 0)))
+    }
+
     /// The end of the document: nothing but spaces is left.
     pub(crate) fn end(self) -> Outcome<()> {
         let path = self.path;

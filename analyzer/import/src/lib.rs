@@ -11,10 +11,12 @@ mod cutracer;
 mod decimal;
 mod execution;
 mod input;
+mod join;
 mod json;
 mod kineto;
 mod model;
 mod msgpack;
+mod name;
 mod ncu;
 mod nest;
 mod nsys;
@@ -110,16 +112,17 @@ fn read_json(input: &Input) -> Outcome<Trace> {
 
 /// Joins recordings of the same run.
 fn join(first: Trace, second: Trace) -> Outcome<Trace> {
-    let (mut trace, execution) = match (first.tool, second.tool) {
-        ("kineto", "execution trace") => (first, second),
-        ("execution trace", "kineto") => (second, first),
-        (first, second) => {
-            return Err(Failure::message(USAGE, format!("files of {first} and {second} are not joined"))
-                .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
-        }
-    };
-    execution::join(&mut trace, execution);
-    Ok(trace)
+    let tools = (first.tool, second.tool);
+    match tools {
+        ("kineto", "execution trace") => Some(execution::join(first, second)),
+        ("execution trace", "kineto") => Some(execution::join(second, first)),
+        ("kineto", "kineto") => kineto::graph::join(first, second),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        Failure::message(USAGE, format!("these files of {} and {} are not joined", tools.0, tools.1))
+            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())
+    })
 }
 
 /// Says what was read, and what was not.

@@ -34,6 +34,8 @@ pub(crate) struct Trace {
     pub(crate) counters: Vec<Counter>,
     /// Memory accesses of kernels.
     pub(crate) accesses: Vec<Access>,
+    /// Launch calls without a kernel, in order.
+    pub(crate) pending: Vec<Pending>,
     /// Data that the source lacks, or that was left out.
     pub(crate) losses: Losses,
 }
@@ -53,6 +55,13 @@ pub(crate) struct Process {
     pub(crate) world_size: Option<u32>,
     /// CUDA version that the driver supports.
     pub(crate) cuda_version: Option<i32>,
+}
+
+impl Process {
+    /// A process of which nothing but its number is known.
+    pub(crate) fn of(number: u32, instrument: Instrument) -> Self {
+        Self { number, program: String::new(), instrument, rank: None, world_size: None, cuda_version: None }
+    }
 }
 
 /// A GPU.
@@ -116,6 +125,21 @@ pub(crate) struct Kernel {
     pub(crate) code: Option<Rc<str>>,
     /// Its requests. None if the source has no accesses of it.
     pub(crate) requests: Option<Requests>,
+}
+
+/// A launch call without a kernel: the capture of a graph has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// The call.
+    pub(crate) call: Call,
+    /// The kernel's name, if the call has it.
+    pub(crate) name: Option<Rc<str>>,
+    /// Blocks in x, y and z.
+    pub(crate) grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y and z.
+    pub(crate) block: Option<[u32; 3]>,
+    /// The op around the call, by place.
+    pub(crate) op: Option<usize>,
 }
 
 /// Requests of one launch: accesses of one warp by one instruction.

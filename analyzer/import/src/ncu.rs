@@ -64,7 +64,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let mut places: Vec<(usize, u32)> =
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
-    trace.processes = places.into_iter().map(|(_, number)| process(number)).collect();
+    trace.processes =
+        places.into_iter().map(|(_, number)| Process::of(number, Instrument::Counters)).collect();
     for part in [
         "times of launches",
         "ops, tensors and Python stacks",
@@ -89,17 +90,6 @@ fn page(input: &Input) -> Outcome<impl Read + use<>> {
         let mut line = Vec::new();
         let count = reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(wrong)?;
         left -= (count as u64).min(left);
-    }
-}
-
-fn process(number: u32) -> Process {
-    Process {
-        number,
-        program: String::new(),
-        instrument: Instrument::Counters,
-        rank: None,
-        world_size: None,
-        cuda_version: None,
     }
 }
 

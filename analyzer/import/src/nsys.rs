@@ -16,7 +16,7 @@ use self::cell::Row;
 use self::database::Database;
 use self::folder::Folder;
 use crate::input::{Form, Input};
-use crate::kineto::{join_ops, shift};
+use crate::join::{join_ops, shift};
 use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
@@ -285,14 +285,9 @@ impl Reading {
         let mut numbers: Vec<(usize, u32)> =
             self.processes.iter().map(|(number, place)| (*place, *number)).collect();
         numbers.sort_unstable();
-        self.trace.processes.extend(numbers.into_iter().map(|(_, number)| Process {
-            number,
-            program: String::new(),
-            instrument: Instrument::Timeline,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        }));
+        self.trace
+            .processes
+            .extend(numbers.into_iter().map(|(_, number)| Process::of(number, Instrument::Timeline)));
         join_ops(&mut self.trace);
         let mut base_ns = None;
         self.tables.rows("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"], |row| {

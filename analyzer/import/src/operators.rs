@@ -106,8 +106,8 @@ impl Reading {
                 "end_ns" => end = json.integer()?,
                 "device_id" => device = json.integer()?,
                 "stream_id" => stream = json.integer()?,
-                "grid_dim" => grid = extent(json)?,
-                "block_dim" => block = extent(json)?,
+                "grid_dim" => grid = json.extent()?,
+                "block_dim" => block = json.extent()?,
                 "metrics" => json.object(|json, key| match key {
                     "raw" => json.object(|json, metric| self.counter(json, place, metric)),
                     _ => json.skip(),
@@ -150,14 +150,7 @@ impl Reading {
 
     fn finish(mut self) -> Trace {
         self.trace.tool = "operator profiler";
-        self.trace.processes.push(Process {
-            number: 0,
-            program: String::new(),
-            instrument: Instrument::Timeline,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        self.trace.processes.push(Process::of(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
         let unknown: BTreeMap<&str, u64> = unknown.fold(BTreeMap::new(), |mut counts, counter| {
             *counts.entry(&*counter.metric).or_default() += 1;
@@ -183,10 +176,4 @@ impl Reading {
         }
         self.trace
     }
-}
-
-/// Three sizes. None if there are not three, or if one is not positive.
-fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
-    let sizes: Vec<u32> = json.integers()?.into_iter().filter_map(|size| u32::try_from(size).ok()).collect();
-    Ok(<[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0)))
 }

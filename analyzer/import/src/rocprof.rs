@@ -8,8 +8,8 @@ use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::input::Input;
+use crate::join::join_ops;
 use crate::json::Json;
-use crate::kineto::join_ops;
 use crate::model::{Call, Device, Kernel, Process, Trace, Work};
 
 /// Most kernels and copies of a profile.
@@ -187,7 +187,8 @@ impl Reading {
         }
         let mut trace = self.trace;
         trace.tool = "rocprofv3";
-        trace.processes = self.numbers.into_iter().map(process).collect();
+        trace.processes =
+            self.numbers.into_iter().map(|number| Process::of(number, Instrument::Timeline)).collect();
         join_ops(&mut trace);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
         let losses = &mut trace.losses;
@@ -299,17 +300,6 @@ fn direction(operation: Option<i64>) -> CopyKind {
         Some(3) => CopyKind::DeviceToHost,
         Some(4) => CopyKind::DeviceToDevice,
         _ => CopyKind::Other,
-    }
-}
-
-fn process(number: u32) -> Process {
-    Process {
-        number,
-        program: String::new(),
-        instrument: Instrument::Timeline,
-        rank: None,
-        world_size: None,
-        cuda_version: None,
     }
 }
 

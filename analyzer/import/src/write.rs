@@ -4,7 +4,6 @@ mod access;
 mod activity;
 mod into;
 mod matching;
-mod name;
 mod names;
 mod runs;
 

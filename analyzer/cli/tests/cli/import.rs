@@ -2,6 +2,7 @@
 
 mod cutracer;
 mod execution;
+mod graph;
 mod into;
 mod parquet;
 mod proton;

@@ -14,8 +14,8 @@ use super::examples;
     ("stallmap import trace.json.gz --into train.stallmap -o timed.stallmap", "with its times on the launches of a capture"),
 ]))]
 pub struct Import {
-    /// File of another tool. Its content decides the format, never its name. A profiler's trace and an execution trace of the
-    /// same run are joined
+    /// File of another tool. Its content decides the format, never its name. A profiler's trace is joined with an
+    /// execution trace of the same run, or with the trace in which its graph was captured
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Add the times of a trace to this capture of the same program, as a run of its own

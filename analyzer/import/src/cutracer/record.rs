@@ -78,8 +78,8 @@ impl Line {
                 self.kernel.name = self.kernel.name.take().or(name);
             }
             "kernel_checksum" => self.kernel.checksum = json.scalar()?.map(Into::into),
-            "grid" => self.kernel.grid = extent(&json.integers()?),
-            "block" => self.kernel.block = extent(&json.integers()?),
+            "grid" => self.kernel.grid = json.extent()?,
+            "block" => self.kernel.block = json.extent()?,
             "nregs" => self.kernel.registers = json.integer()?.and_then(|count| u32::try_from(count).ok()),
             "stream_id" => self.kernel.stream = number(json.scalar()?),
             "instructions" => json.object(|json, opcode| self.kernel.instruction(json, opcode))?,
@@ -170,10 +170,4 @@ fn number(text: Option<String>) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
-}
-
-/// Three sizes. None if there are not three, or if one is not positive.
-fn extent(sizes: &[i64]) -> Option<[u32; 3]> {
-    let sizes: Vec<u32> = sizes.iter().filter_map(|size| u32::try_from(*size).ok()).collect();
-    <[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0))
 }

@@ -39,6 +39,7 @@ pub(super) struct Arguments {
     pub(super) device_type: Option<i64>,
     pub(super) device_id: Option<i64>,
     pub(super) wait: Option<String>,
+    pub(super) kernel: Option<String>,
 }
 
 impl Event {
@@ -72,8 +73,8 @@ impl Arguments {
                 "correlation" => found.correlation = json.integer()?,
                 "device" => found.device = json.integer()?,
                 "stream" => found.stream = json.integer()?,
-                "grid" => found.grid = extent(json)?,
-                "block" => found.block = extent(json)?,
+                "grid" => found.grid = json.extent()?,
+                "block" => found.block = json.extent()?,
                 "registers per thread" => found.registers = json.integer()?,
                 "bytes" | "Bytes" => found.bytes = json.integer()?,
                 "Sequence number" => found.sequence = json.integer()?,
@@ -83,6 +84,7 @@ impl Arguments {
                 "Addr" => found.address = json.integer()?,
                 "Device Type" => found.device_type = json.integer()?,
                 "Device Id" => found.device_id = json.integer()?,
+                "kernel" => found.kernel = json.scalar()?,
                 "cuda_sync_kind" => found.wait = json.scalar()?,
                 _ => json.skip()?,
             }
@@ -90,15 +92,6 @@ impl Arguments {
         })?;
         Ok(found)
     }
-}
-
-/// Three sizes. None if there are not three, or if one is not positive.
-fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
-    if !json.is_array()? {
-        return json.skip().map(|()| None);
-    }
-    let sizes: Vec<u32> = json.integers()?.into_iter().filter_map(|size| u32::try_from(size).ok()).collect();
-    Ok(<[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0)))
 }
 
 /// Numbers of threads, by the texts of process and thread.

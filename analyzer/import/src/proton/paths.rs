@@ -157,14 +157,7 @@ impl Paths {
             "proton.times".to_owned(),
             "sums of call paths, shared out evenly among their launches".to_owned(),
         )]);
-        self.trace.processes.push(Process {
-            number: 0,
-            program: String::new(),
-            instrument: Instrument::Counters,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        self.trace.processes.push(Process::of(0, Instrument::Counters));
         let losses = &mut self.trace.losses;
         losses.lacks("times of launches, scopes and the run, written as 0");
         losses.lacks("grids and blocks, written as 0");

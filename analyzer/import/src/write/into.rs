@@ -21,9 +21,10 @@ use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::matching::{Kind, Matched, matched};
-use super::{Writing, activity, name, runs};
+use super::{Writing, activity, runs};
 use crate::input::Input;
 use crate::model::{Kernel, Trace};
+use crate::name;
 
 /// Most launches, ops and functions of a capture that is joined.
 const MOST_ROWS: usize = 50_000_000;
