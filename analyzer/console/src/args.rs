@@ -91,9 +91,10 @@ pub enum Command {
     Export(export::Export),
     /// Write a capture from a recording of another tool: a trace, a report, a snapshot
     ///
-    /// Supported are traces of PyTorch's profiler (Kineto JSON, also compressed), reports of Nsight Systems exported to
-    /// SQLite, PyTorch's memory snapshots, raw pages of Nsight Compute as CSV, and profiles of Operator Profiler. Data that a source lacks is empty or
-    /// null in the capture, and a row of `loss` names it. Environment variables in a source are not imported.
+    /// Supported are traces of PyTorch's profiler (Kineto JSON, also compressed), PyTorch's execution traces and memory
+    /// snapshots, reports of Nsight Systems exported to SQLite or Parquet, raw pages of Nsight Compute as CSV, traces of
+    /// CUTracer, and profiles of Proton, rocprofv3 and Operator Profiler. Data that a source lacks is empty or null in the
+    /// capture, and a row of `loss` names it. Environment variables in a source are not imported.
     Import(import::Import),
     /// Answer questions of an agent about captures: an MCP server on standard input and output, read only
     Mcp(mcp::Mcp),

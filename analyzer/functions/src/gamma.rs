@@ -28,7 +28,7 @@ pub(super) fn quantile(part: f64, shape: f64, guess: f64) -> f64 {
     for _ in 0..MOST_STEPS {
         let density = ((shape - 1.0) * x.ln() - x - ln_gamma(shape)).exp();
         let step = (cumulative(shape, x) - part) / density.max(TINY);
-        // Half of the way to zero is as far as one step goes.
+        // One step goes no further than half of the way to zero.
         let next = (x - step).max(0.5 * x).min(2.0 * x + 1.0);
         if (next - x).abs() <= 1e-13 * x {
             return next;

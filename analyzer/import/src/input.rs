@@ -21,6 +21,10 @@ pub(crate) enum Form {
     Sqlite,
     /// A pickle of protocol 2 to 5.
     Pickle,
+    /// An array in MessagePack.
+    MessagePack,
+    /// A folder of Parquet files.
+    Folder,
     /// Text that is not JSON.
     Text,
 }
@@ -43,6 +47,11 @@ impl Input {
     pub(crate) fn of(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
+        if path.is_dir() {
+            let bytes = read_folder(path, &mut hasher).map_err(wrong)?;
+            let hash = hasher.finalize().to_hex().to_string();
+            return Ok(Self { path: path.to_owned(), hash, bytes, form: Form::Folder });
+        }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
         let mut head = [0; 16];
         let length = read_start(&mut unpacked(path).map_err(wrong)?, &mut head).map_err(wrong)?;
@@ -59,6 +68,20 @@ impl Input {
     pub(crate) fn open_json(&self) -> Outcome<impl Read + use<>> {
         Ok(Texts { reader: BufReader::new(self.open()?), is_inside: false, is_escaped: false, length: 0 })
     }
+}
+
+/// Adds the names and bytes of a folder's files to a hash, by name. Returns the number of bytes.
+fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
+    let mut files =
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| file.is_file());
+    files.sort_unstable();
+    let mut bytes = 0;
+    for file in files {
+        hasher.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+        bytes += io::copy(&mut File::open(&file)?, hasher)?;
+    }
+    Ok(bytes)
 }
 
 /// The bytes of a file, unpacked by its first bytes.
@@ -81,6 +104,7 @@ fn form(head: &[u8]) -> Form {
     }
     match head {
         [0x80, 2..=5, ..] => Form::Pickle,
+        [0x90..=0x9f | 0xdc | 0xdd, ..] => Form::MessagePack,
         _ => match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{' | b'[') => Form::Json,
             _ => Form::Text,
@@ -152,6 +176,7 @@ mod tests {
         assert_eq!(form(b"SQLite format 3\0"), Form::Sqlite);
         assert_eq!(form(b"\x80\x04\x95"), Form::Pickle);
         assert_eq!(form(b" \n[{"), Form::Json);
+        assert_eq!(form(b"\x92\x83\xa5frame"), Form::MessagePack);
         assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
         assert_eq!(form(b""), Form::Text);
     }

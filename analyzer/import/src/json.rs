@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ValueType};
+use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 
 use crate::decimal::integer;
 
@@ -18,6 +18,12 @@ impl<R: Read> Json<R> {
     /// A stream of a file. Nesting has up to 128 levels.
     pub(crate) fn new(reader: R, path: &Path) -> Self {
         Self { reader: JsonStreamReader::new(reader), path: path.to_owned() }
+    }
+
+    /// A stream of a file whose nesting has up to a number of levels.
+    pub(crate) fn nested(reader: R, path: &Path, levels: u32) -> Self {
+        let settings = ReaderSettings { max_nesting_depth: Some(levels), ..ReaderSettings::default() };
+        Self { reader: JsonStreamReader::new_custom(reader, settings), path: path.to_owned() }
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.
@@ -98,6 +104,19 @@ impl<R: Read> Json<R> {
         Ok(values)
     }
 
+    /// Three positive sizes. None for everything else.
+    pub(crate) fn extent(&mut self) -> Outcome<Option<[u32; 3]>> {
+        let sizes = self.integers()?.into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
+        let sizes = sizes.ok().and_then(|sizes| <[u32; 3]>::try_from(sizes).ok());
+        Ok(sizes.filter(|sizes| sizes.iter().all(|size| *size > 0)))
+    }
+
+    /// The end of the document: nothing but spaces is left.
+    pub(crate) fn end(self) -> Outcome<()> {
+        let path = self.path;
+        self.reader.consume_trailing_whitespace().map_err(|error| failure(&path, &error))
+    }
+
     /// Skips a value.
     pub(crate) fn skip(&mut self) -> Outcome<()> {
         self.reader.skip_value().map_err(|error| self.failure(&error))
@@ -112,7 +131,11 @@ impl<R: Read> Json<R> {
     }
 
     fn failure(&self, error: &ReaderError) -> Failure {
-        let message = format!("`{}` is not complete JSON: {error}", self.path.display());
-        Failure::message(IO, message).hint("the tool may not have finished it: write it again".to_owned())
+        failure(&self.path, error)
     }
+}
+
+fn failure(path: &Path, error: &ReaderError) -> Failure {
+    let message = format!("`{}` is not complete JSON: {error}", path.display());
+    Failure::message(IO, message).hint("the tool may not have finished it: write it again".to_owned())
 }

@@ -1,10 +1,11 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
 mod event;
+pub(crate) mod graph;
 mod memory;
 mod stacks;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
@@ -15,9 +16,10 @@ use stallmap_schema::word::{
 use self::event::{Event, Threads};
 use self::stacks::Functions;
 use crate::input::Input;
+use crate::join::{join_ops, shift, span};
 use crate::json::Json;
-use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
-use crate::nest::{Span, enclosing, parents};
+use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
+use crate::nest::{Span, enclosing};
 
 /// Most events of a trace.
 const MOST_EVENTS: usize = 50_000_000;
@@ -33,6 +35,8 @@ struct Reading {
     world_size: Option<u32>,
     cuda_version: Option<i32>,
     calls: HashMap<i64, Call>,
+    /// Calls that launch one kernel, by correlation.
+    launches: Vec<(i64, Pending)>,
     functions: Functions,
     memory: memory::Events,
     events: usize,
@@ -99,8 +103,7 @@ impl Reading {
     }
 
     fn device(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
-        let mut device =
-            Device { ordinal: 0, name: String::new(), compute: (0, 0), multiprocessors: 0, memory_bytes: 0 };
+        let mut device = Device::default();
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {
             match key {
@@ -131,7 +134,7 @@ impl Reading {
         match (event.phase.as_str(), event.category.as_str()) {
             ("X", "kernel") => self.kernel(event),
             ("X", "gpu_memcpy" | "gpu_memset" | "cuda_sync") => self.work(&event),
-            ("X", "cuda_runtime" | "cuda_driver") => self.call(&event),
+            ("X", "cuda_runtime" | "cuda_driver") => self.call(event),
             ("X", "cpu_op" | "user_annotation") => self.op(event),
             ("X", "python_function") => {
                 if let Some(call) = self.span(&event) {
@@ -166,7 +169,7 @@ impl Reading {
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.trace.kernels.push(Kernel {
             process: 0,
-            name: event.name,
+            name: event.name.into(),
             device: ordinal.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream(&arguments, &event.thread.1),
             time_ns: Some((call.begin_ns, call.end_ns)),
@@ -177,6 +180,7 @@ impl Reading {
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
             call: None,
             op: None,
+            ..Kernel::default()
         });
     }
 
@@ -205,11 +209,15 @@ impl Reading {
         });
     }
 
-    fn call(&mut self, event: &Event) {
+    fn call(&mut self, event: Event) {
         self.process = self.process.or_else(|| event.thread.0.parse().ok());
-        let correlation = event.arguments.correlation;
-        if let (Some(correlation), Some(call)) = (correlation, self.span(event)) {
-            self.calls.insert(correlation, call);
+        let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
+        self.calls.insert(correlation, call);
+        if event.name.contains("Launch") && event.name.contains("Kernel") {
+            let Event { arguments, .. } = event;
+            let name = arguments.kernel.map(Into::into);
+            let pending = Pending { call, name, grid: arguments.grid, block: arguments.block, op: None };
+            self.launches.push((correlation, pending));
         }
     }
 
@@ -227,6 +235,7 @@ impl Reading {
             sequence: event.arguments.sequence,
             forward: None,
             stack: None,
+            record: event.arguments.record.or(event.arguments.external),
         });
     }
 
@@ -243,6 +252,7 @@ impl Reading {
         });
         self.join_calls();
         join_ops(&mut self.trace);
+        self.join_pending();
         std::mem::take(&mut self.functions).join(&mut self.trace);
         std::mem::take(&mut self.memory).join(&mut self.trace);
         shift(&mut self.trace, self.base_ns);
@@ -256,6 +266,19 @@ impl Reading {
             let correlation = kernel.correlation.and_then(|number| i64::try_from(number).ok());
             kernel.call = correlation.and_then(|number| self.calls.get(&number)).copied();
         }
+    }
+
+    /// Keeps the launch calls without a kernel, each with the op around it.
+    fn join_pending(&mut self) {
+        let seen: HashSet<u64> = self.trace.kernels.iter().filter_map(|kernel| kernel.correlation).collect();
+        let is_seen = |number: i64| u64::try_from(number).is_ok_and(|number| seen.contains(&number));
+        self.launches.retain(|(number, _)| !is_seen(*number));
+        self.launches.sort_by_key(|(_, pending)| pending.call.begin_ns);
+        let spans: Vec<Span> = self.trace.ops.iter().map(|op| span(op.call)).collect();
+        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
+        let points: Vec<Span> = self.launches.iter().map(|(_, pending)| point(pending.call)).collect();
+        let launches = std::mem::take(&mut self.launches).into_iter().zip(enclosing(&spans, &points));
+        self.trace.pending = launches.map(|((_, pending), op)| Pending { op, ..pending }).collect();
     }
 
     fn count_losses(&mut self) {
@@ -318,72 +341,5 @@ fn phase(name: &str, arguments: &event::Arguments) -> Phase {
         Phase::Optimizer
     } else {
         Phase::Forward
-    }
-}
-
-/// The span of a call.
-pub(crate) fn span(call: Call) -> Span {
-    Span { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
-}
-
-/// Gives ops their parents, phases and forward ops, and kernels the op around their launch call.
-///
-/// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
-pub(crate) fn join_ops(trace: &mut Trace) {
-    trace.ops.sort_by_key(|op| (op.call.begin_ns, std::cmp::Reverse(op.call.end_ns), op.call.thread));
-    let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
-    for (place, parent) in parents(&spans).into_iter().enumerate() {
-        let outer = parent.and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
-        if let Some(op) = trace.ops.get_mut(place) {
-            op.parent = parent;
-            // Whatever runs inside of backward or of the optimizer belongs to it.
-            op.phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or(op.phase);
-        }
-    }
-    let mut forward: HashMap<i64, usize> = HashMap::new();
-    for (place, op) in trace.ops.iter().enumerate() {
-        if let (Some(sequence), Phase::Forward) = (op.sequence, op.phase) {
-            forward.entry(sequence).or_insert(place);
-        }
-    }
-    for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
-        op.forward = op.sequence.and_then(|sequence| forward.get(&sequence)).copied();
-    }
-    let called: Vec<usize> = (0..trace.kernels.len()).filter(|place| has_call(trace, *place)).collect();
-    let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
-    let points: Vec<Span> =
-        called.iter().filter_map(|place| trace.kernels.get(*place)?.call.map(point)).collect();
-    for (place, op) in called.into_iter().zip(enclosing(&spans, &points)) {
-        if let Some(kernel) = trace.kernels.get_mut(place) {
-            kernel.op = op;
-        }
-    }
-}
-
-fn has_call(trace: &Trace, place: usize) -> bool {
-    trace.kernels.get(place).is_some_and(|kernel| kernel.call.is_some())
-}
-
-/// Adds the base to all times.
-pub(crate) fn shift(trace: &mut Trace, base_ns: i64) {
-    let add = |time: &mut i64| *time = time.saturating_add(base_ns);
-    let call = |call: &mut Call| {
-        add(&mut call.begin_ns);
-        add(&mut call.end_ns);
-    };
-    for kernel in &mut trace.kernels {
-        kernel.call.iter_mut().for_each(call);
-        kernel.time_ns.iter_mut().for_each(|(begin, end)| {
-            add(begin);
-            add(end);
-        });
-    }
-    for work in &mut trace.works {
-        add(&mut work.begin_ns);
-        work.end_ns.iter_mut().for_each(add);
-    }
-    trace.ops.iter_mut().for_each(|op| call(&mut op.call));
-    for storage in &mut trace.storages {
-        storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(add);
     }
 }

@@ -1,9 +1,10 @@
 //! A recording of another tool, independent of its file format. Times are nanoseconds since the Unix epoch.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use stallmap_schema::word::{
-    ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
+    AccessKind, ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, Space, SynchronizationKind,
 };
 
 /// A recording.
@@ -31,6 +32,10 @@ pub(crate) struct Trace {
     pub(crate) storages: Vec<Storage>,
     /// Hardware counters of kernels.
     pub(crate) counters: Vec<Counter>,
+    /// Memory accesses of kernels.
+    pub(crate) accesses: Vec<Access>,
+    /// Launch calls without a kernel, in order.
+    pub(crate) pending: Vec<Pending>,
     /// Data that the source lacks, or that was left out.
     pub(crate) losses: Losses,
 }
@@ -52,8 +57,15 @@ pub(crate) struct Process {
     pub(crate) cuda_version: Option<i32>,
 }
 
+impl Process {
+    /// A process of which nothing but its number is known.
+    pub(crate) fn of(number: u32, instrument: Instrument) -> Self {
+        Self { number, program: String::new(), instrument, rank: None, world_size: None, cuda_version: None }
+    }
+}
+
 /// A GPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Device {
     /// CUDA's device ordinal.
     pub(crate) ordinal: i32,
@@ -63,8 +75,10 @@ pub(crate) struct Device {
     pub(crate) compute: (i32, i32),
     /// Multiprocessors.
     pub(crate) multiprocessors: i32,
-    /// Bytes of memory.
+    /// Bytes of memory, 0 if the source does not have them.
     pub(crate) memory_bytes: u64,
+    /// Clocks of multiprocessors and of memory in kHz, 0 if the source does not have them.
+    pub(crate) clocks_khz: (i32, i32),
 }
 
 /// A call on a thread of the CPU.
@@ -79,12 +93,12 @@ pub(crate) struct Call {
 }
 
 /// A kernel that ran.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Kernel {
     /// Its process, by place.
     pub(crate) process: usize,
     /// Its name, as the source has it.
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     /// CUDA's device ordinal.
     pub(crate) device: i32,
     /// The stream, by the source's number.
@@ -105,6 +119,71 @@ pub(crate) struct Kernel {
     pub(crate) call: Option<Call>,
     /// The op around the launch call, by place.
     pub(crate) op: Option<usize>,
+    /// Its own Python stack, by place. None if it is that of its op.
+    pub(crate) stack: Option<usize>,
+    /// The source's identity of its code. None if the source has names only.
+    pub(crate) code: Option<Rc<str>>,
+    /// Its requests. None if the source has no accesses of it.
+    pub(crate) requests: Option<Requests>,
+}
+
+/// A launch call without a kernel: the capture of a graph has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// The call.
+    pub(crate) call: Call,
+    /// The kernel's name, if the call has it.
+    pub(crate) name: Option<Rc<str>>,
+    /// Blocks in x, y and z.
+    pub(crate) grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y and z.
+    pub(crate) block: Option<[u32; 3]>,
+    /// The op around the call, by place.
+    pub(crate) op: Option<usize>,
+}
+
+/// Requests of one launch: accesses of one warp by one instruction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Requests {
+    /// Requests with rows.
+    pub(crate) rows: u64,
+    /// Lanes of those.
+    pub(crate) lanes: u64,
+    /// Requests without rows.
+    pub(crate) lost: u64,
+}
+
+/// A row of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The kernel, by place.
+    pub(crate) kernel: usize,
+    /// Offset of the instruction in its function.
+    pub(crate) pc: u32,
+    /// Linear block index.
+    pub(crate) block: u64,
+    /// Warp in the block.
+    pub(crate) warp: u16,
+    /// Position of the request among those of its launch.
+    pub(crate) sequence: u64,
+    /// Its kind.
+    pub(crate) kind: AccessKind,
+    /// The address space.
+    pub(crate) space: Space,
+    /// Bytes that a lane accesses.
+    pub(crate) bytes: u8,
+    /// Active lanes.
+    pub(crate) lane_mask: u32,
+    /// Lowest address.
+    pub(crate) address: u64,
+    /// Bytes from there to past the last one.
+    pub(crate) span_bytes: u64,
+    /// Bytes from lane to lane. None if lanes are irregular.
+    pub(crate) stride_bytes: Option<i32>,
+    /// Distances of lanes, shifted right. None if lanes are regular.
+    pub(crate) offsets: Option<Box<[u32]>>,
+    /// Bits of that shift.
+    pub(crate) offset_shift: u8,
 }
 
 impl Kernel {
@@ -160,6 +239,8 @@ pub(crate) struct Op {
     pub(crate) forward: Option<usize>,
     /// Its Python stack, by place.
     pub(crate) stack: Option<usize>,
+    /// PyTorch's number of the call, which its profiler and its execution traces share.
+    pub(crate) record: Option<i64>,
 }
 
 /// A frame of a Python stack.
@@ -198,7 +279,7 @@ pub(crate) struct Counter {
     /// The kernel, by place.
     pub(crate) kernel: usize,
     /// The metric's name.
-    pub(crate) metric: String,
+    pub(crate) metric: Rc<str>,
     /// Its value.
     pub(crate) value: Option<f64>,
     /// Its unit.

@@ -35,9 +35,11 @@ const DESCRIBED: [&str; 12] = [
 /// Reads a page.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let refused = |reason: &str| {
-        Failure::message(IO, format!("`{}` is not a file that can be imported: {reason}", input.path.display())).hint(
-            "supported are Kineto JSON, nsys SQLite, memory snapshots, and `ncu --csv --page raw --print-units base`".to_owned(),
+        Failure::message(
+            IO,
+            format!("`{}` is not a file that can be imported: {reason}", input.path.display()),
         )
+        .hint("the table in docs/src/guide/import.md lists the files that can be imported".to_owned())
     };
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?);
     let mut records = reader.records();
@@ -62,7 +64,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let mut places: Vec<(usize, u32)> =
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
-    trace.processes = places.into_iter().map(|(_, number)| process(number)).collect();
+    trace.processes =
+        places.into_iter().map(|(_, number)| Process::of(number, Instrument::Counters)).collect();
     for part in [
         "times of launches",
         "ops, tensors and Python stacks",
@@ -90,17 +93,6 @@ fn page(input: &Input) -> Outcome<impl Read + use<>> {
     }
 }
 
-fn process(number: u32) -> Process {
-    Process {
-        number,
-        program: String::new(),
-        instrument: Instrument::Counters,
-        rank: None,
-        world_size: None,
-        cuda_version: None,
-    }
-}
-
 /// Adds a kernel with its counters.
 fn add(
     trace: &mut Trace,
@@ -118,7 +110,7 @@ fn add(
     let kernel = trace.kernels.len();
     trace.kernels.push(Kernel {
         process: place,
-        name: field("Kernel Name").unwrap_or("(unknown kernel)").to_owned(),
+        name: field("Kernel Name").unwrap_or("(unknown kernel)").into(),
         device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
         stream: number("Stream").and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
         time_ns: None,
@@ -129,6 +121,7 @@ fn add(
         correlation: None,
         call: None,
         op: None,
+        ..Kernel::default()
     });
     for ((name, unit), text) in header.iter().zip(units).zip(record) {
         if DESCRIBED.contains(&name) || text.is_empty() {
@@ -142,7 +135,7 @@ fn add(
             trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
             continue;
         };
-        trace.counters.push(Counter { kernel, metric: name.to_owned(), value: Some(value * factor), unit });
+        trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
     }
 }
 

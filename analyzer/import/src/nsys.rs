@@ -1,28 +1,50 @@
-//! Reports of Nsight Systems, exported to SQLite. Tables and columns are found by name: any may be missing.
+//! Reports of Nsight Systems, exported to SQLite or to a folder of Parquet files. Tables and columns are found by name: any may be missing.
 
+mod cell;
 mod database;
+mod folder;
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
-use rusqlite::Row;
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::{
     ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
 };
 
+use self::cell::Row;
 use self::database::Database;
-use crate::input::Input;
-use crate::kineto::{join_ops, shift};
+use self::folder::Folder;
+use crate::input::{Form, Input};
+use crate::join::{join_ops, shift};
 use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
+/// Most rows of one table that are read.
+const MOST_ROWS: u64 = 200_000_000;
+
+/// The tables of a report.
+enum Tables {
+    Database(Database),
+    Folder(Folder),
+}
+
+impl Tables {
+    /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
+    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&Row)) -> Outcome<bool> {
+        match self {
+            Self::Database(database) => database.rows(base, columns, visit),
+            Self::Folder(folder) => folder.rows(base, columns, visit),
+        }
+    }
+}
 
 /// A report while it is read. Times are relative to the begin of the session.
 struct Reading {
-    database: Database,
+    tables: Tables,
     trace: Trace,
-    texts: HashMap<i64, String>,
+    texts: HashMap<i64, Rc<str>>,
     /// Processes by their number in the system.
     processes: BTreeMap<u32, usize>,
     /// Launch calls by process and correlation id: a correlation id alone is not unique.
@@ -32,7 +54,10 @@ struct Reading {
 /// Reads a report.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let mut reading = Reading {
-        database: Database::open(&input.path)?,
+        tables: match input.form {
+            Form::Folder => Tables::Folder(Folder::open(&input.path)),
+            _ => Tables::Database(Database::open(&input.path)?),
+        },
         trace: Trace { tool: "nsys", ..Trace::default() },
         texts: HashMap::new(),
         processes: BTreeMap::new(),
@@ -56,37 +81,28 @@ fn process_number(global: i64) -> u32 {
     u32::try_from((global >> 24) & 0x00ff_ffff).unwrap_or(0)
 }
 
-/// A column as a small number.
-fn small(row: &Row<'_>, column: usize) -> Option<u32> {
-    integer(row, column).and_then(|value| u32::try_from(value).ok())
-}
-
-fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
-    row.get::<_, Option<i64>>(column).ok().flatten()
-}
-
 impl Reading {
     fn names(&mut self) -> Outcome<()> {
         let texts = &mut self.texts;
-        self.database.rows("StringIds", &["id", "value"], |row| {
-            if let (Some(id), Ok(text)) = (integer(row, 0), row.get::<_, String>(1)) {
-                texts.insert(id, text);
+        self.tables.rows("StringIds", &["id", "value"], |row| {
+            if let (Some(id), Some(text)) = (row.integer(0), row.text(1)) {
+                texts.insert(id, text.into());
             }
         })?;
         let facts = &mut self.trace.facts;
         let known = ["EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"];
-        self.database.rows("META_DATA_EXPORT", &["name", "value"], |row| {
-            if let (Ok(name), Ok(value)) = (row.get::<_, String>(0), row.get::<_, String>(1))
-                && known.contains(&name.as_str())
+        self.tables.rows("META_DATA_EXPORT", &["name", "value"], |row| {
+            if let (Some(name), Some(value)) = (row.text(0), row.text(1))
+                && known.contains(&name)
             {
-                facts.insert(format!("nsys.{}", name.to_lowercase()), value);
+                facts.insert(format!("nsys.{}", name.to_lowercase()), value.to_owned());
             }
         })?;
         // Environment variables are in the same table: only one setting is read.
         let losses = &mut self.trace.losses;
-        self.database.rows("META_DATA_CAPTURE", &["name", "value"], |row| {
-            let name = row.get::<_, String>(0).unwrap_or_default();
-            let value = row.get::<_, String>(1).unwrap_or_default();
+        self.tables.rows("META_DATA_CAPTURE", &["name", "value"], |row| {
+            let name = row.text(0).unwrap_or_default();
+            let value = row.text(1).unwrap_or_default();
             if name == "CUDA_GRAPH_TRACE_OPTIONS:MODE" && value.eq_ignore_ascii_case("graph") {
                 losses.add(LossKind::Source, "kernels inside of CUDA graphs: traced as whole graphs", None);
             }
@@ -97,8 +113,8 @@ impl Reading {
     fn calls(&mut self) -> Outcome<()> {
         let calls = &mut self.calls;
         let columns = ["start", "end", "globalTid", "correlationId"];
-        self.database.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, |row| {
-            let [begin, end, thread, correlation] = [0, 1, 2, 3].map(|column| integer(row, column));
+        self.tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", &columns, |row| {
+            let [begin, end, thread, correlation] = [0, 1, 2, 3].map(|column| row.integer(column));
             if let (Some(begin_ns), Some(thread), Some(correlation)) = (begin, thread, correlation) {
                 let end_ns = end.unwrap_or(begin_ns).max(begin_ns);
                 let call = Call { thread: thread.unsigned_abs(), begin_ns, end_ns };
@@ -115,7 +131,7 @@ impl Reading {
     }
 
     fn kernels(&mut self) -> Outcome<()> {
-        let Self { database, trace, texts, processes, calls } = self;
+        let Self { tables, trace, texts, processes, calls } = self;
         let columns = [
             "start",
             "end",
@@ -136,32 +152,33 @@ impl Reading {
             "dynamicSharedMemory",
         ];
         let mut unread = 0;
-        let is_there = database.rows("CUPTI_ACTIVITY_KIND_KERNEL", &columns, |row| {
-            let number = process_number(integer(row, 5).unwrap_or(0));
-            let correlation = integer(row, 4);
-            let (Some(begin), Some(end)) = (integer(row, 0), integer(row, 1)) else {
+        let is_there = tables.rows("CUPTI_ACTIVITY_KIND_KERNEL", &columns, |row| {
+            let number = process_number(row.integer(5).unwrap_or(0));
+            let correlation = row.integer(4);
+            let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else {
                 unread += 1;
                 return;
             };
-            let name = [6, 7].iter().find_map(|column| texts.get(&integer(row, *column)?)).cloned();
+            let name = [6, 7].iter().find_map(|column| texts.get(&row.integer(*column)?)).cloned();
             let extent = |first: usize| {
-                let sizes =
-                    [first, first + 1, first + 2].map(|column| small(row, column).filter(|size| *size > 0));
+                let sizes = [first, first + 1, first + 2]
+                    .map(|column| row.number::<u32>(column).filter(|size| *size > 0));
                 sizes.iter().all(Option::is_some).then(|| sizes.map(Option::unwrap_or_default))
             };
             trace.kernels.push(Kernel {
                 process: Self::process(processes, number),
-                name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()),
-                device: integer(row, 2).and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
-                stream: integer(row, 3).and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
+                name: name.unwrap_or_else(|| "(unknown kernel)".into()),
+                device: row.number(2).unwrap_or(-1),
+                stream: row.number(3).unwrap_or(0),
                 time_ns: Some((begin, end.max(begin))),
                 grid: extent(8),
                 block: extent(11),
-                registers: small(row, 14),
-                shared_bytes: small(row, 15).zip(small(row, 16)),
+                registers: row.number::<u32>(14),
+                shared_bytes: row.number::<u32>(15).zip(row.number::<u32>(16)),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
                 call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
                 op: None,
+                ..Kernel::default()
             });
         })?;
         if !is_there {
@@ -179,34 +196,32 @@ impl Reading {
     }
 
     fn works(&mut self) -> Outcome<()> {
-        let Self { database, trace, processes, .. } = self;
-        let tables = [
+        let Self { tables, trace, processes, .. } = self;
+        let kinds = [
             ("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", ActivityKind::Copy),
             ("CUPTI_ACTIVITY_KIND_MEMSET", "memKind", ActivityKind::Fill),
             ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "syncType", ActivityKind::Synchronization),
         ];
-        for (table, detail, kind) in tables {
+        for (table, detail, kind) in kinds {
             let columns =
                 ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", detail];
-            database.rows(table, &columns, |row| {
-                let Some(begin_ns) = integer(row, 0) else {
+            tables.rows(table, &columns, |row| {
+                let Some(begin_ns) = row.integer(0) else {
                     trace.losses.add(LossKind::Source, "copies, fills and waits without begin", None);
                     return;
                 };
                 let is_wait = kind == ActivityKind::Synchronization;
                 trace.works.push(Work {
-                    process: Self::process(processes, process_number(integer(row, 5).unwrap_or(0))),
+                    process: Self::process(processes, process_number(row.integer(5).unwrap_or(0))),
                     kind,
-                    device: integer(row, 2)
-                        .and_then(|device| i32::try_from(device).ok())
-                        .filter(|device| *device >= 0),
-                    stream: integer(row, 3).and_then(|stream| u64::try_from(stream).ok()),
+                    device: row.number(2).filter(|device| *device >= 0),
+                    stream: row.number(3),
                     begin_ns,
-                    end_ns: integer(row, 1).filter(|end| *end >= begin_ns),
-                    bytes: integer(row, 6).and_then(|bytes| u64::try_from(bytes).ok()),
-                    copy: (kind == ActivityKind::Copy).then(|| direction(integer(row, 7))),
-                    wait: is_wait.then(|| wait(integer(row, 7))),
-                    correlation: integer(row, 4).and_then(|number| u64::try_from(number).ok()),
+                    end_ns: row.integer(1).filter(|end| *end >= begin_ns),
+                    bytes: row.number(6),
+                    copy: (kind == ActivityKind::Copy).then(|| direction(row.integer(7))),
+                    wait: is_wait.then(|| wait(row.integer(7))),
+                    correlation: row.number(4),
                 });
             })?;
         }
@@ -214,23 +229,23 @@ impl Reading {
     }
 
     fn ranges(&mut self) -> Outcome<()> {
-        let Self { database, trace, texts, processes, .. } = self;
+        let Self { tables, trace, texts, processes, .. } = self;
         let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "endGlobalTid"];
-        database.rows("NVTX_EVENTS", &columns, |row| {
-            let kind = integer(row, 2).unwrap_or(0);
+        tables.rows("NVTX_EVENTS", &columns, |row| {
+            let kind = row.integer(2).unwrap_or(0);
             if !RANGES.contains(&kind) {
                 let kind = kind.to_string();
                 trace.losses.add(LossKind::Source, "NVTX events that are not ranges", Some(&kind));
                 return;
             }
             let (Some(begin_ns), Some(end_ns), Some(thread)) =
-                (integer(row, 0), integer(row, 1), integer(row, 3))
+                (row.integer(0), row.integer(1), row.integer(3))
             else {
                 trace.losses.add(LossKind::Source, "NVTX ranges without begin, end or thread", None);
                 return;
             };
-            let named = integer(row, 5).and_then(|id| texts.get(&id)).cloned();
-            let name = row.get::<_, Option<String>>(4).ok().flatten().or(named);
+            let named = row.integer(5).and_then(|id| texts.get(&id)).map(ToString::to_string);
+            let name = row.text(4).map(str::to_owned).or(named);
             trace.ops.push(Op {
                 process: Self::process(processes, process_number(thread)),
                 call: Call { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) },
@@ -241,6 +256,7 @@ impl Reading {
                 sequence: None,
                 forward: None,
                 stack: None,
+                record: None,
             });
         })?;
         Ok(())
@@ -249,14 +265,14 @@ impl Reading {
     fn devices(&mut self) -> Outcome<()> {
         let trace = &mut self.trace;
         let columns = ["cuDevice", "id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory"];
-        let value = |row: &Row<'_>, column| integer(row, column).and_then(|value| i32::try_from(value).ok());
-        let is_there = self.database.rows("TARGET_INFO_GPU", &columns, |row| {
+        let is_there = self.tables.rows("TARGET_INFO_GPU", &columns, |row| {
             trace.devices.push(Device {
-                ordinal: value(row, 0).or(value(row, 1)).unwrap_or(0),
-                name: row.get::<_, String>(2).unwrap_or_default(),
-                compute: (value(row, 3).unwrap_or(0), value(row, 4).unwrap_or(0)),
-                multiprocessors: value(row, 5).unwrap_or(0),
-                memory_bytes: integer(row, 6).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
+                ordinal: row.number(0).or(row.number(1)).unwrap_or(0),
+                name: row.text(2).unwrap_or_default().to_owned(),
+                compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
+                multiprocessors: row.number(5).unwrap_or(0),
+                memory_bytes: row.number(6).unwrap_or(0),
+                clocks_khz: (0, 0),
             });
         })?;
         if !is_there {
@@ -269,18 +285,13 @@ impl Reading {
         let mut numbers: Vec<(usize, u32)> =
             self.processes.iter().map(|(number, place)| (*place, *number)).collect();
         numbers.sort_unstable();
-        self.trace.processes.extend(numbers.into_iter().map(|(_, number)| Process {
-            number,
-            program: String::new(),
-            instrument: Instrument::Timeline,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        }));
+        self.trace
+            .processes
+            .extend(numbers.into_iter().map(|(_, number)| Process::of(number, Instrument::Timeline)));
         join_ops(&mut self.trace);
         let mut base_ns = None;
-        self.database.rows("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"], |row| {
-            base_ns = base_ns.or(integer(row, 0));
+        self.tables.rows("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"], |row| {
+            base_ns = base_ns.or(row.integer(0));
         })?;
         shift(&mut self.trace, base_ns.unwrap_or(0));
         let losses = &mut self.trace.losses;

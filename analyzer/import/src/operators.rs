@@ -71,6 +71,7 @@ impl Reading {
             sequence: None,
             forward: None,
             stack: None,
+            record: None,
         });
         let first = self.trace.kernels.len();
         let mut name = None;
@@ -105,8 +106,8 @@ impl Reading {
                 "end_ns" => end = json.integer()?,
                 "device_id" => device = json.integer()?,
                 "stream_id" => stream = json.integer()?,
-                "grid_dim" => grid = extent(json)?,
-                "block_dim" => block = extent(json)?,
+                "grid_dim" => grid = json.extent()?,
+                "block_dim" => block = json.extent()?,
                 "metrics" => json.object(|json, key| match key {
                     "raw" => json.object(|json, metric| self.counter(json, place, metric)),
                     _ => json.skip(),
@@ -117,7 +118,7 @@ impl Reading {
         })?;
         self.trace.kernels.push(Kernel {
             process: 0,
-            name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()),
+            name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()).into(),
             device: device.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream.and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
             time_ns: begin.zip(end).filter(|(begin, end)| begin <= end),
@@ -128,6 +129,7 @@ impl Reading {
             correlation: None,
             call: None,
             op,
+            ..Kernel::default()
         });
         Ok(())
     }
@@ -142,23 +144,16 @@ impl Reading {
         } else {
             ""
         };
-        self.trace.counters.push(Counter { kernel, metric: metric.to_owned(), value, unit: unit.to_owned() });
+        self.trace.counters.push(Counter { kernel, metric: metric.into(), value, unit: unit.to_owned() });
         Ok(())
     }
 
     fn finish(mut self) -> Trace {
         self.trace.tool = "operator profiler";
-        self.trace.processes.push(Process {
-            number: 0,
-            program: String::new(),
-            instrument: Instrument::Timeline,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        self.trace.processes.push(Process::of(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
         let unknown: BTreeMap<&str, u64> = unknown.fold(BTreeMap::new(), |mut counts, counter| {
-            *counts.entry(counter.metric.as_str()).or_default() += 1;
+            *counts.entry(&*counter.metric).or_default() += 1;
             counts
         });
         let losses = &mut self.trace.losses;
@@ -181,10 +176,4 @@ impl Reading {
         }
         self.trace
     }
-}
-
-/// Three sizes. None if there are not three, or if one is not positive.
-fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
-    let sizes: Vec<u32> = json.integers()?.into_iter().filter_map(|size| u32::try_from(size).ok()).collect();
-    Ok(<[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0)))
 }

@@ -136,6 +136,7 @@ impl Reading<'_> {
             sequence: None,
             forward: None,
             stack: Some(stack),
+            record: None,
         });
         Some(self.trace.ops.len() - 1)
     }
@@ -179,14 +180,7 @@ impl Reading<'_> {
             "snapshot.ops".to_owned(),
             format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
         )]);
-        self.trace.processes.push(Process {
-            number: 0,
-            program: String::new(),
-            instrument: Instrument::Native,
-            rank: None,
-            world_size: None,
-            cuda_version: None,
-        });
+        self.trace.processes.push(Process::of(0, Instrument::Native));
         for part in ["launches and kernels", "stall samples", "memory accesses", "ops and tensors", "GPUs"] {
             self.trace.losses.lacks(part);
         }

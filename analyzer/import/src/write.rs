@@ -1,35 +1,40 @@
 //! A recording as a capture: numbers, orders and references of the tables.
 
+mod access;
 mod activity;
+mod into;
+mod matching;
 mod names;
+mod runs;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
+use stallmap_sass::demangle;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId, StorageId};
+use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, OpId, PystatesHash, RunId, StorageId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
-use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor;
-use stallmap_schema::word::{Match, StorageOrigin};
+use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
+pub(crate) use self::into::into;
 use self::names::Names;
 use crate::input::Input;
-use crate::model::{Kernel, Trace};
+use crate::model::{Kernel, Requests, Trace};
 
 /// Writes the capture. One that fails leaves nothing.
-pub(crate) fn write(trace: &Trace, input: &Input, output: &Path) -> Outcome<()> {
+pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
     let write = || -> Result<(), CaptureError> {
         let mut writer = CaptureWriter::create(output, Form::File)?;
-        Writing::of(trace).write(&mut writer, input)?;
+        Writing::of(trace).write(&mut writer, inputs)?;
         writer.note([format!("imported from {}", trace.tool)]);
         writer.finish().map(drop)
     };
@@ -66,8 +71,8 @@ impl<'a> Writing<'a> {
         Self { trace, order, ordinals, names: Names::of(trace), stacks }
     }
 
-    fn write(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
-        self.runs(writer, input)?;
+    fn write(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
+        self.runs(writer, inputs)?;
         self.code(writer)?;
         writer.append_rows(
             self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel)),
@@ -79,6 +84,7 @@ impl<'a> Writing<'a> {
         self.python(writer)?;
         writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
         self.storages(writer)?;
+        access::write(self, writer)?;
         self.counters(writer)?;
         writer.append_rows(self.trace.losses.rows().map(|(kind, reason, lost_count, detail)| Loss {
             run_id: run_id(0),
@@ -100,104 +106,38 @@ impl<'a> Writing<'a> {
             .map(|((id, ordinal), kernel)| (id, ordinal, kernel))
     }
 
-    /// The extent of a process's times.
-    fn extent(&self, process: usize) -> (i64, i64) {
-        let trace = self.trace;
-        let kernels = trace.kernels.iter().filter(|kernel| kernel.process == process);
-        let calls = kernels.clone().filter_map(|kernel| kernel.call).map(|call| (call.begin_ns, call.end_ns));
-        let times = kernels.filter_map(|kernel| kernel.time_ns);
-        let works = trace.works.iter().filter(|work| work.process == process);
-        let works = works.map(|work| (work.begin_ns, work.end_ns.unwrap_or(work.begin_ns)));
-        let ops =
-            trace.ops.iter().filter(|op| op.process == process).map(|op| (op.call.begin_ns, op.call.end_ns));
-        let storages = trace.storages.iter().filter(|storage| storage.process == process);
-        let storages = storages.flat_map(|storage| storage.alloc_ns.into_iter().chain(storage.free_ns));
-        let all = calls.chain(times).chain(works).chain(ops).chain(storages.map(|time| (time, time)));
-        all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
+    /// Launches by the places of their kernels.
+    fn ids(&self) -> HashMap<usize, KernelId> {
+        self.order.iter().copied().zip((0..).map(KernelId)).collect()
     }
 
-    fn runs(&self, writer: &mut CaptureWriter, input: &Input) -> Result<(), CaptureError> {
-        let trace = self.trace;
-        writer.append_rows(trace.processes.iter().enumerate().map(|(place, process)| {
-            let (started_ns, ended_ns) = self.extent(place);
-            Run {
-                run_id: run_id(place),
-                instrument: process.instrument,
-                reference_run_id: run_id(place),
-                program: if process.program.is_empty() {
-                    trace.tool.to_owned()
-                } else {
-                    process.program.clone()
-                },
-                arguments: "[]".to_owned(),
-                working_directory: String::new(),
-                host: String::new(),
-                system: String::new(),
-                process_id: process.number,
-                parent_process_id: None,
-                rank: process.rank,
-                local_rank: None,
-                world_size: process.world_size,
-                started_ns,
-                ended_ns: Some(ended_ns),
-                clock_offset_ns: 0,
-                exit_code: None,
-                exit_signal: None,
-                driver_version: None,
-                cuda_version: process.cuda_version,
-                instrument_version: None,
-                python_version: None,
-                torch_version: None,
-                sampling_period_cycles: None,
-            }
-        }))?;
-        let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut options = trace.facts.clone();
-        options.extend([
-            ("imported.bytes".to_owned(), input.bytes.to_string()),
-            ("imported.file".to_owned(), file),
-            ("imported.hash".to_owned(), input.hash.clone()),
-            ("imported.tool".to_owned(), trace.tool.to_owned()),
-        ]);
-        writer.append_rows(options.into_iter().map(|(name, value)| RunOption {
-            run_id: run_id(0),
-            name,
-            value,
-        }))?;
-        let mut devices: BTreeMap<i32, &crate::model::Device> = BTreeMap::new();
-        for device in &trace.devices {
-            devices.entry(device.ordinal).or_insert(device);
-        }
-        let runs = 0..trace.processes.len();
-        writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
-    }
-
-    /// Kernels are functions of one module without code: no cubin has its hash.
+    /// Kernels are functions of modules without code: no cubin has their hashes.
     fn code(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        if self.names.functions.is_empty() {
-            return Ok(());
-        }
-        writer.append_rows([Module {
-            module_id: self.names.module.0,
-            content_hash: self.names.module.1.clone(),
+        let mut modules: Vec<&(ModuleId, String)> = self.names.modules.values().collect();
+        modules.sort_unstable();
+        writer.append_rows(modules.into_iter().map(|(module_id, content_hash)| Module {
+            module_id: *module_id,
+            content_hash: content_hash.clone(),
             cubin_bytes: 0,
             cupti_crc: None,
             sm: None,
             file: None,
             zeroed_bytes: 0,
-        }])?;
-        let mut functions: Vec<(FunctionId, &String)> =
-            self.names.functions.iter().map(|(name, id)| (*id, name)).collect();
+        }))?;
+        let mut functions: Vec<(FunctionId, &names::Code)> =
+            self.names.functions.iter().map(|(code, id)| (*id, code)).collect();
         functions.sort_unstable();
-        writer.append_rows(functions.into_iter().map(|(function_id, name)| Function {
-            function_id,
-            module_id: self.names.module.0,
-            name: name.clone(),
-            demangled_name: name.clone(),
-            is_kernel: true,
-            code_bytes: None,
-            memory_instruction_count: None,
-            uncovered_instruction_count: None,
+        writer.append_rows(functions.into_iter().filter_map(|(function_id, (name, identity))| {
+            Some(Function {
+                function_id,
+                module_id: self.names.modules.get(identity)?.0,
+                name: name.to_string(),
+                demangled_name: demangle(name),
+                is_kernel: true,
+                code_bytes: None,
+                memory_instruction_count: None,
+                uncovered_instruction_count: None,
+            })
         }))
     }
 
@@ -205,11 +145,12 @@ impl<'a> Writing<'a> {
         let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
         let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
         let [block_x, block_y, block_z] = kernel.block.unwrap_or_default();
-        let stack = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        let outer = kernel.op.and_then(|op| self.trace.ops.get(op)).and_then(|op| op.stack);
+        let stack = kernel.stack.or(outer);
         Launch {
             kernel_id,
             run_id: run_id(kernel.process),
-            function_id: self.names.function(&kernel.name),
+            function_id: self.names.function(kernel),
             ordinal,
             occurrence: place.and_then(|place| self.names.occurrences.get(place)).copied().unwrap_or(0),
             grid_x,
@@ -238,6 +179,13 @@ impl<'a> Writing<'a> {
 
     fn launch_run(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> LaunchRun {
         let thread = kernel.call.map(|call| call.thread);
+        // A source of accesses may lack those of a launch. No other source has any.
+        let is_accesses = self
+            .trace
+            .processes
+            .get(kernel.process)
+            .is_some_and(|run| run.instrument == Instrument::Accesses);
+        let requests = kernel.requests.or_else(|| is_accesses.then(Requests::default));
         LaunchRun {
             run_id: run_id(kernel.process),
             ordinal,
@@ -249,10 +197,10 @@ impl<'a> Writing<'a> {
             correlation_id: kernel.correlation,
             begin_ns: kernel.called_ns(),
             end_ns: kernel.call.map(|call| call.end_ns),
-            recorded: true,
-            request_count: None,
-            lane_access_count: None,
-            lost_request_count: None,
+            recorded: !is_accesses || kernel.requests.is_some(),
+            request_count: requests.map(|requests| requests.rows),
+            lane_access_count: requests.map(|requests| requests.lanes),
+            lost_request_count: requests.map(|requests| requests.lost),
             sample_count: None,
             lost_sample_count: None,
             sampling_period_cycles: None,
@@ -342,10 +290,7 @@ impl<'a> Writing<'a> {
 
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let mut ids: HashMap<usize, KernelId> = HashMap::new();
-        for (id, place) in (0..).map(KernelId).zip(&self.order) {
-            ids.insert(*place, id);
-        }
+        let ids = self.ids();
         let mut counters: Vec<(KernelId, &crate::model::Counter)> = self
             .trace
             .counters
@@ -374,7 +319,7 @@ impl<'a> Writing<'a> {
             run_id: run_id(0),
             kernel_id,
             repeat: 0,
-            metric: counter.metric.clone(),
+            metric: counter.metric.to_string(),
             value: counter.value,
             unit: counter.unit.clone(),
         }))
@@ -387,20 +332,4 @@ fn run_id(process: usize) -> RunId {
 
 fn op_id(place: usize) -> OpId {
     OpId(place as u64 + 1)
-}
-
-fn described(run: usize, device: &crate::model::Device) -> Device {
-    Device {
-        run_id: run_id(run),
-        device_id: device.ordinal,
-        name: device.name.clone(),
-        uuid: None,
-        compute_major: device.compute.0,
-        compute_minor: device.compute.1,
-        multiprocessor_count: device.multiprocessors,
-        memory_bytes: device.memory_bytes,
-        l2_bytes: 0,
-        sm_clock_khz: 0,
-        memory_clock_khz: 0,
-    }
 }

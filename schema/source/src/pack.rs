@@ -9,7 +9,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::Form;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::code::{Function, Module};
@@ -66,9 +66,8 @@ impl Rewrite for Added {
         Ok(batch.clone())
     }
 
-    fn additions(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>, String> {
-        let rows = SourceLine::batch(std::mem::take(&mut self.rows)).map_err(|cause| cause.to_string())?;
-        Ok(vec![(const { &SourceLine::TABLE }, rows)])
+    fn add(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        writer.append_rows(std::mem::take(&mut self.rows))
     }
 
     fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {

@@ -38,9 +38,9 @@ pub trait Rewrite {
     /// A file's bytes as they shall be; `None` where it is left out.
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String>;
 
-    /// Rows to add to tables that are left out.
-    fn additions(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>, String> {
-        Ok(Vec::new())
+    /// Adds rows of tables that the capture does not have.
+    fn add(&mut self, _: &mut CaptureWriter) -> Result<(), CaptureError> {
+        Ok(())
     }
 
     /// Notes about the change for the manifest.
@@ -68,10 +68,7 @@ pub fn rewrite(
     for table in reader.tables() {
         rewrite_table(reader, table, &mut writer, how)?;
     }
-    let refused = |cause| CaptureError::refused("added rows", cause, output);
-    for (table, rows) in how.additions().map_err(refused)? {
-        writer.append(table.name, &rows)?;
-    }
+    how.add(&mut writer)?;
     for file in &reader.manifest().files {
         let bytes = reader.verified_entry(&file.path)?.to_vec();
         let changed = how

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::writer::Form;
+use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::launch::LaunchRun;
@@ -67,14 +67,13 @@ impl Rewrite for Coarse {
         Ok(RecordBatch::new_empty(table.schema()))
     }
 
-    fn additions(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>, String> {
+    fn add(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let mut rows = std::mem::take(&mut self.summary);
         rows.extend(self.counter.take().map(Counter::finish).unwrap_or_default());
         rows.sort_by_key(|row| {
             (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
         });
-        let rows = AccessSummary::batch(rows).map_err(|cause| cause.to_string())?;
-        Ok(vec![(const { &AccessSummary::TABLE }, rows)])
+        writer.append_rows(rows)
     }
 
     fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {

@@ -1,6 +1,6 @@
--- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but no tensor of its op or
--- of its accesses has that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of its
--- instructions uses tensor cores).
+-- One kernel whose instructions do not fit its data: float64 (it computes in double precision, but no tensor of its op
+-- and no tensor that it accesses has that type), idle_tensor_cores (its op multiplies matrices or convolves, but none of
+-- its instructions uses tensor cores).
 --
 -- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision. Names with MMA use tensor
 -- cores. Thresholds: 5 % of the kernel's samples at instructions of double precision, any sample for the other kind.

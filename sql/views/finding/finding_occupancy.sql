@@ -5,8 +5,8 @@
 -- the time of all launches. Spread over all of them, the work would take
 -- at least the part of the time that is used now. Saving: the idle part. low_occupancy: registers, shared memory or the
 -- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
--- are memory stalls, which more warps would hide. Saving: these and the fixed latencies, times the excluded part
--- of the warps.
+-- are memory stalls, which more warps would hide. Saving: these and the fixed latencies, times the part of the warps
+-- that is excluded.
 -- tail_wave: the grid fills the GPU more than once, and a fifth or more of the block slots stay empty at the end.
 -- Saving: that part.
 CREATE VIEW finding_occupancy (

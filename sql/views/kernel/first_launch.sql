@@ -15,7 +15,7 @@ CREATE VIEW first_launch (
   dynamic_shared_bytes,
   -- Launches of its kind whose cost was measured.
   kind_launch_count,
-  -- Those that did as much work as the first one, with it.
+  -- Launches among these that did as much work as the first one, with it.
   launch_count,
   -- The first one.
   first_kernel_id,

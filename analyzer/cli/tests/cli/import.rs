@@ -1,5 +1,13 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
+mod cutracer;
+mod execution;
+mod graph;
+mod into;
+mod parquet;
+mod proton;
+mod rocprof;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -189,7 +197,7 @@ fn files_that_cannot_be_read_are_errors() {
     place.file("trace.json", &whole);
     place.run(&["import", "trace.json", "-o", "tiny.stallmap"]).expect_error(5);
     assert_eq!(place.run(&["import", "trace.json"]).code, Some(2));
-    place.run(&["import", "trace.json", "words", "-o", "x.stallmap"]).expect_error(2);
+    place.run(&["import", "trace.json", "trace.json", "-o", "x.stallmap"]).expect_error(2);
 }
 
 #[test]

@@ -32,11 +32,14 @@ pub(super) struct Arguments {
     pub(super) registers: Option<i64>,
     pub(super) bytes: Option<i64>,
     pub(super) sequence: Option<i64>,
+    pub(super) external: Option<i64>,
+    pub(super) record: Option<i64>,
     pub(super) forward_thread: Option<i64>,
     pub(super) address: Option<i64>,
     pub(super) device_type: Option<i64>,
     pub(super) device_id: Option<i64>,
     pub(super) wait: Option<String>,
+    pub(super) kernel: Option<String>,
 }
 
 impl Event {
@@ -70,15 +73,18 @@ impl Arguments {
                 "correlation" => found.correlation = json.integer()?,
                 "device" => found.device = json.integer()?,
                 "stream" => found.stream = json.integer()?,
-                "grid" => found.grid = extent(json)?,
-                "block" => found.block = extent(json)?,
+                "grid" => found.grid = json.extent()?,
+                "block" => found.block = json.extent()?,
                 "registers per thread" => found.registers = json.integer()?,
                 "bytes" | "Bytes" => found.bytes = json.integer()?,
                 "Sequence number" => found.sequence = json.integer()?,
+                "External id" => found.external = json.integer()?,
+                "Record function id" => found.record = json.integer()?.filter(|record| *record > 0),
                 "Fwd thread id" => found.forward_thread = json.integer()?,
                 "Addr" => found.address = json.integer()?,
                 "Device Type" => found.device_type = json.integer()?,
                 "Device Id" => found.device_id = json.integer()?,
+                "kernel" => found.kernel = json.scalar()?,
                 "cuda_sync_kind" => found.wait = json.scalar()?,
                 _ => json.skip()?,
             }
@@ -86,15 +92,6 @@ impl Arguments {
         })?;
         Ok(found)
     }
-}
-
-/// Three sizes. None if there are not three, or if one is not positive.
-fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
-    if !json.is_array()? {
-        return json.skip().map(|()| None);
-    }
-    let sizes: Vec<u32> = json.integers()?.into_iter().filter_map(|size| u32::try_from(size).ok()).collect();
-    Ok(<[u32; 3]>::try_from(sizes).ok().filter(|sizes| sizes.iter().all(|size| *size > 0)))
 }
 
 /// Numbers of threads, by the texts of process and thread.

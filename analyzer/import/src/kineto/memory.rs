@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use stallmap_schema::word::LossKind;
 
 use super::event::Event;
-use super::span;
+use crate::join::span;
 use crate::model::{Storage, Trace};
 use crate::nest::{Span, enclosing};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::span;
+use crate::join::span;
 use crate::model::{Call, Frame, Trace};
 use crate::nest::{Span, enclosing, parents};
 

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
 use stallmap_console::exit::{Failure, IO, Outcome};
 
-/// Rows of one table that are read.
-const MOST_ROWS: u64 = 200_000_000;
+use super::MOST_ROWS;
+use super::cell::{Cell, Row, latest};
 
 /// An open database.
 pub(super) struct Database {
@@ -27,12 +28,7 @@ impl Database {
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(
-        &self,
-        base: &str,
-        columns: &[&str],
-        mut visit: impl FnMut(&Row<'_>),
-    ) -> Outcome<bool> {
+    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&Row)) -> Outcome<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
         let known = self.columns(&table).map_err(wrong)?;
@@ -44,7 +40,7 @@ impl Database {
         let mut statement = self.connection.prepare(&sql).map_err(wrong)?;
         let mut rows = statement.query([]).map_err(wrong)?;
         while let Some(row) = rows.next().map_err(wrong)? {
-            visit(row);
+            visit(&Row((0..columns.len()).map(|column| cell(row, column)).collect()));
         }
         Ok(true)
     }
@@ -56,21 +52,20 @@ impl Database {
         let mut statement = self.connection.prepare(sql)?;
         let names =
             statement.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-        let version = |name: &String| match name.strip_prefix(base)? {
-            "" => Some(0),
-            rest => rest.strip_prefix("_V")?.parse::<u32>().ok(),
-        };
-        Ok(names
-            .into_iter()
-            .filter(|name| !name.contains('"'))
-            .filter_map(|name| Some((version(&name)?, name)))
-            .max()
-            .map(|(_, name)| name))
+        Ok(latest(names.into_iter().filter(|name| !name.contains('"')), base))
     }
 
     fn columns(&self, table: &str) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
         statement.query_map([table], |row| row.get(0))?.collect()
+    }
+}
+
+fn cell(row: &rusqlite::Row<'_>, column: usize) -> Cell {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(value)) => Cell::Integer(value),
+        Ok(ValueRef::Text(text)) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+        _ => Cell::Null,
     }
 }
 
@@ -93,7 +88,7 @@ mod tests {
         let database = Database { connection, path: PathBuf::new() };
         let mut found = Vec::new();
         let is_there = database.rows("A", &["x", "z"], |row| {
-            found.push((row.get::<_, Option<i64>>(0).unwrap(), row.get::<_, Option<i64>>(1).unwrap()));
+            found.push((row.integer(0), row.integer(1)));
         });
         assert!(is_there.unwrap());
         assert_eq!(found, [(Some(7), None)]);

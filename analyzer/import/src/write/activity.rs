@@ -33,16 +33,22 @@ impl Piece<'_> {
 
 /// Writes all work in the order of time, run after run.
 pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows(rows(writing))
+}
+
+/// All work in the order of time, run after run.
+pub(super) fn rows(writing: &Writing<'_>) -> Vec<GpuActivity> {
     let kernels =
         writing.launched().filter_map(|(id, _, kernel)| Some(Piece::Kernel(id, kernel, kernel.time_ns?)));
     let mut pieces: Vec<Piece<'_>> = kernels.chain(writing.trace.works.iter().map(Piece::Other)).collect();
     pieces.sort_by_key(|piece| (piece.process(), piece.begin_ns()));
     let mut next = (usize::MAX, 0);
-    writer.append_rows(pieces.iter().map(|piece| {
+    let numbered = pieces.iter().map(|piece| {
         let number = if next.0 == piece.process() { next.1 } else { 0 };
         next = (piece.process(), number + 1);
         row(writing, number, piece)
-    }))
+    });
+    numbered.collect()
 }
 
 fn row(writing: &Writing<'_>, activity_id: u64, piece: &Piece<'_>) -> GpuActivity {

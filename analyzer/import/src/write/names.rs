@@ -1,18 +1,22 @@
 //! Identities and numbers of names: functions, frames, threads, streams.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
 
 use crate::model::{Frame, Kernel, Trace};
 
+/// A function of the source: its name, and the identity of its code, empty without one.
+pub(super) type Code = (Rc<str>, Rc<str>);
+
 /// Numbers by name.
 pub(super) struct Names {
-    /// The module of all kernels: its id, and its hash in hexadecimal digits.
-    pub(super) module: (ModuleId, String),
-    /// Functions by name.
-    pub(super) functions: BTreeMap<String, FunctionId>,
+    /// Modules by the source's identity of code, empty without one: each id, and its hash in hexadecimal digits.
+    pub(super) modules: BTreeMap<Rc<str>, (ModuleId, String)>,
+    /// Functions by name and identity of code.
+    pub(super) functions: BTreeMap<Code, FunctionId>,
     /// For each kernel, the number of equal launches before it in its thread.
     pub(super) occurrences: Vec<u32>,
     threads: BTreeMap<(usize, u64), u32>,
@@ -22,19 +26,19 @@ pub(super) struct Names {
 impl Names {
     /// The names of a recording.
     pub(super) fn of(trace: &Trace) -> Self {
-        // A function without code is identified by its source and its name. No cubin has the hash of this text.
-        let text = format!("stallmap: kernels without code, imported from {}", trace.tool);
-        let module = hash::module_id(text.as_bytes());
         let mut names = Self {
-            module: (module, blake3::hash(text.as_bytes()).to_hex().to_string()),
+            modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             occurrences: occurrences(trace),
             threads: BTreeMap::new(),
             streams: BTreeMap::new(),
         };
         for kernel in &trace.kernels {
-            if !names.functions.contains_key(&kernel.name) {
-                names.functions.insert(kernel.name.clone(), hash::function_id(module, &kernel.name));
+            let code = code(kernel);
+            if !names.functions.contains_key(&code) {
+                let module = names.module(trace.tool, &code.1);
+                let function = hash::function_id(module, &code.0);
+                names.functions.insert(code, function);
             }
         }
         names.number(trace);
@@ -42,8 +46,19 @@ impl Names {
     }
 
     /// The function of a kernel.
-    pub(super) fn function(&self, name: &str) -> FunctionId {
-        self.functions.get(name).copied().unwrap_or(FunctionId(0))
+    pub(super) fn function(&self, kernel: &Kernel) -> FunctionId {
+        self.functions.get(&code(kernel)).copied().unwrap_or(FunctionId(0))
+    }
+
+    /// The module of an identity of code. No cubin has the hash of its text.
+    fn module(&mut self, tool: &str, identity: &Rc<str>) -> ModuleId {
+        let mut text = format!("stallmap: kernels without code, imported from {tool}");
+        if !identity.is_empty() {
+            text = format!("{text}, checksum {identity}");
+        }
+        let module = hash::module_id(text.as_bytes());
+        let of_text = || (module, blake3::hash(text.as_bytes()).to_hex().to_string());
+        self.modules.entry(identity.clone()).or_insert_with(of_text).0
     }
 
     /// The number of a thread in its process.
@@ -84,6 +99,11 @@ impl Names {
     }
 }
 
+/// The name of a kernel and the identity of its code.
+pub(super) fn code(kernel: &Kernel) -> Code {
+    (kernel.name.clone(), kernel.code.clone().unwrap_or_default())
+}
+
 /// The next number of a process.
 fn take(next: &mut HashMap<usize, u32>, process: usize) -> u32 {
     let next = next.entry(process).or_default();
@@ -101,7 +121,7 @@ fn occurrences(trace: &Trace) -> Vec<u32> {
         let Some(kernel) = trace.kernels.get(place) else { continue };
         let op = kernel.op.and_then(|op| trace.ops.get(op)).map(|op| op.name.as_str());
         let thread = kernel.call.map(|call| call.thread);
-        let key = (kernel.process, thread, op, kernel.name.as_str(), kernel.grid, kernel.block);
+        let key = (kernel.process, thread, op, &*kernel.name, kernel.grid, kernel.block);
         let count = counts.entry(key).or_insert(0_u32);
         if let Some(slot) = found.get_mut(place) {
             *slot = *count;

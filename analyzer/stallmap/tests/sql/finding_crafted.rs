@@ -63,8 +63,8 @@ async fn a_write_is_dead_only_if_the_next_one_covers_its_addresses() {
     };
     let again = crafted("finding_truth", &[("memory_access", &writes("0"))], dead).await;
     assert_eq!(again, ["3 | 4 | 270336 | false"]);
-    let beside = crafted("finding_truth", &[("memory_access", &writes("1081344"))], dead).await;
-    assert!(beside.is_empty(), "{beside:?}");
+    let behind = crafted("finding_truth", &[("memory_access", &writes("1081344"))], dead).await;
+    assert!(behind.is_empty(), "{behind:?}");
 }
 
 #[tokio::test]

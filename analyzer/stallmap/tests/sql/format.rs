@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
 use stallmap::redact;
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::identity::Identity;
 use stallmap_schema::capture::pack::{pack_opened, unpack_opened};
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
 use stallmap_schema::capture::writer::Form;
+use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 use stallmap_subset::{Selection, pack_part};
 
@@ -48,15 +51,40 @@ const DERIVED: [&str; 8] = [
     "access_tensor WHERE kernel_id = 1",
 ];
 
-fn twins(name: &str) -> [PathBuf; 2] {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    ["format_1/", ""].map(|format| folder.join(format!("{format}{name}.stallmap")))
+/// A capture of format 1, and its twin without the text of source lines, which was added to it.
+fn twins(name: &str, folder: &Path) -> [PathBuf; 2] {
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let [old, new] = ["format_1/", ""].map(|format| testdata.join(format!("{format}{name}.stallmap")));
+    let twin = folder.join(format!("{name}.twin"));
+    rewrite(&CaptureReader::open(&new).unwrap(), &twin, Form::File, &mut WithoutText).unwrap();
+    [old, twin]
+}
+
+struct WithoutText;
+
+impl Rewrite for WithoutText {
+    fn fate(&self, table: &str) -> Fate {
+        if table == "source_line" { Fate::Emptied } else { Fate::Copied }
+    }
+
+    fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        Ok(batch.clone())
+    }
+
+    fn file(&mut self, _: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some(bytes))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn captures_of_format_1_give_the_same_answers() {
+    let folder = tempfile::tempdir().unwrap();
     for name in TWINS {
-        let [old, new] = twins(name).map(|path| Session::open(&[(None, path)]).unwrap());
+        let [old, new] = twins(name, folder.path()).map(|path| Session::open(&[(None, path)]).unwrap());
         assert_eq!([&old, &new].map(|session| session.captures()[0].reader.manifest().format.major), [1, 2]);
         let whole = tables::ALL.iter().map(|table| table.name);
         for rows in whole.chain(FILTERS).chain(DERIVED) {
@@ -77,7 +105,7 @@ async fn captures_of_format_1_give_the_same_answers() {
 fn captures_of_format_1_become_their_twins() {
     let folder = tempfile::tempdir().unwrap();
     for name in TWINS {
-        let [old, new] = twins(name).map(|path| CaptureReader::open(&path).unwrap());
+        let [old, new] = twins(name, folder.path()).map(|path| CaptureReader::open(&path).unwrap());
         assert_eq!(check(&old), [], "{name}");
         let identity = Identity::of(&new).unwrap();
         assert_eq!(Identity::of(&old).unwrap(), identity, "{name}: its number is of what it holds");
@@ -108,7 +136,7 @@ fn parts_and_redacted_captures_are_those_of_the_twin() {
         [part, redacted].map(|path| Identity::of(&CaptureReader::open(&path).unwrap()).unwrap())
     };
     for name in TWINS {
-        let [old, new] = twins(name);
+        let [old, new] = twins(name, folder.path());
         let format = |format: &str| format!("{name}_{format}");
         assert_eq!(written(&format("1"), &old), written(&format("2"), &new), "{name}");
     }
@@ -117,7 +145,9 @@ fn parts_and_redacted_captures_are_those_of_the_twin() {
 /// Numbers are small, and the launches of the first run are 0, 1, 2, ...
 #[tokio::test]
 async fn numbers_are_dense() {
-    let session = Session::open(&[(None, twins("two_ranks")[1].clone())]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [_, new] = twins("two_ranks", folder.path());
+    let session = Session::open(&[(None, new)]).unwrap();
     let launches = "SELECT run_id, min(kernel_id), max(kernel_id), min(kernel_id - ordinal) \
         FROM launch GROUP BY run_id ORDER BY run_id";
     assert_eq!(answer(&session, launches).await.unwrap(), ["2 | 0 | 29 | 0", "3 | 30 | 59 | 30"]);

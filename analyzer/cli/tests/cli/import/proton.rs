@@ -1,0 +1,128 @@
+//! Proton's profiles: sums of call paths.
+
+use std::fs;
+
+use super::{number, python, rows};
+use crate::command::Place;
+
+/// A profile as JSON and as MessagePack: scopes, Python frames, auxiliary kernels, samples of lines. Prints the sums of
+/// time, launches and bytes.
+const PROFILE: &str = r#"
+import json, struct
+def node(name, metrics=None, children=()):
+    return {"children": list(children), "frame": {"name": name, "type": "function"}, "metrics": metrics or {}}
+total, launches, moved = 0, 0, 0
+def kernel(name, time, count, children=(), **others):
+    global total, launches, moved
+    total, launches, moved = total + time, launches + count, moved + others.get("bytes", 0)
+    return node(name, {"count": count, "time (ns)": time, "device_id": "0", "device_type": "CUDA", **others}, children)
+line = node("/k.py:18", {"num_samples": 70, "num_stalled_samples": 60, "stalled_wait": 60})
+tree = node("ROOT", {"count": 0, "time (ns)": 0, "bytes": 0}, [
+    node("forward", {"flops": 10}, [
+        kernel("k<int>", 1001, 3, [line], bytes=96),
+        kernel("k<int>", 500, 1),
+        node("__proton_launch_metadata", None, [kernel("aux", 4064, 2)]),
+    ]),
+    node("train.py:step@7", None, [node("model.py:forward@3", None, [kernel("gemm", 90000, 7, vector=[1, 2])])]),
+    {"frame": {"name": "untyped"}, "metrics": {"time (ns)": 5}, "children": [], "odd": 1},
+])
+profile = [tree, {"CUDA": {"0": {"arch": "90", "bus_width": 6144, "clock_rate": 1980000, "memory_clock_rate": 2619000, "num_sms": 132}}}]
+def pack(value):
+    if isinstance(value, str):
+        data = value.encode()
+        return (bytes([0xa0 | len(data)]) if len(data) < 32 else b"\xd9" + bytes([len(data)])) + data
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, int):
+        return b"\xcf" + struct.pack(">Q", value)
+    if isinstance(value, list):
+        return bytes([0x90 | len(value)]) + b"".join(map(pack, value))
+    return bytes([0x80 | len(value)]) + b"".join(pack(key) + pack(value[key]) for key in sorted(value, reverse=True))
+def nested(depth):
+    return kernel("deep", 1, 1) if depth == 0 else node(f"scope{depth}", None, [nested(depth - 1)])
+open("p.hatchet", "w").write(json.dumps(profile))
+open("p.msgpack", "wb").write(pack(profile))
+print(total, launches, moved)
+open("deep.hatchet", "w").write(json.dumps([nested(250)]))
+open("deeper.hatchet", "w").write('[{"children":' * 100000)
+"#;
+
+#[test]
+fn a_profile_keeps_its_sums_per_path_in_both_forms() {
+    let place = Place::new();
+    let printed = python(&place, PROFILE);
+    let totals: Vec<u64> = printed.split(' ').map(|total| total.parse().unwrap()).collect();
+    for file in ["p.hatchet", "p.msgpack"] {
+        let capture = format!("{file}.stallmap");
+        place.run(&["import", file, "-o", &capture]).expect_ok();
+        place.run(&["check", &capture]).expect_ok();
+        let sum = |metric: &str| {
+            let sql = format!(
+                "SELECT CAST(round(sum(value)) AS BIGINT) AS n FROM counter WHERE metric = '{metric}'"
+            );
+            number(&place, &capture, &sql)
+        };
+        let count = number(&place, &capture, "SELECT count(*) AS n FROM launch");
+        assert_eq!([sum("gpu__time_duration.sum"), count, sum("bytes")], totals[..]);
+        let time = "SELECT CAST(sum(time_ns) AS BIGINT) AS n FROM launch_time WHERE is_measured";
+        assert_eq!(number(&place, &capture, time), totals[0]);
+        let by_op = "SELECT coalesce(op, '') || coalesce(line, '') AS path, kernel, count(*) AS n, \
+             CAST(sum(t.time_ns) AS BIGINT) AS ns FROM launch_context c JOIN launch_time t ON t.kernel_id = c.kernel_id \
+             GROUP BY path, kernel ORDER BY path, kernel";
+        let found: Vec<String> = rows(&place, &capture, by_op)
+            .iter()
+            .map(|row| {
+                format!("{} {} {} {}", row["path"], row["kernel"], row["n"], row["ns"]).replace('"', "")
+            })
+            .collect();
+        let expected = [
+            "__proton_launch_metadata aux 2 4064",
+            "forward k<int> 4 1501",
+            "model.py:3 forward gemm 7 90000",
+        ];
+        assert_eq!(found, expected);
+        let lost = "SELECT CAST(sum(lost_count) AS BIGINT) AS n FROM loss WHERE ";
+        for (reason, count) in [
+            ("kind = 'sample'", 70),
+            ("reason LIKE 'times of single launches%'", 12),
+            ("reason LIKE 'metrics of call paths without%'", 2),
+            ("reason LIKE 'metrics with several values'", 1),
+            ("reason LIKE 'keys of the imported file%' AND detail = 'odd'", 1),
+        ] {
+            assert_eq!(number(&place, &capture, &format!("{lost}{reason}")), count, "{reason}");
+        }
+        place.run(&["report", &capture, "--all"]).expect_ok();
+    }
+    place.run(&["import", "p.hatchet", "-o", "x.stallmap"]).check("import_proton");
+}
+
+#[test]
+fn deep_cut_and_odd_profiles_end() {
+    let place = Place::new();
+    python(&place, PROFILE);
+    place.run(&["import", "deep.hatchet", "-o", "deep.stallmap"]).expect_ok();
+    assert_eq!(number(&place, "deep.stallmap", "SELECT count(*) AS n FROM op"), 250);
+    place.run(&["import", "deeper.hatchet", "-o", "x.stallmap"]).expect_error(5);
+    for file in ["p.hatchet", "p.msgpack"] {
+        let whole = fs::read(place.path(file)).unwrap();
+        for length in (1..whole.len()).step_by(97) {
+            fs::write(place.path("cut"), &whole[..length]).unwrap();
+            let ran = place.run(&["import", "cut", "-o", "x.stallmap"]);
+            assert!(ran.code == Some(5) && !ran.stderr.contains("panicked"), "{length}: {}", ran.stderr);
+        }
+    }
+    let kernel = |count: &str| {
+        format!(r#"[{{"frame":{{"name":"k"}},"metrics":{{"count":{count},"time (ns)":1}},"children":[]}}]"#)
+    };
+    for odd in [
+        kernel("1e18"),
+        kernel("-1"),
+        kernel("{}"),
+        kernel("\"x\""),
+        r#"[{"frame":7,"metrics":[],"children":{"a":1}}]"#.to_owned(),
+        r#"[{"children":[1,null,"x",[[]]]}]"#.to_owned(),
+    ] {
+        place.file("odd", &odd);
+        place.run(&["import", "odd", "-o", "x.stallmap"]).expect_error(5);
+    }
+}

@@ -1,0 +1,269 @@
+//! PyTorch's execution traces: ops with their nesting, schemas and autograd's numbers, without times.
+//!
+//! Both forms are read: up to 1.0.1 fields of a node, later ones attributes in a list.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
+
+use crate::input::Input;
+use crate::json::Json;
+use crate::model::{Call, Losses, Op, Process, Trace};
+
+/// Most nodes of a trace.
+const MOST_NODES: usize = 50_000_000;
+/// The begin of the names of processes and threads, which are nodes too.
+const CONTAINER: &str = "[pytorch|profiler|execution_trace|";
+/// PyTorch's numbers of scopes: a function of autograd, and a range of the user.
+const BACKWARD_SCOPE: i64 = 1;
+const USER_SCOPE: i64 = 7;
+
+/// A node: an op, a range, a thread or the process.
+#[derive(Debug, Default)]
+struct Node {
+    id: Option<i64>,
+    name: String,
+    parent: Option<i64>,
+    /// The number that PyTorch's profiler has for the same call.
+    record: Option<i64>,
+    forward: Option<i64>,
+    sequence: Option<i64>,
+    scope: Option<i64>,
+    thread: Option<i64>,
+    forward_thread: Option<i64>,
+    schema: String,
+    /// Lists of arguments and results that are not empty.
+    values: u64,
+}
+
+/// A trace while it is read.
+#[derive(Default)]
+struct Reading {
+    nodes: Vec<Node>,
+    facts: BTreeMap<String, String>,
+    process: Option<u32>,
+    losses: Losses,
+}
+
+/// Reads a trace.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    let mut reading = Reading::default();
+    let mut json = Json::new(input.open_json()?, &input.path);
+    json.object(|json, key| {
+        match key {
+            "nodes" => json.array(|json| reading.node(json))?,
+            "schema" => {
+                let schema = json.scalar()?;
+                reading.facts.extend(schema.map(|schema| ("execution_trace.schema".to_owned(), schema)));
+            }
+            "pid" => reading.process = json.integer()?.and_then(|number| u32::try_from(number).ok()),
+            "time" | "start_ts" | "finish_ts" => json.skip()?,
+            _ => reading.unknown(json, key)?,
+        }
+        Ok(())
+    })?;
+    let trace = reading.finish();
+    if trace.ops.is_empty() {
+        return Err(Failure::message(IO, format!("`{}` has no ops", input.path.display()))
+            .hint("PyTorch writes them with `torch.profiler.ExecutionTraceObserver`".to_owned()));
+    }
+    Ok(trace)
+}
+
+impl Reading {
+    fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+        self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
+        json.skip()
+    }
+
+    fn node(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        if self.nodes.len() >= MOST_NODES {
+            let message = format!("the trace has more than {MOST_NODES} nodes");
+            return Err(Failure::message(IO, message).hint("trace fewer steps".to_owned()));
+        }
+        let mut node = Node::default();
+        json.object(|json, key| match key {
+            "attrs" => json.array(|json| self.attribute(json, &mut node)),
+            _ => self.field(json, key, &mut node),
+        })?;
+        if node.id.is_none() {
+            self.losses.add(LossKind::Op, "nodes without a number", None);
+        } else {
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
+    /// An attribute of a newer trace: the fields of older ones by name.
+    fn attribute(&mut self, json: &mut Json<impl Read>, node: &mut Node) -> Outcome<()> {
+        let (mut name, mut value) = (String::new(), None);
+        json.object(|json, key| {
+            match key {
+                "name" => name = json.scalar()?.unwrap_or_default(),
+                "value" => value = json.scalar()?,
+                _ => json.skip()?,
+            }
+            Ok(())
+        })?;
+        let number = value.as_deref().and_then(crate::decimal::integer);
+        match name.as_str() {
+            "rf_id" => node.record = number,
+            "fw_parent" => node.forward = number,
+            "seq_id" => node.sequence = number,
+            "scope" => node.scope = number,
+            "tid" => node.thread = number,
+            "fw_tid" => node.forward_thread = number,
+            "op_schema" => node.schema = value.unwrap_or_default(),
+            "kernel_backend" | "kernel_file" => {}
+            _ => {
+                let reason = "attributes of the imported file that are not read";
+                self.losses.add(LossKind::Source, reason, Some(&name));
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, json: &mut Json<impl Read>, key: &str, node: &mut Node) -> Outcome<()> {
+        match key {
+            "id" => node.id = json.integer()?,
+            "name" => node.name = json.scalar()?.unwrap_or_default(),
+            "parent" | "ctrl_deps" => node.parent = json.integer()?,
+            "rf_id" => node.record = json.integer()?,
+            "fw_parent" => node.forward = json.integer()?,
+            "seq_id" => node.sequence = json.integer()?,
+            "scope" => node.scope = json.integer()?,
+            "tid" => node.thread = json.integer()?,
+            "fw_tid" => node.forward_thread = json.integer()?,
+            "op_schema" => node.schema = json.scalar()?.unwrap_or_default(),
+            "inputs" | "outputs" => node.values += values(json)?,
+            "input_shapes" | "input_types" | "input_strides" | "output_shapes" | "output_types"
+            | "output_strides" => json.skip()?,
+            _ => self.unknown(json, key)?,
+        }
+        Ok(())
+    }
+
+    /// The ops in the order of their calls: a node's number is larger than those of the nodes around it.
+    fn finish(mut self) -> Trace {
+        self.nodes.sort_by_key(|node| node.id);
+        self.nodes.dedup_by(|node, earlier| {
+            let is_equal = node.id == earlier.id;
+            if is_equal {
+                self.losses.add(LossKind::Op, "nodes whose number another node has", None);
+            }
+            is_equal
+        });
+        let mut trace =
+            Trace { tool: "execution trace", facts: self.facts, losses: self.losses, ..Trace::default() };
+        let mut places: HashMap<i64, usize> = HashMap::new();
+        let mut values = 0;
+        for node in self.nodes.iter().filter(|node| !node.name.starts_with(CONTAINER)) {
+            let op = op(node, &places, &trace.ops);
+            places.extend(node.id.map(|id| (id, trace.ops.len())));
+            trace.ops.push(op);
+            values += node.values;
+        }
+        trace.losses.add_many(
+            LossKind::Tensor,
+            "arguments and results of ops: the trace has no addresses of tensors",
+            values,
+            None,
+        );
+        trace.processes.push(Process::of(self.process.unwrap_or(0), Instrument::Native));
+        trace.losses.lacks("times of ops and the run, written as 0");
+        for part in ["launches and kernels", "stall samples", "memory accesses", "Python stacks", "GPUs"] {
+            trace.losses.lacks(part);
+        }
+        trace
+    }
+}
+
+/// The number of elements of a list, or of the list `values` of newer traces.
+fn values(json: &mut Json<impl Read>) -> Outcome<u64> {
+    let mut count = 0;
+    let mut list = |json: &mut Json<_>| {
+        json.array(|json| {
+            count += 1;
+            json.skip()
+        })
+    };
+    if json.is_array()? {
+        list(json)?;
+    } else {
+        json.object(|json, key| if key == "values" { list(json) } else { json.skip() })?;
+    }
+    Ok(count)
+}
+
+/// The op of a node. Nodes around it and its forward node come before it.
+fn op(node: &Node, places: &HashMap<i64, usize>, ops: &[Op]) -> Op {
+    let place = |id: Option<i64>| id.and_then(|id| places.get(&id)).copied();
+    let parent = place(node.parent);
+    let outer = parent.and_then(|parent| ops.get(parent)).map(|op| op.phase);
+    let phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or_else(|| phase(node));
+    Op {
+        process: 0,
+        call: Call { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 },
+        kind: if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch },
+        name: overload(node),
+        parent,
+        phase,
+        sequence: node.sequence.filter(|sequence| *sequence >= 0),
+        forward: place(node.forward).filter(|_| phase == Phase::Backward),
+        stack: None,
+        record: node.record.filter(|record| *record > 0),
+    }
+}
+
+fn phase(node: &Node) -> Phase {
+    if node.scope == Some(BACKWARD_SCOPE) || node.forward_thread.is_some_and(|thread| thread != 0) {
+        Phase::Backward
+    } else if node.name.starts_with("Optimizer.step") {
+        Phase::Optimizer
+    } else {
+        Phase::Forward
+    }
+}
+
+/// The name with its overload, as the schema has it.
+fn overload(node: &Node) -> String {
+    let (full, _) = node.schema.split_once('(').unwrap_or_default();
+    let is_overload = full.strip_prefix(node.name.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    if is_overload { full.to_owned() } else { node.name.clone() }
+}
+
+/// Gives the ops of a profiler's trace the overloads of an execution trace of the same run.
+pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
+    let recorded = execution.ops.iter().filter_map(|op| Some((op.record?, op)));
+    let by_record: HashMap<i64, &Op> = recorded.collect();
+    let mut matched = 0_u64;
+    for op in &mut trace.ops {
+        let found = op.record.and_then(|record| by_record.get(&record));
+        let is_same = |other: &&&Op| {
+            other
+                .name
+                .strip_prefix(op.name.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let Some(other) = found.filter(is_same) else { continue };
+        matched += 1;
+        op.name.clone_from(&other.name);
+        op.sequence = op.sequence.or(other.sequence);
+    }
+    let (ops, nodes) = (trace.ops.len() as u64, execution.ops.len() as u64);
+    trace.facts.extend(execution.facts);
+    trace.facts.insert("joined.execution_trace".to_owned(), format!("{matched} of {nodes} ops"));
+    let missing = nodes.saturating_sub(matched);
+    let losses = &mut trace.losses;
+    losses.add_many(LossKind::Op, "ops of the execution trace that the trace does not have", missing, None);
+    let missing = ops.saturating_sub(matched);
+    losses.add_many(LossKind::Op, "ops that the execution trace does not have", missing, None);
+    for (kind, reason, count, detail) in
+        execution.losses.rows().filter(|(kind, ..)| *kind != LossKind::Source)
+    {
+        losses.add_many(kind, reason, count, detail);
+    }
+    trace
+}

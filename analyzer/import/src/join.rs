@@ -1,0 +1,75 @@
+//! Ops joined by their spans: the ops around them, and the kernels that they launch.
+
+use std::collections::HashMap;
+
+use stallmap_schema::word::Phase;
+
+use crate::model::{Call, Trace};
+use crate::nest::{Span, enclosing, parents};
+
+/// The span of a call.
+pub(crate) fn span(call: Call) -> Span {
+    Span { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
+}
+
+/// Gives ops their parents, phases and forward ops, and kernels the op around their launch call.
+///
+/// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
+pub(crate) fn join_ops(trace: &mut Trace) {
+    trace.ops.sort_by_key(|op| (op.call.begin_ns, std::cmp::Reverse(op.call.end_ns), op.call.thread));
+    let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
+    for (place, parent) in parents(&spans).into_iter().enumerate() {
+        let outer = parent.and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
+        if let Some(op) = trace.ops.get_mut(place) {
+            op.parent = parent;
+            // Whatever runs inside of backward or of the optimizer belongs to it.
+            op.phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or(op.phase);
+        }
+    }
+    let mut forward: HashMap<i64, usize> = HashMap::new();
+    for (place, op) in trace.ops.iter().enumerate() {
+        if let (Some(sequence), Phase::Forward) = (op.sequence, op.phase) {
+            forward.entry(sequence).or_insert(place);
+        }
+    }
+    for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
+        op.forward = op.sequence.and_then(|sequence| forward.get(&sequence)).copied();
+    }
+    let called: Vec<usize> = (0..trace.kernels.len()).filter(|place| has_call(trace, *place)).collect();
+    let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
+    let points: Vec<Span> =
+        called.iter().filter_map(|place| trace.kernels.get(*place)?.call.map(point)).collect();
+    for (place, op) in called.into_iter().zip(enclosing(&spans, &points)) {
+        if let Some(kernel) = trace.kernels.get_mut(place) {
+            kernel.op = op;
+        }
+    }
+}
+
+fn has_call(trace: &Trace, place: usize) -> bool {
+    trace.kernels.get(place).is_some_and(|kernel| kernel.call.is_some())
+}
+
+/// Adds the base to all times.
+pub(crate) fn shift(trace: &mut Trace, base_ns: i64) {
+    let add = |time: &mut i64| *time = time.saturating_add(base_ns);
+    let call = |call: &mut Call| {
+        add(&mut call.begin_ns);
+        add(&mut call.end_ns);
+    };
+    for kernel in &mut trace.kernels {
+        kernel.call.iter_mut().for_each(call);
+        kernel.time_ns.iter_mut().for_each(|(begin, end)| {
+            add(begin);
+            add(end);
+        });
+    }
+    for work in &mut trace.works {
+        add(&mut work.begin_ns);
+        work.end_ns.iter_mut().for_each(add);
+    }
+    trace.ops.iter_mut().for_each(|op| call(&mut op.call));
+    for storage in &mut trace.storages {
+        storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(add);
+    }
+}

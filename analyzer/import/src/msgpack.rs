@@ -1,0 +1,193 @@
+//! MessagePack as JSON, for formats that tools write in both.
+
+use std::io::{self, Read};
+
+use rmp::Marker;
+use rmp::decode::{RmpRead, read_marker};
+use stallmap_console::exit::{Failure, IO, Outcome};
+use struson::writer::{JsonNumberError, JsonStreamWriter, JsonWriter};
+
+use crate::input::Input;
+
+/// Most bytes of an unpacked file: its JSON is held in memory.
+const MOST_BYTES: u64 = 1 << 30;
+/// Most bytes of one text, as in JSON.
+const MOST_TEXT_BYTES: u32 = 1 << 20;
+/// Most levels of arrays and maps.
+const MOST_LEVELS: usize = 1024;
+
+/// An array or a map with values that are still to be read.
+enum Open {
+    Array(u32),
+    Map(u32),
+}
+
+/// A value, with the content of a text or a number of members.
+enum Value {
+    Null,
+    Truth(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    Array(u32),
+    Map(u32),
+}
+
+/// The one value of a file as JSON. Numbers that JSON lacks are null.
+///
+/// # Errors
+///
+/// A value that JSON lacks, one that is beyond the bounds, or the end of the file.
+pub(crate) fn to_json(input: &Input) -> Outcome<Vec<u8>> {
+    let mut reader = io::BufReader::new(input.open()?.take(MOST_BYTES));
+    let mut text = Vec::new();
+    translate(&mut reader, &mut text).map_err(|error| {
+        Failure::message(IO, format!("`{}` is not complete MessagePack: {error}", input.path.display()))
+            .hint("the tool may not have finished it: write it again".to_owned())
+    })?;
+    Ok(text)
+}
+
+fn translate(reader: &mut impl Read, text: &mut Vec<u8>) -> io::Result<()> {
+    let mut json = JsonStreamWriter::new(text);
+    let mut open: Vec<Open> = Vec::new();
+    loop {
+        match next(reader)? {
+            Value::Null => json.null_value()?,
+            Value::Truth(value) => json.bool_value(value)?,
+            Value::Signed(value) => json.number_value(value)?,
+            Value::Unsigned(value) => json.number_value(value)?,
+            Value::Float(value) => float(&mut json, value)?,
+            Value::Text(value) => json.string_value(&value)?,
+            Value::Array(count) => {
+                json.begin_array()?;
+                open.push(Open::Array(count));
+            }
+            Value::Map(count) => {
+                json.begin_object()?;
+                open.push(Open::Map(count));
+            }
+        }
+        if open.len() > MOST_LEVELS {
+            return Err(wrong("it has too many levels"));
+        }
+        loop {
+            match open.last_mut() {
+                None => return json.finish_document().map(drop),
+                Some(Open::Array(0)) => json.end_array()?,
+                Some(Open::Map(0)) => json.end_object()?,
+                Some(Open::Array(left)) => {
+                    *left -= 1;
+                    break;
+                }
+                Some(Open::Map(left)) => {
+                    *left -= 1;
+                    let Value::Text(key) = next(reader)? else { return Err(wrong("a key is not a text")) };
+                    json.name(&key)?;
+                    break;
+                }
+            }
+            open.pop();
+        }
+    }
+}
+
+fn float(json: &mut impl JsonWriter, value: f64) -> io::Result<()> {
+    match json.fp_number_value(value) {
+        Err(JsonNumberError::InvalidNumber(_)) => json.null_value(),
+        Err(JsonNumberError::IoError(error)) => Err(error),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Reads a value without its members.
+fn next(reader: &mut impl Read) -> io::Result<Value> {
+    let marker = read_marker(reader).map_err(|error| error.0)?;
+    let data =
+        |error: rmp::decode::ValueReadError| io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string());
+    Ok(match marker {
+        Marker::Null => Value::Null,
+        Marker::True => Value::Truth(true),
+        Marker::False => Value::Truth(false),
+        Marker::FixPos(value) => Value::Unsigned(value.into()),
+        Marker::FixNeg(value) => Value::Signed(value.into()),
+        Marker::U8 => Value::Unsigned(reader.read_data_u8().map_err(data)?.into()),
+        Marker::U16 => Value::Unsigned(reader.read_data_u16().map_err(data)?.into()),
+        Marker::U32 => Value::Unsigned(reader.read_data_u32().map_err(data)?.into()),
+        Marker::U64 => Value::Unsigned(reader.read_data_u64().map_err(data)?),
+        Marker::I8 => Value::Signed(reader.read_data_i8().map_err(data)?.into()),
+        Marker::I16 => Value::Signed(reader.read_data_i16().map_err(data)?.into()),
+        Marker::I32 => Value::Signed(reader.read_data_i32().map_err(data)?.into()),
+        Marker::I64 => Value::Signed(reader.read_data_i64().map_err(data)?),
+        Marker::F32 => Value::Float(reader.read_data_f32().map_err(data)?.into()),
+        Marker::F64 => Value::Float(reader.read_data_f64().map_err(data)?),
+        Marker::FixStr(length) => text(reader, length.into())?,
+        Marker::Str8 => {
+            let length = reader.read_data_u8().map_err(data)?;
+            text(reader, length.into())?
+        }
+        Marker::Str16 => {
+            let length = reader.read_data_u16().map_err(data)?;
+            text(reader, length.into())?
+        }
+        Marker::Str32 => {
+            let length = reader.read_data_u32().map_err(data)?;
+            text(reader, length)?
+        }
+        Marker::FixArray(count) => Value::Array(count.into()),
+        Marker::Array16 => Value::Array(reader.read_data_u16().map_err(data)?.into()),
+        Marker::Array32 => Value::Array(reader.read_data_u32().map_err(data)?),
+        Marker::FixMap(count) => Value::Map(count.into()),
+        Marker::Map16 => Value::Map(reader.read_data_u16().map_err(data)?.into()),
+        Marker::Map32 => Value::Map(reader.read_data_u32().map_err(data)?),
+        _ => return Err(wrong("it has binary values or extensions")),
+    })
+}
+
+fn text(reader: &mut impl Read, length: u32) -> io::Result<Value> {
+    if length > MOST_TEXT_BYTES {
+        return Err(wrong("a text has more than 1 MiB"));
+    }
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| wrong("a text is too long"))?];
+    reader.read_exact(&mut bytes)?;
+    Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn wrong(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(bytes: &[u8]) -> io::Result<String> {
+        let mut text = Vec::new();
+        translate(&mut &*bytes, &mut text)?;
+        Ok(String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn values_are_translated() {
+        assert_eq!(json(b"\x93\x01\xe0\xc0").unwrap(), "[1,-32,null]");
+        assert_eq!(json(b"\x82\xa1a\x90\xa1b\x91\xcb\x3f\xf8\0\0\0\0\0\0").unwrap(), r#"{"a":[],"b":[1.5]}"#);
+        assert_eq!(json(b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff").unwrap(), u64::MAX.to_string());
+        assert_eq!(json(b"\xcb\x7f\xf8\0\0\0\0\0\0").unwrap(), "null");
+    }
+
+    #[test]
+    fn everything_else_is_an_error() {
+        for bytes in [
+            &b"\x92\x01"[..],
+            b"\x81\x01\x01",
+            b"\xc4\x01x",
+            b"\xdb\xff\xff\xff\xff",
+            b"\xdd\xff\xff\xff\xff",
+            b"",
+        ] {
+            assert!(json(bytes).is_err(), "{bytes:?}");
+        }
+        assert!(json(&[0x91; 5000]).is_err());
+    }
+}

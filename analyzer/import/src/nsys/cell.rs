@@ -1,0 +1,48 @@
+//! Rows of a report's tables, of either form: integers, texts and nulls.
+
+/// A value. Other types are null.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    /// Nothing, or a value that is not read.
+    Null,
+    /// An integer.
+    Integer(i64),
+    /// A text.
+    Text(String),
+}
+
+/// A row: its values in the order of the columns that were requested.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row(pub(super) Vec<Cell>);
+
+impl Row {
+    /// An integer.
+    pub(super) fn integer(&self, column: usize) -> Option<i64> {
+        match self.0.get(column) {
+            Some(Cell::Integer(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// An integer that fits.
+    pub(super) fn number<T: TryFrom<i64>>(&self, column: usize) -> Option<T> {
+        self.integer(column).and_then(|value| T::try_from(value).ok())
+    }
+
+    /// A text.
+    pub(super) fn text(&self, column: usize) -> Option<&str> {
+        match self.0.get(column) {
+            Some(Cell::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The table of a name, or of that name with the largest version, as in `_V2`.
+pub(super) fn latest(names: impl Iterator<Item = String>, base: &str) -> Option<String> {
+    let version = |name: &String| match name.strip_prefix(base)? {
+        "" => Some(0),
+        rest => rest.strip_prefix("_V")?.parse::<u32>().ok(),
+    };
+    names.filter_map(|name| Some((version(&name)?, name))).max().map(|(_, name)| name)
+}

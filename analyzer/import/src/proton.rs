@@ -1,0 +1,184 @@
+//! Profiles of Proton: a tree of call paths in Hatchet's format, as JSON or MessagePack, with sums of kernels per path.
+//!
+//! A path has a number of launches and the sum of their times. Each launch becomes a row with its share of the sum, in
+//! whole nanoseconds: numbers, sums and means are those of the profile, and a loss counts the launches without an own time.
+
+mod paths;
+
+use std::io::Read;
+use std::rc::Rc;
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::LossKind;
+
+use crate::input::{Form, Input};
+use crate::json::Json;
+use crate::model::{Device, Losses, Trace};
+use crate::msgpack;
+
+/// Most nodes of a tree.
+const MOST_NODES: usize = 10_000_000;
+/// Levels of JSON. A node has two of them: its object, and the list of its children.
+const MOST_LEVELS: u32 = 640;
+
+/// A node of the tree: a scope, a Python frame, a kernel or a line of code.
+#[derive(Debug, Default)]
+struct Node {
+    parent: Option<usize>,
+    name: Rc<str>,
+    /// Launches of a kernel.
+    count: Option<i64>,
+    /// The sum of their times.
+    time_ns: Option<i64>,
+    device: Option<i32>,
+    /// Other metrics that are numbers.
+    metrics: Vec<(Rc<str>, f64)>,
+}
+
+impl Node {
+    /// Launches and the sum of their times, if the node is a kernel.
+    fn launches(&self) -> Option<(u64, u64)> {
+        let (count, time_ns) = self.count.zip(self.time_ns)?;
+        let count = u64::try_from(count).ok().filter(|count| *count > 0)?;
+        Some((count, u64::try_from(time_ns).ok()?))
+    }
+}
+
+/// A profile while it is read. A node stands behind its parent.
+#[derive(Default)]
+struct Reading {
+    nodes: Vec<Node>,
+    devices: Vec<Device>,
+    losses: Losses,
+}
+
+/// Reads a profile.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    let mut reading = Reading::default();
+    if input.form == Form::MessagePack {
+        let text = msgpack::to_json(input)?;
+        reading.roots(&mut Json::nested(text.as_slice(), &input.path, MOST_LEVELS))?;
+    } else {
+        reading.roots(&mut Json::nested(input.open_json()?, &input.path, MOST_LEVELS))?;
+    }
+    let trace = paths::trace(reading)?;
+    if trace.kernels.is_empty() {
+        return Err(Failure::message(IO, format!("`{}` has no kernels", input.path.display())).hint(
+            "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
+        ));
+    }
+    Ok(trace)
+}
+
+impl Reading {
+    fn roots(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        if json.is_array()? { json.array(|json| self.node(json, None)) } else { self.node(json, None) }
+    }
+
+    /// Reads a node and those below it. The file's GPUs stand where a root does.
+    fn node(&mut self, json: &mut Json<impl Read>, parent: Option<usize>) -> Outcome<()> {
+        let place = self.nodes.len();
+        if place >= MOST_NODES {
+            let message = format!("the profile has more than {MOST_NODES} nodes");
+            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+        }
+        self.nodes.push(Node { parent, ..Node::default() });
+        json.object(|json, key| match key {
+            "frame" => self.frame(json, place),
+            "metrics" => json.object(|json, metric| self.metric(json, place, metric)),
+            "children" => json.array(|json| self.node(json, Some(place))),
+            "CUDA" | "HIP" if parent.is_none() => json.object(|json, ordinal| self.device(json, ordinal)),
+            _ => self.unknown(json, key),
+        })
+    }
+
+    fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+        self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
+        json.skip()
+    }
+
+    fn frame(&mut self, json: &mut Json<impl Read>, place: usize) -> Outcome<()> {
+        json.object(|json, key| match key {
+            "name" => {
+                let name = json.scalar()?.unwrap_or_default();
+                self.change(place, |node| node.name = name.into());
+                Ok(())
+            }
+            "type" => json.skip(),
+            _ => self.unknown(json, key),
+        })
+    }
+
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.nodes.get_mut(place) {
+            change(node);
+        }
+    }
+
+    fn metric(&mut self, json: &mut Json<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+        if json.is_array()? {
+            self.losses.add(LossKind::Source, "metrics with several values", Some(metric));
+            return json.skip();
+        }
+        match metric {
+            "time (ns)" => {
+                let time_ns = json.integer()?;
+                self.change(place, |node| node.time_ns = time_ns);
+            }
+            "count" => {
+                let count = json.integer()?;
+                self.change(place, |node| node.count = count);
+            }
+            "device_id" => {
+                let device = json.integer()?.and_then(|device| i32::try_from(device).ok());
+                self.change(place, |node| node.device = device);
+            }
+            "device_type" => json.skip()?,
+            "num_samples" => {
+                let samples = json.integer()?.and_then(|samples| u64::try_from(samples).ok()).unwrap_or(0);
+                self.losses.add_many(
+                    LossKind::Sample,
+                    "samples of source lines: the profile has no instructions",
+                    samples,
+                    None,
+                );
+            }
+            // Parts of the samples that are counted above.
+            _ if metric.starts_with("stalled_") || metric == "num_stalled_samples" => json.skip()?,
+            _ => self.number(json, place, metric)?,
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, json: &mut Json<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+        let value = json.scalar()?.and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite());
+        match value {
+            Some(value) => self.change(place, |node| node.metrics.push((metric.into(), value))),
+            None => self.losses.add(LossKind::Source, "metrics whose value is not a number", Some(metric)),
+        }
+        Ok(())
+    }
+
+    fn device(&mut self, json: &mut Json<impl Read>, ordinal: &str) -> Outcome<()> {
+        let mut device = Device { ordinal: ordinal.parse().unwrap_or(-1), ..Device::default() };
+        let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
+        json.object(|json, key| {
+            match key {
+                "arch" => {
+                    let name = json.scalar()?.unwrap_or_default();
+                    // The last digit of NVIDIA's architectures is the minor number. AMD's are names.
+                    device.compute = name.parse().map_or((0, 0), |arch: i32| (arch / 10, arch % 10));
+                    device.name = name;
+                }
+                "num_sms" => device.multiprocessors = small(json.integer()?),
+                "clock_rate" => device.clocks_khz.0 = small(json.integer()?),
+                "memory_clock_rate" => device.clocks_khz.1 = small(json.integer()?),
+                "bus_width" => json.skip()?,
+                _ => self.unknown(json, key)?,
+            }
+            Ok(())
+        })?;
+        self.devices.push(device);
+        Ok(())
+    }
+}

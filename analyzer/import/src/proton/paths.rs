@@ -1,0 +1,219 @@
+//! Call paths as ops and Python stacks, and their kernels as launches.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
+
+use super::{Node, Reading};
+use crate::model::{Call, Counter, Frame, Kernel, Op, Process, Trace};
+
+/// Most launches of a profile.
+const MOST_LAUNCHES: u64 = 2_000_000;
+/// The metric of times, by ncu's name: the duration of one launch.
+const TIME: &str = "gpu__time_duration.sum";
+
+/// A place in the tree: the innermost scope, and the Python stack.
+#[derive(Clone, Copy, Default)]
+struct Context {
+    op: Option<usize>,
+    stack: Option<usize>,
+}
+
+/// The trace while paths are walked.
+#[derive(Default)]
+struct Paths {
+    trace: Trace,
+    frames: HashMap<Frame, usize>,
+    stacks: HashMap<Vec<usize>, usize>,
+    launches: u64,
+}
+
+/// The trace of a tree.
+///
+/// # Errors
+///
+/// Too many launches.
+pub(super) fn trace(reading: Reading) -> Outcome<Trace> {
+    let Reading { nodes, devices, losses } = reading;
+    let trace = Trace { tool: "proton", devices, losses, ..Trace::default() };
+    let mut paths = Paths { trace, ..Paths::default() };
+    let is_path = above_kernels(&nodes);
+    let mut contexts: Vec<Context> = Vec::with_capacity(nodes.len());
+    for (node, is_path) in nodes.iter().zip(is_path) {
+        let outer = node.parent.and_then(|parent| contexts.get(parent)).copied().unwrap_or_default();
+        if node.launches().is_some() {
+            paths.launch(node, outer)?;
+        } else {
+            paths.count(node);
+        }
+        let is_root = node.parent.is_none() && (&*node.name == "ROOT" || node.name.is_empty());
+        let is_inside = !is_root && (is_path || node.launches().is_none());
+        contexts.push(if is_inside { paths.enter(node, outer) } else { outer });
+    }
+    Ok(paths.finish())
+}
+
+/// For each node, true if a node below it is a kernel.
+fn above_kernels(nodes: &[Node]) -> Vec<bool> {
+    let mut found: Vec<bool> = nodes.iter().map(|_| false).collect();
+    for (place, node) in nodes.iter().enumerate().rev() {
+        let is_one = node.launches().is_some() || found.get(place).copied().unwrap_or_default();
+        if let Some(slot) = node.parent.and_then(|parent| found.get_mut(parent)) {
+            *slot |= is_one;
+        }
+    }
+    found
+}
+
+impl Paths {
+    /// The context below a scope or a frame.
+    fn enter(&mut self, node: &Node, outer: Context) -> Context {
+        if let Some(frame) = frame(&node.name) {
+            return Context { stack: Some(self.stack(frame, outer.stack)), ..outer };
+        }
+        self.trace.ops.push(Op {
+            process: 0,
+            call: Call { thread: 0, begin_ns: 0, end_ns: 0 },
+            kind: OpKind::Region,
+            name: node.name.to_string(),
+            parent: outer.op,
+            phase: Phase::Other,
+            sequence: None,
+            forward: None,
+            stack: outer.stack,
+            record: None,
+        });
+        Context { op: Some(self.trace.ops.len() - 1), ..outer }
+    }
+
+    /// The stack of a frame and its callers.
+    fn stack(&mut self, frame: Frame, outer: Option<usize>) -> usize {
+        let next = self.trace.frames.len();
+        let place = *self.frames.entry(frame.clone()).or_insert(next);
+        if place == next {
+            self.trace.frames.push(frame);
+        }
+        let callers = outer.and_then(|outer| self.trace.stacks.get(outer));
+        let path: Vec<usize> = std::iter::once(place).chain(callers.into_iter().flatten().copied()).collect();
+        let next = self.trace.stacks.len();
+        let stack = *self.stacks.entry(path.clone()).or_insert(next);
+        if stack == next {
+            self.trace.stacks.push(path);
+        }
+        stack
+    }
+
+    /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it.
+    fn launch(&mut self, node: &Node, outer: Context) -> Outcome<()> {
+        let Some((count, time_ns)) = node.launches() else { return Ok(()) };
+        self.launches = self.launches.saturating_add(count);
+        if self.launches > MOST_LAUNCHES {
+            let message = format!("the profile has more than {MOST_LAUNCHES} launches");
+            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+        }
+        if count > 1 {
+            let reason = "times of single launches: each has the mean of its call path";
+            self.trace.losses.add_many(LossKind::Source, reason, count, None);
+        }
+        let longer = time_ns % count;
+        let metric: Rc<str> = TIME.into();
+        for number in 0..count {
+            let kernel = self.trace.kernels.len();
+            self.trace.kernels.push(kernel_of(node, outer));
+            let share = time_ns / count + u64::from(number < longer);
+            let times = std::iter::once((metric.clone(), share as f64, "nanosecond"));
+            let others = node
+                .metrics
+                .iter()
+                .map(|(metric, value)| (metric.clone(), value / count as f64, unit(metric)));
+            self.trace.counters.extend(times.chain(others).map(|(metric, value, unit)| Counter {
+                kernel,
+                metric,
+                value: Some(value),
+                unit: unit.to_owned(),
+            }));
+        }
+        Ok(())
+    }
+
+    /// Counts the metrics of a path without launches. The root lists names of metrics with the value 0.
+    fn count(&mut self, node: &Node) {
+        let times = node.time_ns.filter(|time| *time != 0).map(|_| "time (ns)");
+        let counts = node.count.filter(|count| *count != 0).map(|_| "count");
+        let others = node.metrics.iter().filter(|(_, value)| *value != 0.0).map(|(metric, _)| &**metric);
+        for metric in times.into_iter().chain(counts).chain(others) {
+            self.trace.losses.add(
+                LossKind::Source,
+                "metrics of call paths without both launches and time",
+                Some(metric),
+            );
+        }
+    }
+
+    fn finish(mut self) -> Trace {
+        self.trace.facts = BTreeMap::from([(
+            "proton.times".to_owned(),
+            "sums of call paths, shared out evenly among their launches".to_owned(),
+        )]);
+        self.trace.processes.push(Process::of(0, Instrument::Counters));
+        let losses = &mut self.trace.losses;
+        losses.lacks("times of launches, scopes and the run, written as 0");
+        losses.lacks("grids and blocks, written as 0");
+        losses.lacks("memory and L2 size of GPUs, written as 0");
+        for part in ["streams", "stall samples per instruction", "memory accesses", "ops and tensors"] {
+            losses.lacks(part);
+        }
+        self.trace
+    }
+}
+
+fn kernel_of(node: &Node, outer: Context) -> Kernel {
+    Kernel {
+        process: 0,
+        name: node.name.clone(),
+        device: node.device.unwrap_or(-1),
+        stream: 0,
+        time_ns: None,
+        grid: None,
+        block: None,
+        registers: None,
+        shared_bytes: None,
+        correlation: None,
+        call: None,
+        op: outer.op,
+        stack: outer.stack,
+        ..Kernel::default()
+    }
+}
+
+fn unit(metric: &str) -> &'static str {
+    if metric == "bytes" { "byte" } else { "" }
+}
+
+/// A frame from `file:function@line`. Names of C++ have two colons.
+fn frame(name: &str) -> Option<Frame> {
+    let (place, line) = name.rsplit_once('@')?;
+    let (file, function) = place.rsplit_once(':')?;
+    let is_frame = !file.is_empty() && !file.ends_with(':') && !function.is_empty();
+    let line = line.parse().ok().filter(|_| is_frame)?;
+    Some(Frame { file: file.to_owned(), function: function.to_owned(), line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_frames() {
+        let parsed = frame("/home/a/test.py:foo@17").unwrap();
+        assert_eq!(
+            (parsed.file.as_str(), parsed.function.as_str(), parsed.line),
+            ("/home/a/test.py", "foo", 17)
+        );
+        for name in ["aten::conv2d@3", "scope", "a:b", ":f@1", "f.py:@1", "f.py:g@x"] {
+            assert_eq!(frame(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs with their options and GPUs.
+
+use std::collections::BTreeMap;
+
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::id::RunId;
+use stallmap_schema::tables::run::{Device, Run, RunOption};
+
+use super::{Writing, run_id};
+use crate::input::Input;
+use crate::model::{self, Process, Trace};
+
+impl Writing<'_> {
+    pub(super) fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
+        let trace = self.trace;
+        let processes = trace.processes.iter().enumerate();
+        writer.append_rows(processes.map(|(place, process)| self.run(place, process)))?;
+        writer.append_rows(options(trace, inputs, run_id(0)))?;
+        let mut devices: BTreeMap<i32, &model::Device> = BTreeMap::new();
+        for device in &trace.devices {
+            devices.entry(device.ordinal).or_insert(device);
+        }
+        let runs = 0..trace.processes.len();
+        writer.append_rows(runs.flat_map(|run| devices.values().map(move |device| described(run, device))))
+    }
+
+    /// The run of a process.
+    pub(super) fn run(&self, place: usize, process: &Process) -> Run {
+        let (started_ns, ended_ns) = self.extent(place);
+        Run {
+            run_id: run_id(place),
+            instrument: process.instrument,
+            reference_run_id: run_id(place),
+            program: if process.program.is_empty() {
+                self.trace.tool.to_owned()
+            } else {
+                process.program.clone()
+            },
+            arguments: "[]".to_owned(),
+            working_directory: String::new(),
+            host: String::new(),
+            system: String::new(),
+            process_id: process.number,
+            parent_process_id: None,
+            rank: process.rank,
+            local_rank: None,
+            world_size: process.world_size,
+            started_ns,
+            ended_ns: Some(ended_ns),
+            clock_offset_ns: 0,
+            exit_code: None,
+            exit_signal: None,
+            driver_version: None,
+            cuda_version: process.cuda_version,
+            instrument_version: None,
+            python_version: None,
+            torch_version: None,
+            sampling_period_cycles: None,
+        }
+    }
+
+    /// The extent of a process's times.
+    pub(super) fn extent(&self, process: usize) -> (i64, i64) {
+        let trace = self.trace;
+        let kernels = trace.kernels.iter().filter(|kernel| kernel.process == process);
+        let calls = kernels.clone().filter_map(|kernel| kernel.call).map(|call| (call.begin_ns, call.end_ns));
+        let times = kernels.filter_map(|kernel| kernel.time_ns);
+        let works = trace.works.iter().filter(|work| work.process == process);
+        let works = works.map(|work| (work.begin_ns, work.end_ns.unwrap_or(work.begin_ns)));
+        let ops =
+            trace.ops.iter().filter(|op| op.process == process).map(|op| (op.call.begin_ns, op.call.end_ns));
+        let storages = trace.storages.iter().filter(|storage| storage.process == process);
+        let storages = storages.flat_map(|storage| storage.alloc_ns.into_iter().chain(storage.free_ns));
+        let all = calls.chain(times).chain(works).chain(ops).chain(storages.map(|time| (time, time)));
+        all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
+    }
+}
+
+/// The options of a run: facts of the recording, and its files. Sorted by name.
+pub(super) fn options(trace: &Trace, inputs: &[Input], run_id: RunId) -> Vec<RunOption> {
+    let mut options = trace.facts.clone();
+    options.insert("imported.tool".to_owned(), trace.tool.to_owned());
+    for (number, input) in (1..).zip(inputs) {
+        // The first file has plain names.
+        let name = |part: &str| match number {
+            1 => format!("imported.{part}"),
+            _ => format!("imported.{part}.{number}"),
+        };
+        let file = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        options.extend([
+            (name("bytes"), input.bytes.to_string()),
+            (name("file"), file),
+            (name("hash"), input.hash.clone()),
+        ]);
+    }
+    options.into_iter().map(|(name, value)| RunOption { run_id, name, value }).collect()
+}
+
+fn described(run: usize, device: &model::Device) -> Device {
+    Device {
+        run_id: run_id(run),
+        device_id: device.ordinal,
+        name: device.name.clone(),
+        uuid: None,
+        compute_major: device.compute.0,
+        compute_minor: device.compute.1,
+        multiprocessor_count: device.multiprocessors,
+        memory_bytes: device.memory_bytes,
+        l2_bytes: 0,
+        sm_clock_khz: device.clocks_khz.0,
+        memory_clock_khz: device.clocks_khz.1,
+    }
+}
