@@ -260,6 +260,16 @@ fn intervals(
 
 type Intervals = std::collections::BTreeMap<String, Vec<[Option<f64>; 3]>>;
 
+/// The label of each kernel by its full name, which trees have in JSON.
+fn labels(place: &Place, capture: &str) -> std::collections::BTreeMap<String, String> {
+    let sql = "SELECT kernel AS name, short_kernel AS label FROM kernel_name";
+    let ran = place.run(&["sql", capture, "--format", "json", "-c", sql]);
+    let text = |row: &serde_json::Map<String, serde_json::Value>, name: &str| {
+        row[name].as_str().unwrap_or_default().to_owned()
+    };
+    rows(&ran).iter().map(|row| (text(row, "name"), text(row, "label"))).collect()
+}
+
 #[test]
 fn intervals_of_a_tree_are_those_of_the_comparison() {
     let place = pair();
@@ -273,6 +283,9 @@ fn intervals_of_a_tree_are_those_of_the_comparison() {
             let name = if metric == "time" { "time_ns" } else { metric };
             let columns = ["", "_low", "_high"].map(|end| format!("{name}_ratio{end}"));
             let tree = intervals(rows(&tree), "name", columns.each_ref().map(String::as_str));
+            let labels = labels(&place, after);
+            let label = |name: String| labels.get(&name).cloned().unwrap_or(name);
+            let tree: Intervals = tree.into_iter().map(|(name, row)| (label(name), row)).collect();
             let listed = ["--by", "kernels", "--all", "--format", "json", "-m", metric];
             let diff = place.run(&[&["diff", before, after], &listed[..]].concat());
             let found: serde_json::Value = serde_json::from_str(&diff.expect_ok().stdout).unwrap();
