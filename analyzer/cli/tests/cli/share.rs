@@ -47,7 +47,8 @@ fn lines_get_their_text_from_files_of_the_same_version() {
     assert!(packed.stderr.starts_with("text of 21 of 60 source lines\n"), "{}", packed.stderr);
     place.run(&["check", "text.stallmap"]).expect_ok();
     place.run(&["text.stallmap"]).check("verdict_with_text");
-    place.run(&["why", "text.stallmap", "3", "-n", "1"]).check("why_with_text");
+    let why = place.run(&["why", "text.stallmap", "3"]).stdout;
+    assert!(why.contains("Attention.forward (grad): q, k, v = self.into(hidden)"), "{why}");
     let texts = |capture: &str| {
         let sql = "SELECT count(*), count(text) FROM source_line";
         place.run(&["sql", capture, "--format", "csv", "-c", sql]).stdout.lines().nth(1).map(str::to_owned)
