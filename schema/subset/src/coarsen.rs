@@ -13,7 +13,8 @@ use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 
-use crate::counts::Counter;
+use crate::counts::{self, Counter};
+use crate::losses::lose_requests;
 
 /// Writes a capture whose accesses are counted by instruction and block of memory, in the table `access_summary`. The
 /// addresses of single requests go. Requests that were recorded count as lost rows, as on a recorder that counts.
@@ -49,13 +50,7 @@ impl Rewrite for Coarse {
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
         if table.name == LaunchRun::TABLE.name {
-            return change_rows::<LaunchRun>(batch, |row| {
-                if let Some(requests) = row.request_count.filter(|requests| *requests > 0) {
-                    row.lost_request_count =
-                        Some(row.lost_request_count.unwrap_or(0).saturating_add(requests));
-                    (row.request_count, row.lane_access_count) = (Some(0), Some(0));
-                }
-            });
+            return change_rows::<LaunchRun>(batch, lose_requests);
         }
         let rows = MemoryAccess::read_all(batch).map_err(|cause| cause.to_string())?;
         self.rows += rows.len() as u64;
@@ -70,9 +65,7 @@ impl Rewrite for Coarse {
     fn add(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let mut rows = std::mem::take(&mut self.summary);
         rows.extend(self.counter.take().map(Counter::finish).unwrap_or_default());
-        rows.sort_by_key(|row| {
-            (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
-        });
+        counts::sort(&mut rows);
         writer.append_rows(rows)
     }
 

@@ -62,10 +62,7 @@ impl Counter {
     pub fn finish(mut self) -> Vec<AccessSummary> {
         self.end_request();
         self.end_launch();
-        // Texts, as the table sorts them.
-        self.done.sort_by_key(|row| {
-            (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
-        });
+        sort(&mut self.done);
         self.done
     }
 
@@ -107,6 +104,13 @@ impl Counter {
     fn end_launch(&mut self) {
         self.done.extend(std::mem::take(&mut self.counts).into_values());
     }
+}
+
+/// Rows in the order of the table, which sorts words as texts.
+pub(crate) fn sort(rows: &mut [AccessSummary]) {
+    rows.sort_by_key(|row| {
+        (row.kernel_id, row.function_id, row.pc, row.kind.word(), row.space.word(), row.address)
+    });
 }
 
 fn empty(kernel_id: KernelId, &(function_id, pc, kind, space, block): &Key) -> AccessSummary {

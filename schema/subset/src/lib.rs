@@ -181,11 +181,8 @@ impl Subset {
 
     /// A launch whose requests and samples are not there any more counts them as lost.
     fn change_launch_run(&self, row: &mut LaunchRun) {
-        if self.is_without(Part::Accesses)
-            && let Some(requests) = row.request_count.filter(|requests| *requests > 0)
-        {
-            row.lost_request_count = Some(row.lost_request_count.unwrap_or(0).saturating_add(requests));
-            (row.request_count, row.lane_access_count) = (Some(0), Some(0));
+        if self.is_without(Part::Accesses) {
+            losses::lose_requests(row);
         }
         if self.is_without(Part::Samples) && row.sample_count.is_some() {
             row.lost_sample_count = row.sample_count;

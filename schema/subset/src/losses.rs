@@ -18,6 +18,14 @@ use stallmap_schema::word::LossKind;
 /// The reason of losses that are not the recorder's: the user shared only a part.
 pub const REASON: &str = "left out by pack";
 
+/// A launch whose rows of accesses are left out counts its requests as lost.
+pub(crate) fn lose_requests(row: &mut LaunchRun) {
+    if let Some(requests) = row.request_count.filter(|requests| *requests > 0) {
+        row.lost_request_count = Some(row.lost_request_count.unwrap_or(0).saturating_add(requests));
+        (row.request_count, row.lane_access_count) = (Some(0), Some(0));
+    }
+}
+
 /// Counts by run and kind, with their description.
 type Counts = BTreeMap<(RunId, LossKind, &'static str), u64>;
 

@@ -1,6 +1,7 @@
 //! Results of a comparison.
 
 use stallmap_console::answer::Answer;
+use stallmap_console::place::Place;
 
 use super::gate::Judged;
 use super::row::Row;
@@ -16,6 +17,20 @@ pub(super) struct Found {
     pub(super) changes: Option<Changes>,
     /// The conditions.
     pub(super) gates: Vec<Judged>,
+}
+
+impl Found {
+    /// The conditions that hold.
+    pub(super) fn failed(&self) -> impl Iterator<Item = &Judged> {
+        self.gates.iter().filter(|gate| gate.failure.is_some())
+    }
+
+    /// Lines that cost significantly more than in the first capture.
+    pub(super) fn worse(&self) -> impl Iterator<Item = (&Row, Place<'_>)> {
+        let rows = self.changes.iter().flat_map(|changes| &changes.rows);
+        let worse = rows.filter(|row| !row.is_noise() && row.change > 0.0);
+        worse.filter_map(|row| Some((row, Place::parse(&row.what)?)))
+    }
 }
 
 /// Rows of one part.

@@ -7,54 +7,42 @@ use stallmap_console::place::Place;
 
 use super::found::Found;
 use super::gate::described;
-use super::row::Row;
-use super::verdict;
+use super::verdict::{self, Headline};
 use super::write::{Subject, unit};
 
 /// Annotations of one kind that a step shows.
 const MOST: usize = 10;
 
 /// One command a line.
-pub(super) fn github(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> String {
-    let mut lines: Vec<String> = errors(found, root);
-    lines.truncate(MOST);
-    let mut warnings = warnings(subject, found, root);
-    warnings.truncate(MOST);
-    lines.extend(warnings);
-    for headline in &found.headlines {
-        lines.push(command("notice", None, None, "stallmap diff", &headline.sentence));
-    }
+pub(super) fn github(subject: &Subject<'_>, found: &Found) -> String {
+    let mut lines: Vec<String> = errors(subject, found).into_iter().take(MOST).collect();
+    lines.extend(warnings(subject, found).take(MOST));
+    let notice = |headline: &Headline| command("notice", None, None, "stallmap diff", &headline.sentence);
+    lines.extend(found.headlines.iter().map(notice));
     lines.join("\n") + "\n"
 }
 
-fn errors(found: &Found, root: Option<&Path>) -> Vec<String> {
-    let failed = found.gates.iter().filter(|gate| gate.failure.is_some());
-    let one = |gate: &super::gate::Judged| -> Vec<String> {
+fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
+    let mut errors = Vec::new();
+    for gate in found.failed() {
         let title = format!("stallmap: {}", gate.condition);
-        let rows = gate
-            .rows
-            .iter()
-            .map(|row| command("error", Place::parse(&row.what), root, &title, &described(row, gate.unit)));
-        let rows: Vec<String> = rows.collect();
-        let reason = gate.failure.as_deref().unwrap_or_default();
-        if rows.is_empty() { vec![command("error", None, root, &title, reason)] } else { rows }
-    };
-    failed.flat_map(one).collect()
+        let error = |place, text: &str| command("error", place, subject.root, &title, text);
+        errors.extend(gate.rows.iter().map(|row| error(Place::parse(&row.what), &described(row, gate.unit))));
+        if gate.rows.is_empty() {
+            errors.push(error(None, gate.failure.as_deref().unwrap_or_default()));
+        }
+    }
+    errors
 }
 
-fn warnings(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> Vec<String> {
-    let unit = unit(subject.measure);
-    let rows = found.changes.iter().flat_map(|changes| &changes.rows);
-    let worse = rows.filter(|row| !row.is_noise() && row.change > 0.0);
-    let one = |row: &Row| {
-        let place = Place::parse(&row.what)?;
+fn warnings<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Item = String> + 'a {
+    found.worse().map(|(row, place)| {
         let change = row.ratio.map_or_else(|| "new".to_owned(), number::ratio);
         let title = format!("stallmap: {} {change}", subject.measure.title());
-        let interval = verdict::interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default();
-        let text = format!("{}{interval}, {}", verdict::range(row, unit), row.what);
-        Some(command("warning", Some(place), root, &title, &text))
-    };
-    worse.filter_map(one).collect()
+        let values = verdict::range(row, unit(subject.measure));
+        let text = format!("{values}{}, {}", verdict::bracketed(row), row.what);
+        command("warning", Some(place), subject.root, &title, &text)
+    })
 }
 
 fn command(level: &str, place: Option<Place<'_>>, root: Option<&Path>, title: &str, text: &str) -> String {

@@ -18,10 +18,10 @@ const RULES: [(&str, &str); 2] = [
 ];
 
 /// The document.
-pub(super) fn sarif(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> Value {
+pub(super) fn sarif(subject: &Subject<'_>, found: &Found) -> Value {
     let rules = RULES.iter().map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } }));
-    let mut results = gates(found, root);
-    results.extend(regressions(subject, found, root));
+    let mut results = gates(subject, found);
+    results.extend(regressions(subject, found));
     let notes = found.headlines.iter();
     let notes = notes.map(|headline| json!({ "level": "note", "message": { "text": headline.sentence } }));
     json!({
@@ -41,30 +41,27 @@ pub(super) fn sarif(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -
     })
 }
 
-fn gates(found: &Found, root: Option<&Path>) -> Vec<Value> {
-    let failed = found.gates.iter().filter(|gate| gate.failure.is_some());
-    let one = |gate: &super::gate::Judged| -> Vec<Value> {
-        let rows = gate.rows.iter().map(|row| {
+fn gates(subject: &Subject<'_>, found: &Found) -> Vec<Value> {
+    let mut results = Vec::new();
+    for gate in found.failed() {
+        results.extend(gate.rows.iter().map(|row| {
             let text = format!("{}: {}", gate.condition, described(row, gate.unit));
-            result(0, "error", &text, Some(row), root)
-        });
-        let rows: Vec<Value> = rows.collect();
-        let reason = gate.failure.as_deref().unwrap_or_default();
-        if rows.is_empty() { vec![result(0, "error", reason, None, root)] } else { rows }
-    };
-    failed.flat_map(one).collect()
+            result(0, "error", &text, Some(row), subject.root)
+        }));
+        if gate.rows.is_empty() {
+            let reason = gate.failure.as_deref().unwrap_or_default();
+            results.push(result(0, "error", reason, None, subject.root));
+        }
+    }
+    results
 }
 
-fn regressions(subject: &Subject<'_>, found: &Found, root: Option<&Path>) -> Vec<Value> {
-    let rows = found.changes.iter().flat_map(|changes| &changes.rows);
-    let worse = rows.filter(|row| !row.is_noise() && row.change > 0.0 && Place::parse(&row.what).is_some());
-    let one = |row: &Row| {
-        let interval = verdict::interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default();
+fn regressions<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Item = Value> + 'a {
+    found.worse().map(|(row, _)| {
         let values = verdict::range(row, unit(subject.measure));
-        let text = format!("{}: {} {values}{interval}", row.what, subject.measure.title());
-        result(1, "warning", &text, Some(row), root)
-    };
-    worse.map(one).collect()
+        let text = format!("{}: {} {values}{}", row.what, subject.measure.title(), verdict::bracketed(row));
+        result(1, "warning", &text, Some(row), subject.root)
+    })
 }
 
 fn result(rule: usize, level: &str, text: &str, row: Option<&Row>, root: Option<&Path>) -> Value {

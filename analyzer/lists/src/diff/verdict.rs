@@ -63,7 +63,7 @@ fn sentence(row: &Row, base: &str, words: Words<'_>) -> String {
         };
     }
     let change = row.ratio.map_or_else(|| "from nothing".to_owned(), number::ratio);
-    let interval = interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default();
+    let interval = bracketed(row);
     let verdict = match (words.metric, row.is_noise(), row.change > 0.0) {
         (DiffMetric::Time, true, _) => format!("{capture} is as fast as {base} within noise"),
         (DiffMetric::Time, false, true) => format!("{capture} is slower than {base}"),
@@ -81,6 +81,11 @@ pub(super) fn interval(row: &Row) -> Option<String> {
     let (low, high) = (row.ratio_low?, row.ratio_high?);
     let is_interval = low < high && high.is_finite();
     is_interval.then(|| format!("95 % CI {} to {}", number::ratio(low), number::ratio(high)))
+}
+
+/// The interval in brackets, after a space. Empty without one.
+pub(super) fn bracketed(row: &Row) -> String {
+    interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default()
 }
 
 /// Both values, with one unit if it is the same.

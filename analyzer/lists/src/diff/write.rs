@@ -60,9 +60,9 @@ pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
         DiffFormat::Json => json(&mut output::stdout_as(false), subject, found),
         DiffFormat::Csv => csv(&mut output::stdout_as(false), &found.answers),
         DiffFormat::Markdown => output::print(&markdown::markdown(subject, found)),
-        DiffFormat::Github => output::print(&github::github(subject, found, subject.root)),
+        DiffFormat::Github => output::print(&github::github(subject, found)),
         DiffFormat::Sarif => {
-            let document = sarif::sarif(subject, found, subject.root);
+            let document = sarif::sarif(subject, found);
             output::print_data(&format!("{document:#}\n"))
         }
     }
