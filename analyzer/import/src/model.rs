@@ -153,7 +153,7 @@ pub(crate) struct Requests {
     pub(crate) lost: u64,
 }
 
-/// A row of a request.
+/// A row of a warp request.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// The kernel, by place.

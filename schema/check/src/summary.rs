@@ -38,7 +38,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     }
 }
 
-/// Requests of each instruction. A request to several blocks of memory counts once.
+/// Warp requests of each instruction. One to several blocks of memory counts once.
 fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<Instruction, u64> {
     let mut counted = BTreeMap::new();
     let mut count = |row: AccessSummary| {

@@ -12,7 +12,7 @@ CREATE VIEW memory_latency (
   latency_cycles,
   -- Standard deviation of the loads of one level, by distance, conflicts and queues.
   spread_cycles,
-  -- Cycles of one multiprocessor per cache line of a request, while all multiprocessors load.
+  -- Cycles of one multiprocessor per cache line of a warp request, while all multiprocessors load.
   line_cycles,
   -- The same for each sector.
   sector_cycles

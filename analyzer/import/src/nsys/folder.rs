@@ -94,7 +94,7 @@ fn open(bytes: &EntryBytes, columns: &[&str]) -> Result<ParquetRecordBatchReader
     builder.with_projection(mask).build()
 }
 
-/// The columns of a batch in the order of a request, as integers and texts. None for those that it lacks.
+/// Columns of a batch by names, as integers and texts. None for those that it lacks.
 fn cells(batch: &RecordBatch, columns: &[&str]) -> Result<Vec<Option<ArrayRef>>, arrow::error::ArrowError> {
     let column = |name: &&str| batch.column_by_name(name).map(plain).transpose().map(Option::flatten);
     columns.iter().map(column).collect()
