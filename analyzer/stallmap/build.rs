@@ -36,7 +36,10 @@ fn rules(root: &Path) -> io::Result<String> {
     for rule in RULES {
         hash(&root.join(rule), &mut hasher)?;
     }
-    Ok(format!("/// The rules that made stored rows.\nconst RULES: &str = \"{:016x}\";\n", hasher.finish()))
+    Ok(format!(
+        "/// The rules that made stored rows.\npub(crate) const RULES: &str = \"{:016x}\";\n",
+        hasher.finish()
+    ))
 }
 
 /// Hashes the sources in a file or folder.

@@ -30,5 +30,6 @@ pub mod request;
 pub mod rewrite;
 pub mod segment;
 pub mod source;
+pub mod stored;
 pub mod unfinished;
 pub mod writer;

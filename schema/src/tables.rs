@@ -45,6 +45,8 @@ pub const ALL: &[TableDef] = &[
     replay::BundleContent::TABLE,
     replay::Replay::TABLE,
     replay::Counter::TABLE,
+    replay::Ablation::TABLE,
+    replay::AblationInstruction::TABLE,
     loss::Loss::TABLE,
 ];
 
@@ -63,6 +65,7 @@ const ADDED: &[&[TableDef]] = &[
     &[activity::GpuActivity::TABLE],
     &[memory::AccessSummary::TABLE],
     &[python::SourceLine::TABLE],
+    &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

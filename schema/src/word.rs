@@ -192,6 +192,15 @@ words! {
         /// that parameters point into count as read, pages that changed as written.
         Derived = "derived",
     }
+    /// The instructions that an experiment leaves out.
+    AblationTarget {
+        /// One memory instruction.
+        Instruction = "instruction",
+        /// All memory instructions of one line of source code.
+        Line = "line",
+        /// All instructions that access one block of memory: a tensor's storage, or an allocation.
+        Tensor = "tensor",
+    }
     /// The result of a replay.
     ReplayResult {
         /// Every written page has the recorded hash.

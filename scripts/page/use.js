@@ -16,6 +16,14 @@
     expect(/[1-9]\d* names, /.test(icicle.querySelector("output").textContent), "search does not count");
     type(icicle.querySelector("input"), "");
     expect(!icicle.querySelector(".found"), "an empty search marks something");
+    // A search looks at everything, also while a part is shown.
+    const first = nodes().find((node) => node.getAttribute("aria-level") === "2");
+    nodes().at(-1).click();
+    type(icicle.querySelector("input"), first.title.split("\n")[0]);
+    expect(icicle.querySelector(".found"), "a zoom hides what is searched");
+    icicle.querySelector("input").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    expect(icicle.querySelector(".found").style.width === "100%", "Enter does not jump to what is found");
+    type(icicle.querySelector("input"), "");
     const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
     nodes()[0].focus();
     press("ArrowDown");
@@ -26,9 +34,17 @@
     expect(nodes().length === before, "Escape does not go back");
     expect(icicle.querySelector(".about code")?.textContent.includes("FROM call_path_cost"), "a node without its SQL");
   }
+  for (const button of document.querySelectorAll(".fold")) {
+    const rows = [...button.previousElementSibling.querySelectorAll("tbody tr")];
+    const shown = () => rows.filter((row) => !row.classList.contains("folded")).length;
+    expect(shown() === 10, `${shown()} rows are shown first`);
+    button.click();
+    expect(shown() === rows.length, "more does not show all rows");
+    button.click();
+  }
   for (const table of document.querySelectorAll("table.long")) {
     const column = [...table.tHead.rows[0].cells].findIndex((cell) => cell.classList.contains("n"));
-    const values = () => [...table.tBodies[0].rows].filter((row) => row.className !== "rest")
+    const values = () => [...table.tBodies[0].rows].filter((row) => !row.classList.contains("rest"))
       .map((row) => row.cells[column].dataset.v).filter((value) => value !== "").map(Number);
     const button = table.tHead.rows[0].cells[column].querySelector("button");
     button.click();

@@ -26,11 +26,13 @@ use stallmap_console::output;
 use stallmap_console::output::number::bytes;
 use stallmap_export as export;
 use stallmap_lists::{diff, forest, top, tree};
-use stallmap_report::{open, report, source, verdict, why};
+use stallmap_report::{open, report, source};
+use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory);
+    let context =
+        Context::of_environment(cli.library.as_deref(), cli.recompute, cli.trust_stored, cli.memory);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
@@ -65,12 +67,12 @@ fn say_traffic(traffic: &Traffic) {
 /// The verdict, or advice for a word that is neither a command nor a file.
 fn without_command(context: &Context, args: &Verdict) -> Outcome {
     let Some(first) = args.captures.first() else {
-        return verdict::run(context, args);
+        return stallmap_verdict::run(context, args);
     };
     let word = first.to_string_lossy();
     let is_word = !word.contains(['.', '/', ':', '\\']) && !first.exists();
     if !is_word {
-        return verdict::run(context, args);
+        return stallmap_verdict::run(context, args);
     }
     let cli = Cli::command();
     let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
@@ -87,6 +89,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Top(top) => top::run(context, &top),
         Command::Tree(tree) => tree::run(context, &tree),
         Command::Forest(forest) => forest::run(context, &forest),
+        Command::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
         Command::Diff(diff) => diff::run(context, &diff),
         Command::Source(source) => source::run(context, &source),
         Command::Export(export) => export::run(context, &export),

@@ -19,6 +19,7 @@ use crate::output::{self, written};
 use stallmap::library::queries::Query;
 
 /// A section with its rows.
+#[derive(Clone, Debug)]
 pub struct Answer {
     /// The section.
     pub section: Query,

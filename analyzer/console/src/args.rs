@@ -55,6 +55,9 @@ pub struct Cli {
     /// Compute results again that are in the cache, and replace them
     #[arg(long, global = true, help_heading = "Global options")]
     pub recompute: bool,
+    /// Read results that a sender stored in a capture (`prepare --in-place`, verified by `check`)
+    #[arg(long, global = true, conflicts_with = "recompute", help_heading = "Global options")]
+    pub trust_stored: bool,
     /// Memory for queries: a size such as 8G, or a share of the machine's. Larger queries write to temporary files (or
     /// fail)
     #[arg(
@@ -172,6 +175,9 @@ pub struct Report {
     /// network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all"])]
     pub html: Option<PathBuf>,
+    /// With --html: compare with this capture, and show the changes since then
+    #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
+    pub baseline: Option<Location>,
     /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
     /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]
@@ -300,11 +306,15 @@ pub struct Check {
 #[command(after_help = examples(&[
     ("stallmap prepare *.stallmap", "prepare all captures, with times"),
     ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
+    ("stallmap prepare --in-place train.stallmap", "store the results in the capture, too"),
 ]))]
 pub struct Prepare {
     /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
     pub captures: Vec<Location>,
+    /// Store the results in the captures, too: --trust-stored reads them on another machine
+    #[arg(long)]
+    pub in_place: bool,
 }
 
 /// `stallmap completions`

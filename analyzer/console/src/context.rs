@@ -13,6 +13,8 @@ use crate::args::memory::Memory;
 use crate::exit::{Failure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
+use crate::output;
+use crate::output::number::counted;
 
 /// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
@@ -26,7 +28,12 @@ pub struct Context {
 
 impl Context {
     /// The settings of the environment, with the library of the command line before that of `STALLMAP_LIBRARY`.
-    pub fn of_environment(library: Option<&Path>, recompute: bool, memory: Memory) -> Self {
+    pub fn of_environment(
+        library: Option<&Path>,
+        recompute: bool,
+        trusts_stored: bool,
+        memory: Memory,
+    ) -> Self {
         let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
@@ -34,6 +41,7 @@ impl Context {
             resources: Resources {
                 cache: if recompute { cache.replaced() } else { cache },
                 memory_bytes: memory.bytes(),
+                trusts_stored,
             },
         }
     }
@@ -44,6 +52,13 @@ impl Context {
             Session::open_with(captures, &self.resources).map_err(|error| explain(error, None))?;
         if let Some(library) = self.library()? {
             session.extend(&library).map_err(|error| explain(error, None))?;
+        }
+        for capture in session.captures() {
+            let count = capture.answered_views().count() as u64;
+            if count > 0 {
+                let (path, views) = (capture.reader.path().display(), counted(count, "view", "views"));
+                output::note(format!("rows of {views} are those that the sender stored in {path}"));
+            }
         }
         Ok(session)
     }

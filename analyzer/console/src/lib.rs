@@ -17,6 +17,7 @@ pub mod explain;
 pub mod known;
 pub mod library;
 pub mod names;
+pub mod order;
 pub mod output;
 pub mod place;
 pub mod row;

@@ -11,7 +11,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
     PhysicalSortExpr,
@@ -46,6 +46,8 @@ pub(super) struct AnalyzeExec {
     asked: Arc<Asked>,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
+    /// Joins that select launches. The inputs read no others once these have collected them.
+    launches: Vec<Arc<DynamicFilterPhysicalExpr>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -67,7 +69,32 @@ impl AnalyzeExec {
             Boundedness::Bounded,
         );
         let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
-        Ok(Self { inputs, index, kind, asked, columns, properties, metrics })
+        Ok(Self { inputs, index, kind, asked, columns, launches: Vec::new(), properties, metrics })
+    }
+
+    /// The same of some launches, over scans that leave out all other launches. None if launches depend on each other,
+    /// or the filter's column is another.
+    pub(super) fn of_launches(
+        &self,
+        column: usize,
+        launches: &Arc<DynamicFilterPhysicalExpr>,
+        scan: impl Fn(&Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Option<Self>> {
+        let is_launch = self.schema().fields().get(column).is_some_and(|field| field.name() == "kernel_id");
+        if !is_launch || !self.kind.is_by_launch() {
+            return Ok(None);
+        }
+        let inputs = self.inputs.iter().map(scan).collect::<Result<_>>()?;
+        let mut narrowed = self.over(inputs)?;
+        narrowed.launches.push(Arc::clone(launches));
+        Ok(Some(narrowed))
+    }
+
+    /// The same over other inputs.
+    fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Self> {
+        let (index, asked) = (Arc::clone(&self.index), Arc::clone(&self.asked));
+        let launches = self.launches.clone();
+        Ok(Self { launches, ..Self::new(inputs, index, self.kind, asked, self.columns.clone())? })
     }
 
     /// The order of accesses in every input.
@@ -119,8 +146,14 @@ impl ExecutionPlan for AnalyzeExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
+        // A join computes its filter only if an operator reads it.
+        for launches in &self.launches {
+            if visit(&(Arc::clone(launches) as _))? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
         Ok(TreeNodeRecursion::Continue)
     }
 
@@ -140,8 +173,7 @@ impl ExecutionPlan for AnalyzeExec {
         if children.len() != self.inputs.len() {
             return Err(DataFusionError::Internal("AnalyzeExec keeps the number of its inputs".to_owned()));
         }
-        let (index, asked) = (Arc::clone(&self.index), Arc::clone(&self.asked));
-        Ok(Arc::new(Self::new(children, index, self.kind, asked, self.columns.clone())?))
+        Ok(Arc::new(self.over(children)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -150,6 +182,7 @@ impl ExecutionPlan for AnalyzeExec {
         let consumer = MemoryConsumer::new(format!("{} of partition {partition}", self.kind.table().name));
         let running = Running {
             input: input.execute(0, Arc::clone(&context))?,
+            launches: self.launches.clone(),
             memory: consumer.register(context.memory_pool()),
             analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked),
             pieces: VecDeque::new(),
@@ -198,6 +231,8 @@ impl ExecutionPlan for AnalyzeExec {
 struct Running {
     input: SendableRecordBatchStream,
     analysis: Box<dyn Analysis>,
+    /// Filters of the input that are not complete yet.
+    launches: Vec<Arc<DynamicFilterPhysicalExpr>>,
     /// The analysis's share of the session's memory.
     memory: MemoryReservation,
     /// Pending input: accesses of one launch each, or the input's end.
@@ -211,6 +246,10 @@ struct Running {
 impl Running {
     /// The next rows. `None` after the last.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        // Operators between here and the join may ask for rows before the join has its launches.
+        while let Some(launches) = self.launches.pop() {
+            launches.wait_complete().await;
+        }
         loop {
             while self.analysis.work() {
                 self.memory.try_resize(self.analysis.bytes())?;

@@ -27,6 +27,7 @@ mod copies;
 mod distinct;
 pub mod exec;
 pub mod index;
+pub mod launches;
 mod memory;
 mod parameters;
 #[cfg(test)]

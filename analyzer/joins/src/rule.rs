@@ -19,9 +19,13 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::join::{Bounds, IntervalJoinExec, is_number};
 
-/// DataFusion's rules, with this one after the choice of join sides.
+/// DataFusion's rule that passes on filters that operators find at run time: see [`crate::keys`].
+const DYNAMIC_FILTERS: &str = "FilterPushdown(Post)";
+
+/// DataFusion's rules, with this one after the choice of join sides, and without dynamic filters.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| rule.name() != DYNAMIC_FILTERS);
     let chosen = rules.iter().position(|rule| rule.name() == "join_selection");
     rules.insert(chosen.map_or(0, |place| place + 1), Arc::new(IntervalJoins));
     rules

@@ -11,6 +11,7 @@ mod row;
 mod row_gate;
 mod sarif;
 mod screen;
+mod shown;
 mod verdict;
 mod write;
 
@@ -23,6 +24,7 @@ use self::found::{Changes, Found};
 use self::gate::Judged;
 use self::query::{Query, Script, keys};
 use self::row::Row;
+pub use self::shown::{Change, Changed, Difference, Shown, shown};
 use self::verdict::{Headline, LineKernel, Words};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::{Answer, kept_rows};
@@ -236,9 +238,13 @@ impl<'a> Comparison<'a> {
             rows = Row::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
             return Ok(Changes { rows, kernels: Vec::new() });
         }
-        let kernels = self.query.line_kernels(&lines);
-        let kernels = LineKernel::read(queries::LINE_KERNELS.name, &ask(self.session, &kernels).await?)?;
-        Ok(Changes { rows, kernels })
+        Ok(Changes { rows, kernels: self.line_kernels().await? })
+    }
+
+    /// Kernels that a line has in one capture only.
+    async fn line_kernels(&self) -> Outcome<Vec<LineKernel>> {
+        let kernels = self.query.line_kernels(&self.query.part(Part::Lines, self.measure()));
+        LineKernel::read(queries::LINE_KERNELS.name, &ask(self.session, &kernels).await?)
     }
 
     fn measure(&self) -> query::Measure {

@@ -1,7 +1,8 @@
-//! Reports as text and as pages: the verdict, `stallmap why`, `report`, `open` and `source`.
+//! Reports as text and as pages: `report`, `open`, `source`, and the page of `diff`.
 
+pub mod diff;
+mod glossary;
 pub mod open;
+mod reason;
 pub mod report;
 pub mod source;
-pub mod verdict;
-pub mod why;

@@ -26,6 +26,7 @@ pub fn run(context: &Context, args: &Open) -> Outcome {
         section: Vec::new(),
         sql: false,
         html: Some(path.clone()),
+        baseline: None,
         root: args.root.clone(),
     };
     crate::report::run(context, &report)?;

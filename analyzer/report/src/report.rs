@@ -1,6 +1,6 @@
 //! `stallmap report`: the verdict, stalls by cost, coverage last.
 
-mod page;
+pub(crate) mod page;
 mod subject;
 mod write;
 
@@ -18,7 +18,7 @@ use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 
-use crate::verdict::Verdict;
+use stallmap_verdict::Verdict;
 
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
@@ -64,7 +64,11 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
         let verdict = runtime.block_on(Verdict::of(&session))?;
-        let text = runtime.block_on(page::page(args, &session, subject, &verdict))?;
+        let change = match &args.baseline {
+            Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
+            None => None,
+        };
+        let text = runtime.block_on(page::page(args, &session, (subject, change), &verdict))?;
         page::save(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
         return Ok(OK);

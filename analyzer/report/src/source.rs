@@ -2,6 +2,7 @@
 
 mod chain;
 mod file;
+mod fold;
 mod group;
 mod kernel;
 mod listing;
@@ -26,7 +27,7 @@ use stallmap_console::output::html::Html;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, written};
 
-pub use self::page::{LEGEND, STYLE};
+pub use self::page::STYLE;
 
 /// The queries of a kernel, in printing order.
 const SECTIONS: [Query; 7] = [
@@ -102,7 +103,9 @@ pub struct Part {
     /// Its code: the hottest locations, their producers, and the surrounding code.
     pub html: Html,
     /// The executed queries: title and text.
-    pub queries: Vec<(&'static str, String)>,
+    pub queries: Vec<(String, String)>,
+    /// Shown instructions, each a function and a pc, with their anchors.
+    pub places: Vec<((u64, u64), String)>,
 }
 
 /// Size of a kernel's part.
@@ -126,10 +129,12 @@ pub async fn part(
     let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
     let files = Files::of(&listing.lines, root);
     let groups = group::groups(&listing, SourceSort::Samples);
-    let html = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
-    let queries = answers.iter().map(|answer| (answer.section.title(), answer.sql.clone())).collect();
-    let (name, facts) = (listing.kernel.name.clone(), words::facts(&listing.kernel));
-    Ok(Some(Part { name, facts, html, queries }))
+    let (html, places) = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
+    let queries =
+        answers.iter().map(|answer| (answer.section.title().to_owned(), answer.sql.clone())).collect();
+    let facts = format!("{}, {}", words::facts(&listing.kernel), words::code(&listing.kernel));
+    let name = listing.kernel.name.clone();
+    Ok(Some(Part { name, facts, html, queries, places }))
 }
 
 /// Writes a page to a file.

@@ -1,5 +1,6 @@
 //! Opens captures and runs SQL: the only place that builds a DataFusion context.
 
+mod answers;
 pub mod every;
 mod hex_text;
 pub mod resources;
@@ -42,7 +43,9 @@ use stallmap_code::table::{CodeTable, Kind};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
+use stallmap_engine::launches::of_launches;
 use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
+use stallmap_joins::keys::KeysOfJoins;
 use stallmap_tables::captured::{CapturedTable, Presence, STORE};
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::listing::CaptureTable;
@@ -77,6 +80,7 @@ pub struct OpenCapture {
     pub reader: CaptureReader,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<CapturedTable>>,
+    store: Arc<Store>,
 }
 
 /// A table of an open capture.
@@ -139,13 +143,13 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = stallmap_tables::open(&reader)?;
-            let store = Store::new(reader.clone(), &resources.cache);
-            let schema = PlannedSchema::new(session.state_in(&name), views, store)?;
+            let store = Arc::new(Store::new(reader.clone(), resources));
+            let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             register_tables(schema.as_ref(), &tables)?;
             register_code(schema.as_ref(), Code::new(reader.clone(), resources.cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
-            session.captures.push(OpenCapture { name, reader, tables });
+            session.captures.push(OpenCapture { name, reader, tables, store });
         }
         catalog.register_schema(EVERY, Arc::new(Every::new(schemas)))?;
         Ok(session)
@@ -231,8 +235,8 @@ impl Session {
         self.keep(&names.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
-    /// Computes all views that commands read whole. Returns their number.
-    pub async fn prepare(&self) -> Result<usize, AnalyzeError> {
+    /// Computes all views that commands read whole. Returns their names.
+    pub async fn prepare(&self) -> Result<Vec<&'static str>, AnalyzeError> {
         let words: BTreeSet<&str> = library::queries::ALL
             .iter()
             .filter(|(_, query)| query.is_whole())
@@ -243,7 +247,7 @@ impl Session {
         let views = library::views()?.iter().map(|view| view.name.as_str());
         let views: Vec<&str> = views.filter(|view| words.contains(view)).collect();
         self.keep(&views).await?;
-        Ok(views.len())
+        Ok(views)
     }
 
     /// Computes views now, for statements that will read them once each.
@@ -354,6 +358,8 @@ fn context(first: &str, resources: &Resources) -> Result<SessionContext, Analyze
     config.options_mut().execution.parquet.pushdown_filters = true;
     // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
     config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    // The filters of `KeysOfJoins`.
+    config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(HexText));
     let state = SessionStateBuilder::new_with_default_features()
@@ -361,6 +367,7 @@ fn context(first: &str, resources: &Resources) -> Result<SessionContext, Analyze
         .with_runtime_env(resources.runtime()?)
         .with_analyzer_rules(rules)
         .with_physical_optimizer_rules(stallmap_joins::rule::rules())
+        .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);

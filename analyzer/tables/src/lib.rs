@@ -17,18 +17,19 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::stored;
 use stallmap_schema::table::TableDef;
 
 use captured::{CapturedTable, Presence};
 use error::TableError;
 
-/// The tables of one capture by name: all declared ones, and any other of the capture.
+/// The tables of one capture by name: all declared ones, and any other of the capture but stored answers.
 ///
 /// A declared table that the capture lacks exists without rows. If its writer knew the table,
 /// [`CapturedTable::is_missing`] is true, and the table `capture_table` and the view `coverage` report it.
 pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable>>, TableError> {
     let mut files = BTreeMap::new();
-    for table in reader.tables() {
+    for table in reader.tables().iter().filter(|table| !stored::is_table(&table.name)) {
         files.insert(table.name.clone(), reader.table_entry(&table.name)?.clone());
     }
     let numbering = reader.numbering()?;

@@ -190,20 +190,27 @@ impl Instrument {
 
     /// Records what is left in the ring of a context.
     fn end_ring(&self, state: &mut State, context: Key) {
-        if let Some(mut ring) = state.rings.remove(&context) {
-            ring.drain();
-            let place = Place { api: &self.api, context: Handle::of_key(context), stream: Handle::NULL };
-            own(|| ring.record_last_counts(place));
+        let Some(mut ring) = state.rings.remove(&context) else { return };
+        ring.drain();
+        let place = self.default_place(context);
+        if own(|| device::within(place.context, || ring.record_last_counts(place))).is_none() {
+            session::lose(LossKind::Access, "counts of a context that could not be entered", 1, None);
         }
     }
 
-    /// The program has waited for the GPU: what was counted is recorded, if it is time.
+    /// The program has waited for the GPU: what was counted is recorded, if it is time. Other contexts have not been
+    /// waited for, and a kernel there may wait for this thread.
     fn record_counts(&self) {
-        let state = &mut *self.lock();
-        for (context, ring) in &mut state.rings {
-            let place = Place { api: &self.api, context: Handle::of_key(*context), stream: Handle::NULL };
+        let Some(context) = own(device::current_context) else { return };
+        let place = self.default_place(context.key());
+        if let Some(ring) = self.lock().rings.get_mut(&context.key()) {
             own(|| graphs::relaxed(|| ring.record_counts(place)));
         }
+    }
+
+    /// The default stream of a context. It has no handle: the context must be the thread's.
+    fn default_place(&self, context: Key) -> Place<'_> {
+        Place { api: &self.api, context: Handle::of_key(context), stream: Handle::NULL }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

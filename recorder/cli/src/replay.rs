@@ -1,5 +1,6 @@
 //! `replay`: runs the bundled launches of a capture again under other instruments. Adds the results to the capture.
 
+mod ablate;
 mod options;
 mod worker;
 mod workers;
@@ -62,7 +63,7 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let folder = Folder::of_replays(&output, options.force)?;
     let recover = format!("stallmap-record recover {}", folder.path().display());
     let mut round = Round::new(options, &folder, &signals, messages);
-    let outcomes = match round.all(&bundles) {
+    let outcomes = match round.all(&capture, &bundles) {
         Ok(outcomes) => outcomes,
         Err(failure) if round.has_replayed => {
             return Err(failure.hint(format_args!("to use what was replayed, run `{recover}`")));
@@ -234,27 +235,37 @@ impl<'a> Round<'a> {
 
     /// Every instrument in turn. Returns the outcome of each launch without an instrument. If one fails, the rest
     /// counts.
-    fn all(&mut self, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
+    fn all(&mut self, capture: &CaptureReader, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
         let plan = self.plan(Instrument::Native, kernels)?;
         let native = self.run(Instrument::Native, None, plan)?;
         let good: Vec<&Outcome> = native.values().filter(|outcome| outcome.good > 0).collect();
-        for &wanted in &self.options.selection.instrument {
+        for wanted in self.options.instruments() {
             let measured = match wanted {
                 Wanted::Native => Ok(()),
                 Wanted::PcSamples => self.samples(&good),
                 Wanted::Counters => self.under(Instrument::Counters, &good),
                 Wanted::Accesses => self.under(Instrument::Accesses, &good),
             };
-            match measured {
-                Err(failure) if self.signals.ending().is_none() => {
-                    self.has_failed = true;
-                    failure.warn(format_args!("{} were not all measured", wanted.words()));
-                }
-                measured => measured?,
-            }
+            self.warn_of(measured, wanted.words())?;
+        }
+        if let Some(targets) = self.options.targets() {
+            let measured = self.ablate(capture, &good, targets);
+            self.warn_of(measured, "experiments")?;
         }
         Ok(native)
+    }
+
+    /// A failed instrument is a warning, unless the user ended it.
+    fn warn_of(&mut self, measured: Result<(), Failure>, what: &str) -> Result<(), Failure> {
+        match measured {
+            Err(failure) if self.signals.ending().is_none() => {
+                self.has_failed = true;
+                failure.warn(format_args!("{what} were not all measured"));
+                Ok(())
+            }
+            measured => measured,
+        }
     }
 
     /// Samples, in groups of launches with one period: it is fixed for a process.
@@ -314,6 +325,7 @@ impl<'a> Round<'a> {
             is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == Cache::Cold),
             translation: if extent.translate { Translation::Always } else { Translation::Never },
             unstable: BTreeMap::new(),
+            experiments: BTreeMap::new(),
         })
     }
 
@@ -346,6 +358,7 @@ impl<'a> Round<'a> {
             progress: &progress,
             patience,
             has_replayed: &mut self.has_replayed,
+            experiment: None,
         };
         let outcomes = workers.run(&config, plan);
         progress.finish_and_clear();

@@ -18,7 +18,7 @@ use stallmap_schema::table::{Row, TableDef};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_schema::tables::replay::{Counter, Replay};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
@@ -182,6 +182,12 @@ impl<'a> Appending<'a> {
         self.merge(rows)?;
         let mut rows: Vec<Counter> = self.of_runs(|run| &run.rows.counters);
         rows.sort_by(|a, b| counter_order(a).cmp(&counter_order(b)));
+        self.merge(rows)?;
+        let mut rows: Vec<Ablation> = self.of_runs(|run| &run.rows.ablations);
+        rows.sort_by_key(|row| (row.kernel_id, row.experiment, row.is_cold, row.run_id));
+        self.merge(rows)?;
+        let mut rows: Vec<AblationInstruction> = self.of_runs(|run| &run.rows.ablation_instructions);
+        rows.sort_by_key(|row| (row.kernel_id, row.experiment, row.function_id, row.pc, row.run_id));
         self.merge(rows)
     }
 

@@ -21,7 +21,9 @@ use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, Laun
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
-use stallmap_schema::tables::replay::{Bundle, BundlePage, BundleSymbol, Counter, Replay};
+use stallmap_schema::tables::replay::{
+    Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, Replay,
+};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
@@ -93,6 +95,8 @@ run_rows! {
     symbols: BundleSymbol,
     replays: Replay,
     counters: Counter,
+    ablations: Ablation,
+    ablation_instructions: AblationInstruction,
     losses: Loss,
     loss_totals: LossTotal,
 }

@@ -205,6 +205,12 @@ impl Gpu {
         Ok(Module(module))
     }
 
+    /// Unloads a module. No kernel of it runs.
+    pub fn unload(&self, module: Module) -> Result<(), GpuError> {
+        // SAFETY: the module was loaded, and is used no more.
+        self.check(unsafe { (self.driver.unload_module)(module.0) }, "unload a cubin")
+    }
+
     /// Compiles PTX and loads it.
     pub fn compile(&self, ptx: &CStr) -> Result<Module, GpuError> {
         let mut module = Handle::NULL;

@@ -7,6 +7,7 @@
 //!   → memory   filled, compared, restored
 //!   → worker   replays under the session's instrument
 //!   → attempt  the effect of each replay on memory becomes rows
+//!   → worker/experiments   the whole launch and parts of it, timed in turn
 //! ```
 //!
 //! `stallmap-record replay` starts workers, one a process, and brings their rows back into the capture.
@@ -18,6 +19,7 @@ pub mod error;
 pub mod export;
 pub mod flush;
 pub mod gpu;
+pub mod median;
 pub mod memory;
 pub mod near;
 pub mod place;

@@ -151,10 +151,16 @@ impl<'a> Memory<'a> {
         for &(index, address) in &self.symbols {
             let symbol = &self.bundle.symbols[index];
             if all || symbol.hash_after.is_some() {
-                let content = contents.get(&symbol.content_id);
-                let content = content.and_then(|content| content.get(..symbol.size_bytes as usize));
-                gpu.write(address, content.unwrap_or_default())?;
+                write_symbol(gpu, contents, symbol, address)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the variables of another module with the same variables.
+    pub fn fill_variables(&self, gpu: Gpu, module: Module, contents: &Contents) -> Result<(), GpuError> {
+        for (index, address) in locate(gpu, module, self.bundle)? {
+            write_symbol(gpu, contents, &self.bundle.symbols[index], address)?;
         }
         Ok(())
     }
@@ -211,6 +217,12 @@ impl<'a> Memory<'a> {
     pub fn release(self, gpu: Gpu) -> Result<(), GpuError> {
         gpu.free(self.backup)
     }
+}
+
+fn write_symbol(gpu: Gpu, contents: &Contents, symbol: &Symbol, address: u64) -> Result<(), GpuError> {
+    let content = contents.get(&symbol.content_id);
+    let content = content.and_then(|content| content.get(..symbol.size_bytes as usize));
+    gpu.write(address, content.unwrap_or_default())
 }
 
 /// Addresses of the recorded parts of variables in a loaded module.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use stallmap_ablate::Experiment;
 
 /// The work of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,10 @@ pub struct Plan {
     pub translation: Translation,
     /// Pages that differ between two replays without an instrument, by launch.
     pub unstable: BTreeMap<u64, BTreeSet<u64>>,
+    /// Experiments by launch. Launches with some are not compared: without an instrument the experiments are timed, for
+    /// counters the executed instructions of those that need it are counted.
+    #[serde(default)]
+    pub experiments: BTreeMap<u64, Vec<Experiment>>,
 }
 
 /// Permission to place memory elsewhere than recorded.
@@ -51,6 +56,11 @@ pub enum Event {
     Begin {
         /// The launch.
         kernel_id: u64,
+    },
+    /// The first replay of an experiment on the launch begins.
+    Experiment {
+        /// Its position among those of the launch.
+        position: usize,
     },
     /// They have ended.
     End(Outcome),
@@ -87,6 +97,32 @@ pub struct Outcome {
     pub samples: u64,
     /// The largest relative error among the shares that matter.
     pub relative_error: Option<f64>,
+    /// Warp instructions that the whole launch executed, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction_count: Option<f64>,
+    /// The same without the instructions of an experiment: its position, and the count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub experiment_counts: Vec<(usize, f64)>,
     /// The error.
     pub detail: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_arrives_as_it_was_written() {
+        let outcome = Outcome {
+            kernel_id: 7,
+            unstable: [4096].into(),
+            instruction_count: Some(10.0),
+            experiment_counts: vec![(0, 10.0), (3, 9.0)],
+            ..Outcome::default()
+        };
+        for event in [Event::End(outcome), Event::Experiment { position: 3 }, Event::Lost] {
+            let line = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event, "{line}");
+        }
+    }
 }

@@ -4,12 +4,14 @@
 //! accesses) come as those of any program. The worker adds which launch ran, and whether it did the same as in the
 //! recording.
 
+mod experiments;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use stallmap_config::Instrument;
 use stallmap_instruments as instruments;
-use stallmap_samples::counters::{Profiler, sets};
+use stallmap_samples::counters::{Measured, Profiler, sets};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
@@ -138,13 +140,18 @@ impl<'a> Worker<'a> {
             let is_translated = self.place.is_translated(bundle);
             let mut attempts = Attempts::new(bundle.kernel_id, is_translated);
             let mut outcome = Outcome { kernel_id, ..Outcome::default() };
-            let result = self.replay(bundle, &mut attempts, &mut outcome);
+            let result = match self.plan.experiments.get(&kernel_id) {
+                Some(experiments) => self.experiment(bundle, experiments, &mut outcome, say),
+                None => self.replay(bundle, &mut attempts, &mut outcome),
+            };
             attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
             // A driver may have unknown errors: a lost context does not synchronize.
             let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
             let lost = result.as_ref().is_err_and(is_lost);
             if let Err(error) = result {
-                attempts.failed(&error.to_string());
+                if !self.plan.experiments.contains_key(&kernel_id) {
+                    attempts.failed(&error.to_string());
+                }
                 outcome.detail = Some(error.to_string());
             }
             say(&Event::End(outcome));
@@ -194,6 +201,15 @@ impl<'a> Worker<'a> {
     fn prepare<'b>(&mut self, bundle: &'b Bundle) -> Result<Ready<'b>, GpuError> {
         bundle.check_whole(self.contents)?;
         let module = self.module(bundle)?;
+        let kernel = self.kernel(module, bundle)?;
+        self.place.require(bundle)?;
+        let memory = Memory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
+        let parameters = self.place.translated(bundle);
+        Ok(Ready { bundle, kernel, parameters, memory })
+    }
+
+    /// The bundle's kernel in a module, with the limits that it had.
+    fn kernel(&self, module: Module, bundle: &Bundle) -> Result<Kernel, GpuError> {
         let kernel = self.gpu.kernel(module, &bundle.name)?;
         let dynamic = i32::try_from(bundle.shape.dynamic_shared_bytes).unwrap_or(i32::MAX);
         let allowed = bundle.max_dynamic_shared_bytes.unwrap_or(0).max(dynamic);
@@ -202,10 +218,7 @@ impl<'a> Worker<'a> {
         if let Some(carveout) = bundle.shared_carveout {
             self.gpu.set_attribute(kernel, replayer::ATTRIBUTE_SHARED_CARVEOUT, carveout);
         }
-        self.place.require(bundle)?;
-        let memory = Memory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
-        let parameters = self.place.translated(bundle);
-        Ok(Ready { bundle, kernel, parameters, memory })
+        Ok(kernel)
     }
 
     fn module(&mut self, bundle: &Bundle) -> Result<Module, GpuError> {
@@ -233,19 +246,19 @@ impl<'a> Worker<'a> {
             self.flush()?;
             self.gpu.synchronize()?;
             let is_timed = self.instrument == Instrument::Native;
-            duration_ns = self.launch(ready, is_timed)?;
+            duration_ns = self.launch(ready, ready.kernel, is_timed)?;
         }
         Ok(Attempt { ordinal, begin_ns, repeat, duration_ns })
     }
 
-    fn launch(&self, ready: &Ready, is_timed: bool) -> Result<Option<u64>, GpuError> {
-        let Ready { bundle, kernel, parameters, .. } = ready;
+    fn launch(&self, ready: &Ready, kernel: Kernel, is_timed: bool) -> Result<Option<u64>, GpuError> {
+        let Ready { bundle, parameters, .. } = ready;
         let [first, last] = self.events;
         if is_timed {
             self.gpu.record(first)?;
         }
         stallmap_session::replayed::set(Some(bundle.kernel_id));
-        let launched = self.gpu.launch(*kernel, &bundle.shape, parameters);
+        let launched = self.gpu.launch(kernel, &bundle.shape, parameters);
         stallmap_session::replayed::set(None);
         launched?;
         if is_timed {
@@ -256,24 +269,8 @@ impl<'a> Worker<'a> {
     }
 
     fn count(&self, profiler: &mut Profiler, ready: &Ready, repeat: u32) -> Result<(), GpuError> {
-        let mut fault = None;
-        let measured = profiler.measure(
-            &mut || {
-                let restored = ready.memory.restore(self.gpu, self.contents);
-                restored.and_then(|()| self.flush()).map_err(|error| error.to_string())
-            },
-            &mut || {
-                let launched = self.launch(ready, false);
-                launched.map(|_| ()).map_err(|error| {
-                    let text = error.to_string();
-                    fault = Some(error);
-                    text
-                })
-            },
-        );
-        if let Some(error) = fault {
-            return Err(error);
-        }
+        let restore = || ready.memory.restore(self.gpu, self.contents).and_then(|()| self.flush());
+        let measured = self.measured(profiler, ready, ready.kernel, &restore)?;
         for counter in measured.map_err(|cause| GpuError::own("count", cause))? {
             session::emit(Counter {
                 run_id: RunId(0),
@@ -285,6 +282,27 @@ impl<'a> Worker<'a> {
             });
         }
         Ok(())
+    }
+
+    /// The counters of a kernel, whose memory is restored before each pass. The outer error is a launch's, the inner one
+    /// the profiler's.
+    fn measured(
+        &self,
+        profiler: &mut Profiler,
+        ready: &Ready,
+        kernel: Kernel,
+        restore: &dyn Fn() -> Result<(), GpuError>,
+    ) -> Result<Result<Vec<Measured>, String>, GpuError> {
+        let mut fault = None;
+        let measured = profiler.measure(&mut || restore().map_err(|error| error.to_string()), &mut || {
+            let launched = self.launch(ready, kernel, false).map(|_time| ());
+            launched.map_err(|error| {
+                let text = error.to_string();
+                fault = Some(error);
+                text
+            })
+        });
+        fault.map_or(Ok(measured), Err)
     }
 
     /// Puts everything out of the caches, where the plan says so.

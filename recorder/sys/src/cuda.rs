@@ -80,6 +80,12 @@ crate::functions! {
         module_get_global: cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char) -> c_int;
         /// (device) of the current context
         context_get_device: cuCtxGetDevice(*mut c_int) -> c_int;
+        /// (context): this thread's
+        context_get_current: cuCtxGetCurrent(*mut Handle) -> c_int;
+        /// (context)
+        context_push: cuCtxPushCurrent_v2(Handle) -> c_int;
+        /// (context that was current)
+        context_pop: cuCtxPopCurrent_v2(*mut Handle) -> c_int;
     }
 }
 

@@ -88,6 +88,8 @@ crate::functions! {
         fill: cuMemsetD8Async(u64, u8, usize, Handle) -> c_int;
         /// (module, cubin)
         load_module: cuModuleLoadData(*mut Handle, *const c_void) -> c_int;
+        /// (module)
+        unload_module: cuModuleUnload(Handle) -> c_int;
         /// (function, module, name)
         function: cuModuleGetFunction(*mut Handle, Handle, *const c_char) -> c_int;
         /// (address, bytes, module, name)

@@ -9,6 +9,7 @@
 //! - A column is its values in the order of the rows. A word is its text.
 //! - A table is, for each column in the order of names: its name with its length, and the hash of its values. A table
 //!   without rows is as one that is not there, and so is a column of nulls that a later release added.
+//! - Stored answers are no content.
 //! - A file is its content, uncompressed where its name ends with `.zst`.
 //! - A capture is, for each table and then each file in the order of names: the name with its length, and the hash.
 
@@ -20,9 +21,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, ToByteSlice as _};
 use arrow::downcast_primitive_array;
 
-use super::entry;
 use super::error::CaptureError;
+use super::manifest::TableEntry;
 use super::reader::{CaptureReader, MAX_CUBIN_BYTES};
+use super::{entry, stored};
 use crate::tables;
 
 /// Name and version of the rules in this file.
@@ -43,7 +45,8 @@ impl Identity {
     /// The identity of a capture's content. Everything in it is read.
     pub fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let mut tables = BTreeMap::new();
-        for table in reader.tables().iter().filter(|table| table.rows > 0) {
+        let recorded = |table: &&TableEntry| table.rows > 0 && !stored::is_table(&table.name);
+        for table in reader.tables().iter().filter(recorded) {
             tables.insert(table.name.clone(), table_id(reader, &table.name)?);
         }
         let mut files = BTreeMap::new();

@@ -6,13 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::entry;
 use super::error::CaptureError;
+use super::stored::StoredAnswer;
 use crate::hash;
+use crate::table::Row as _;
 
 /// The format's major version that this release writes, and the latest that it reads.
 pub const MAJOR: u32 = 2;
 /// The format's minor version that this release writes. A minor version only adds tables and columns. A reader of an
 /// earlier one ignores them. Format 2.0 has dense ids: see [`super::numbering`].
-pub const MINOR: u32 = 0;
+/// 2.1 can hold stored answers: see [`super::stored`].
+pub const MINOR: u32 = 1;
 /// Most bytes that a manifest may have.
 pub const MAX_BYTES: u64 = 16 << 20;
 
@@ -129,7 +132,17 @@ impl Manifest {
 
     /// The value that [`Manifest::capture_id`] must have.
     pub fn compute_capture_id(&self) -> String {
-        let mut entries: Vec<_> = self.entries().map(|(path, _, blake3)| (path, blake3)).collect();
+        Self::id_of(self.entries())
+    }
+
+    /// The same of everything that was recorded, without stored answers.
+    pub fn recorded_id(&self) -> String {
+        let answers = entry::table(StoredAnswer::TABLE.name);
+        Self::id_of(self.entries().filter(|(path, _, _)| *path != answers))
+    }
+
+    fn id_of<'a>(entries: impl Iterator<Item = (String, u64, &'a str)>) -> String {
+        let mut entries: Vec<_> = entries.map(|(path, _, blake3)| (path, blake3)).collect();
         entries.sort_unstable();
         let mut hasher = blake3::Hasher::new();
         for (path, blake3) in entries {

@@ -69,7 +69,7 @@ fn convert(reader: &CaptureReader, output: &Path, form: Form) -> Result<(), Capt
     writer.finish().map(drop)
 }
 
-fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
+pub(super) fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     let names = std::iter::once(entry::MANIFEST.to_owned());
     for name in names.chain(reader.manifest().entries().map(|(name, _, _)| name)) {
         let path = folder.join(&name);

@@ -19,7 +19,7 @@ use parquet::errors::ParquetError;
 use super::error::CaptureError;
 use super::manifest::{FileEntry, Manifest, TableEntry};
 use super::reader::{CaptureReader, TableFile};
-use super::{container, encoding, entry, unfinished};
+use super::{container, encoding, entry, stored, unfinished};
 use crate::table::{Row, TableDef};
 use crate::tables;
 
@@ -111,8 +111,12 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Adds a table of another capture: byte for byte, unless its ids change.
+    /// Adds a table of another capture: byte for byte, unless its ids change. Stored answers are left out: another
+    /// capture has others.
     pub fn take_table(&mut self, reader: &CaptureReader, table: &TableEntry) -> Result<(), CaptureError> {
+        if stored::is_table(&table.name) {
+            return Ok(());
+        }
         let path = entry::table(&table.name);
         let bytes = reader.verified_entry(&path)?;
         if !reader.renumbers(&table.name) {

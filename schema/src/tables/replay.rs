@@ -4,8 +4,8 @@
 //! (`launch_parameter`), its shape (`launch`), and the memory that it reads and writes, in pages of 4096 bytes.
 
 use crate::cell::Blob;
-use crate::id::{Address, KernelId, RunId};
-use crate::word::{BundleMethod, ReplayResult};
+use crate::id::{Address, FunctionId, KernelId, Pc, RunId};
+use crate::word::{AblationTarget, BundleMethod, ReplayResult};
 
 /// Bytes of a page of a bundle.
 pub const PAGE_BYTES: usize = 4096;
@@ -116,5 +116,49 @@ crate::tables! {
         value: Option<f64>,
         /// Its unit, as CUPTI names it and never scaled: bytes, not Kbytes.
         unit: String,
+    }
+    /// An experiment: replays of a launch without some of its memory instructions, in turn with replays of the whole. An
+    /// instruction that is left out is issued and waited for as before, and accesses nothing.
+    Ablation "ablation" key [run_id, kernel_id, experiment, is_cold] sort [kernel_id, experiment, is_cold, run_id] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The n-th experiment on this launch in the run, from 0.
+        experiment: u32,
+        /// The instructions that are left out: their rows in `ablation_instruction`.
+        target: AblationTarget,
+        /// First address of the block of memory whose accesses are left out. Null for other targets.
+        block_address: Option<Address>,
+        /// True if caches were flushed before each replay.
+        is_cold: bool,
+        /// Replays of each of the two.
+        round_count: u32,
+        /// Time of the whole launch, nanoseconds, between two events: the median.
+        whole_ns: Option<f64>,
+        /// Time without the instructions: the median.
+        without_ns: Option<f64>,
+        /// Time that the instructions cost: the median of the differences within a round. Null where nothing was
+        /// measured.
+        saved_ns: Option<f64>,
+        /// Lower end of the interval that holds that median with a probability of 95 %. Null below 6 rounds.
+        saved_low_ns: Option<f64>,
+        /// Upper end of it.
+        saved_high_ns: Option<f64>,
+        /// The reason that the instructions cannot be left out, or that nothing was measured.
+        refusal: Option<String>,
+    }
+    /// An instruction that an experiment leaves out.
+    AblationInstruction "ablation_instruction" key [run_id, kernel_id, experiment, function_id, pc] sort [kernel_id, experiment, function_id, pc, run_id] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The experiment.
+        experiment: u32,
+        /// The instruction's function.
+        function_id: FunctionId => "function"."function_id",
+        /// Its offset in the function, bytes.
+        pc: Pc,
     }
 }

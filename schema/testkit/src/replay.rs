@@ -4,13 +4,14 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
-use stallmap_schema::id::Address;
+use stallmap_schema::id::{Address, Pc};
 use stallmap_schema::tables::replay::{
-    Bundle, BundleContent, BundlePage, BundleSymbol, Counter, PAGE_BYTES, Replay,
+    Ablation, AblationInstruction, Bundle, BundleContent, BundlePage, BundleSymbol, Counter, PAGE_BYTES,
+    Replay,
 };
-use stallmap_schema::word::{BundleMethod, ReplayResult};
+use stallmap_schema::word::{AblationTarget, BundleMethod, ReplayResult};
 
-use crate::tiny::{ACCESSES, COUNTERS, REUSED, kernel};
+use crate::tiny::{ACCESSES, COUNTERS, REUSED, add, kernel};
 
 /// A page that begins with 64 floats and holds zeros behind them.
 fn page(element: impl Fn(u16) -> f32) -> Vec<u8> {
@@ -87,5 +88,32 @@ fn replays(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         counter("dram__bytes_read.sum", 256.0, "byte"),
         counter("gpu__time_duration.sum", 2_048.0, "ns"),
         counter("smsp__inst_executed.sum", 24.0, "inst"),
-    ])
+    ])?;
+    ablation(writer)
+}
+
+/// The addition without its read of `x`.
+fn ablation(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows([Ablation {
+        run_id: COUNTERS,
+        kernel_id: kernel(1),
+        experiment: 0,
+        target: AblationTarget::Tensor,
+        block_address: Some(Address(REUSED)),
+        is_cold: false,
+        round_count: 15,
+        whole_ns: Some(2_048.0),
+        without_ns: Some(1_536.0),
+        saved_ns: Some(512.0),
+        saved_low_ns: Some(480.0),
+        saved_high_ns: Some(544.0),
+        refusal: None,
+    }])?;
+    writer.append_rows([AblationInstruction {
+        run_id: COUNTERS,
+        kernel_id: kernel(1),
+        experiment: 0,
+        function_id: add(),
+        pc: Pc(16),
+    }])
 }

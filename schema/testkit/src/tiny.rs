@@ -98,7 +98,7 @@ fn gather() -> FunctionId {
     hash::function_id(hash::module_id(CUBIN), "_Z6gatherPKfjPf")
 }
 
-fn add() -> FunctionId {
+pub(crate) fn add() -> FunctionId {
     hash::function_id(hash::module_id(CUBIN), "_Z3addPff")
 }
 

@@ -1,7 +1,8 @@
 -- Accesses of tensors with a heat map
 -- The totals of each heat map, by kind of access. accessed cells: accessed bins divided by bins that hold elements.
 -- blamed samples: samples of warps that waited for these accesses. touches of holes: accesses to bytes between
--- elements. The other numbers include both. A tensor without accesses has no recorded ones.
+-- elements. The other numbers include both. variation: standard deviation of the touches of a bin, divided by their mean:
+-- below 0.1, accesses are uniform. A tensor without accesses has no recorded ones.
 WITH drawn AS (
   SELECT
     tensor_id, kind, max(row_dimension) AS row_dimension, max(column_dimension) AS column_dimension,
@@ -12,7 +13,8 @@ WITH drawn AS (
     sum(requests) AS requests,
     sum(sectors) AS sectors,
     sum(blamed_samples) AS blamed_samples,
-    sum(CASE WHEN row IS NULL THEN touches ELSE 0 END) AS touches_of_holes
+    sum(CASE WHEN row IS NULL THEN touches ELSE 0 END) AS touches_of_holes,
+    sum(CASE WHEN row IS NOT NULL THEN touches * touches ELSE 0 END) AS squares
   FROM tensor_cell
   WHERE tensor_id IN ($tensors)
   GROUP BY tensor_id, kind
@@ -32,6 +34,8 @@ WITH drawn AS (
 SELECT
   n.object_id AS drawn_tensor_id, n.label AS tensor, n.type, n.born_at, s.kind AS access,
   CAST(s.cells AS DOUBLE) / nullif(s.cell_count, 0) AS accessed_cells_share,
+  sqrt(greatest(0.0, s.squares * s.cell_count / nullif(power(s.touches - s.touches_of_holes, 2), 0.0) - 1.0))
+    AS variation,
   s.touches, s.requests, s.sectors, s.blamed_samples, s.touches_of_holes
 FROM target_context n
 LEFT JOIN sized s ON s.tensor_id = n.object_id

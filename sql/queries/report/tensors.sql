@@ -8,6 +8,7 @@ WITH cost AS (
     remainder, object, type, op, born_at, max(label) AS label, max(label_source) AS label_source,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(CASE WHEN target = 'tensor' THEN 1 ELSE 0 END) AS tensors,
+    min(CASE WHEN target = 'tensor' THEN object_id END) AS tensor_id,
     sum(samples) AS samples,
     sum(samples * sample_weight) AS variance,
     sum(share) AS share,
@@ -28,7 +29,8 @@ WITH cost AS (
     place, sum(share) AS share, sum(memory_share) AS memory_share, sum(samples) AS samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(time_ns) AS time_ns, sum(tensors) AS tensors, count(*) AS objects, max(remainder) AS remainder,
-    max(object) AS object, max(label) AS label, max(label_source) AS label_source, max(type) AS type, max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at
+    max(object) AS object, max(label) AS label, max(label_source) AS label_source, max(type) AS type, max(op) AS op, max(born_at) AS born_at, max(stalled_at) AS stalled_at,
+    max(tensor_id) AS tensor_id
   FROM placed
   GROUP BY place
 )
@@ -44,6 +46,8 @@ SELECT
   CASE WHEN place <= $top THEN type END AS type,
   CASE WHEN place <= $top THEN op END AS op,
   CASE WHEN place <= $top THEN born_at END AS born_at,
-  CASE WHEN place <= $top THEN stalled_at END AS stalled_at
+  CASE WHEN place <= $top THEN stalled_at END AS stalled_at,
+  -- For programs, and for the page's links. The text report omits it.
+  CASE WHEN place <= $top THEN tensor_id END AS tensor_id
 FROM summed
 ORDER BY place

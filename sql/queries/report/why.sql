@@ -13,13 +13,20 @@ WITH charged AS (
   GROUP BY l.function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.function_id, c.pc,
     c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
     coalesce(c.tensor_id, c.storage_id, c.allocation_id)
+), listed AS (
+  -- The tensor by which the section of tensors lists its group.
+  SELECT object_id, min(object_id) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
+  FROM object_cost
+  WHERE target = 'tensor'
 ), cost AS (
   -- Objects with equal names are one: each step allocates its buffers again.
   SELECT
     c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
-    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, max(t.label) AS label, t.type, sum(c.samples) AS samples
+    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, max(t.label) AS label, t.type,
+    max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples
   FROM charged c
   LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
+  LEFT JOIN listed o ON c.target = 'tensor' AND o.object_id = c.object_id
   GROUP BY c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type
 ), top AS (
@@ -96,6 +103,8 @@ SELECT
     || CASE confidence WHEN 'latency' THEN '; one of several, by their latencies'
       WHEN 'shared' THEN '; shared by several producers' WHEN 'approximate' THEN '; approximate'
       WHEN 'low' THEN '; low confidence' ELSE '' END
-    || coalesce('; launched at ' || python_line, '') AS why
+    || coalesce('; launched at ' || python_line, '') AS why,
+  -- For programs, and for the page's links. The text report omits them.
+  python_line AS line, kernel_function_id AS function_id, function_id AS code_function_id, pc, tensor_id
 FROM worded
 ORDER BY samples DESC, why

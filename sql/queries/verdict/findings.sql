@@ -1,7 +1,7 @@
 -- Findings
 -- The first findings by the upper bound of their saving, in parts of all samples. A saving of 0 is not known. A GPU that
 -- waits for its host comes first: no kernel makes up for it. text: the line's, as the program ran it. found: findings in
--- total.
+-- total. alike: findings in the row.
 WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
@@ -12,7 +12,7 @@ WITH placed AS (
 )
 SELECT
   number, finding, subject, fact, advice, sentence, p.line, t.text, op, kernel, tensor_id, saving_share, share, time_ns,
-  found, found_by, query
+  found, 1 AS alike, found_by, query
 FROM placed p
 LEFT JOIN line_text t ON t.line = replace(p.line, ' (grad)', '')
 WHERE number <= $top

@@ -38,7 +38,7 @@ WITH gpu AS (
     FROM memory_latency m
     JOIN gpu g ON m.compute_capability <= g.compute_capability
   ) newest ON newest.compute_capability = m.compute_capability
-), joint AS (
+), shared AS (
   SELECT
     *,
     min(slot) OVER (PARTITION BY function_id, pc, stall_reason) AS first_slot,
@@ -46,6 +46,27 @@ WITH gpu AS (
     sum(weight) OVER (PARTITION BY function_id, pc, stall_reason, slot) AS slot_weight
   FROM producer_by_sectors
   WHERE confidence = 'shared'
+), joint AS (
+  SELECT * FROM shared WHERE first_slot < last_slot
+), awaited AS (
+  SELECT DISTINCT producer_function_id AS function_id, producer_pc AS pc FROM joint
+), request AS (
+  -- As in `request_level`, of the launches that execute such a producer: other launches cost most of the time.
+  SELECT
+    r.function_id, r.pc, sum(r.requests) AS requests, sum(r.lines) AS lines, sum(r.sectors) AS sectors,
+    sum(r.l1_sectors) / sum(r.sectors) AS l1_share,
+    (sum(r.l2_sectors) - sum(r.l1_sectors)) / sum(r.sectors) AS l2_share,
+    1.0 - sum(r.l2_sectors) / sum(r.sectors) AS device_share,
+    sum(r.resident_warps * r.sectors) / sum(r.sectors) AS resident_warps
+  FROM (
+    SELECT DISTINCT t.kernel_id
+    FROM pc_tensor t
+    JOIN awaited a ON a.function_id = t.function_id AND a.pc = t.pc
+  ) l
+  JOIN launch_request_level r ON r.kernel_id = l.kernel_id
+  JOIN awaited a ON a.function_id = r.function_id AND a.pc = r.pc
+  GROUP BY r.function_id, r.pc
+  HAVING sum(r.sectors) > 0
 ), level AS (
   SELECT
     j.function_id, j.pc, j.stall_reason, j.producer_function_id, j.producer_pc, j.slot,
@@ -63,8 +84,7 @@ WITH gpu AS (
     END AS share
   FROM joint j
   CROSS JOIN latency l
-  LEFT JOIN request_level r ON r.function_id = j.producer_function_id AND r.pc = j.producer_pc
-  WHERE j.first_slot < j.last_slot
+  LEFT JOIN request r ON r.function_id = j.producer_function_id AND r.pc = j.producer_pc
 ), known AS (
   -- A request comes at any place of the queue: the variance of even distribution is a twelfth of the square.
   SELECT
@@ -92,25 +112,29 @@ WITH gpu AS (
   WHERE k.known_levels = k.levels AND k.share > 0.0
   GROUP BY k.function_id, k.pc, k.stall_reason, k.producer_function_id, k.producer_pc, k.slot, k.part,
     k.covered_cycles, m.step, m.begin, m.until
-), arrival AS (
+), slot AS (
+  -- The distribution of the return of each slot, at each of its producers.
   SELECT
-    function_id, pc, stall_reason, slot, step,
-    ln(greatest(sum(part * (low + high) / 2.0), 1e-30)) AS log_arrived
+    *,
+    ln(greatest(sum(part * (low + high) / 2.0) OVER (PARTITION BY function_id, pc, stall_reason, slot, step), 1e-30))
+      AS log_arrived,
+    row_number() OVER (PARTITION BY function_id, pc, stall_reason, slot, step ORDER BY producer_function_id, producer_pc)
+      AS place
   FROM curve
-  GROUP BY function_id, pc, stall_reason, slot, step
 ), together AS (
-  SELECT *, sum(log_arrived) OVER (PARTITION BY function_id, pc, stall_reason, step) AS log_all FROM arrival
+  SELECT
+    *,
+    sum(CASE WHEN place = 1 THEN log_arrived ELSE 0.0 END) OVER (PARTITION BY function_id, pc, stall_reason, step)
+      AS log_all
+  FROM slot
 ), waited AS (
   SELECT
-    c.function_id, c.pc, c.stall_reason, c.producer_function_id, c.producer_pc, c.slot, c.covered_cycles,
-    max(c.latency_cycles) AS latency_cycles,
-    sum(c.part * (c.high - c.low) * exp(t.log_all - t.log_arrived)) AS last_share,
-    sum(c.part * (c.high - c.low) * exp(t.log_all - t.log_arrived) * (c.begin + c.until) / 2.0) AS cycles
-  FROM curve c
-  JOIN together t
-    ON t.function_id = c.function_id AND t.pc = c.pc AND t.stall_reason = c.stall_reason AND t.slot = c.slot
-    AND t.step = c.step
-  GROUP BY c.function_id, c.pc, c.stall_reason, c.producer_function_id, c.producer_pc, c.slot, c.covered_cycles
+    function_id, pc, stall_reason, producer_function_id, producer_pc, slot, covered_cycles,
+    max(latency_cycles) AS latency_cycles,
+    sum(part * (high - low) * exp(log_all - log_arrived)) AS last_share,
+    sum(part * (high - low) * exp(log_all - log_arrived) * (begin + until) / 2.0) AS cycles
+  FROM together
+  GROUP BY function_id, pc, stall_reason, producer_function_id, producer_pc, slot, covered_cycles
 ), summed AS (
   SELECT *, sum(cycles) OVER (PARTITION BY function_id, pc, stall_reason) AS all_cycles FROM waited
 )

@@ -1,9 +1,6 @@
 -- Levels of memory that serve the sectors of one instruction, over all launches with recorded accesses.
 --
--- From recorded addresses, by LRU caches of the GPU's sizes: L1 sees the blocks of its multiprocessor, L2 all blocks of
--- the launch. The first touch of a sector in a launch finds it in L2 with the part of its object that the launch before
--- on that object touched, if the memory touched since fits into L2. Sets, other traffic and another order of blocks
--- change this. `instruction_reuse` has the distances.
+-- `launch_request_level` has each launch, and the rule.
 CREATE VIEW request_level (
   -- The function.
   function_id,
@@ -24,78 +21,10 @@ CREATE VIEW request_level (
   -- Warps of its launches on one multiprocessor, whose requests share a way to memory.
   resident_warps
 ) AS
-WITH gpu AS (
-  SELECT kernel_id, l1_bytes / 32.0 AS l1_sectors, l2_bytes / 32.0 AS l2_sectors, resident_warps FROM launch_cache
-), object AS (
-  SELECT true AS is_storage, storage_id AS object_id, max(size_bytes) / 32.0 AS sectors FROM storage GROUP BY storage_id
-  UNION ALL
-  SELECT false, allocation_id, max(size_bytes) / 32.0 FROM device_allocation GROUP BY allocation_id
-), part AS (
-  -- Allocations are objects where no storage is known.
-  SELECT
-    kernel_id, function_id, pc, storage_id IS NOT NULL AS is_storage,
-    coalesce(storage_id, allocation_id) AS object_id, sum(unique_bytes) / 32.0 AS sectors
-  FROM pc_tensor
-  GROUP BY kernel_id, function_id, pc, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
-), bounded AS (
-  -- The sectors of each object that a launch touches, no more than the object has.
-  SELECT
-    p.kernel_id, p.is_storage, p.object_id, least(sum(p.sectors), max(o.sectors)) AS sectors,
-    max(o.sectors) AS object_sectors
-  FROM part p
-  JOIN object o ON o.is_storage = p.is_storage AND o.object_id = p.object_id
-  GROUP BY p.kernel_id, p.is_storage, p.object_id
-), traffic AS (
-  SELECT kernel_id, sum(sum(sectors)) OVER (ORDER BY kernel_id) AS until, sum(sectors) AS sectors
-  FROM bounded
-  GROUP BY kernel_id
-), before AS (
-  -- The launch before that touched the object, and the sectors touched since it began.
-  SELECT
-    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
-    lag(b.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS held,
-    lag(t.until - t.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS touched
-  FROM bounded b
-  JOIN traffic t ON t.kernel_id = b.kernel_id
-), resident AS (
-  SELECT
-    b.kernel_id, b.is_storage, b.object_id,
-    CASE WHEN b.begin - b.touched < g.l2_sectors THEN least(b.held / nullif(b.object_sectors, 0.0), 1.0) ELSE 0.0 END
-      AS share
-  FROM before b
-  JOIN gpu g ON g.kernel_id = b.kernel_id
-), first_touch AS (
-  SELECT
-    p.kernel_id, p.function_id, p.pc, sum(coalesce(r.share, 0.0) * p.sectors) / nullif(sum(p.sectors), 0) AS l2_share
-  FROM part p
-  LEFT JOIN resident r ON r.kernel_id = p.kernel_id AND r.is_storage = p.is_storage AND r.object_id = p.object_id
-  GROUP BY p.kernel_id, p.function_id, p.pc
-), counted AS (
-  SELECT
-    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines, max(g.resident_warps) AS warps,
-    sum(CASE WHEN r.stream = 'launch' THEN r.touches END) AS sectors,
-    sum(CASE WHEN r.stream = 'launch' AND r.reuse = 'cold' THEN r.touches ELSE 0 END) AS cold,
-    sum(CASE WHEN r.stream = 'multiprocessor' AND r.reuse = 'reused' THEN r.touches * greatest(least(
-      (g.l1_sectors - r.distance_from) / (r.distance_to - r.distance_from), 1.0), 0.0) ELSE 0.0 END) AS in_l1,
-    sum(CASE WHEN r.stream = 'launch' AND r.reuse = 'reused' THEN r.touches * greatest(least(
-      (g.l2_sectors - r.distance_from) / (r.distance_to - r.distance_from), 1.0), 0.0) ELSE 0.0 END) AS in_l2
-  FROM instruction_reuse r
-  JOIN gpu g ON g.kernel_id = r.kernel_id
-  WHERE g.l1_sectors IS NOT NULL AND g.l2_sectors > 0
-  GROUP BY r.function_id, r.pc, r.kernel_id
-), served AS (
-  SELECT
-    c.function_id, c.pc, c.requests, c.lines, c.warps, CAST(c.sectors AS DOUBLE) AS sectors,
-    CASE WHEN i.is_past_l1 THEN 0.0 ELSE c.in_l1 END AS in_l1,
-    least(greatest(c.in_l1, c.in_l2 + c.cold * coalesce(f.l2_share, 0.0)), c.sectors) AS in_l2
-  FROM counted c
-  LEFT JOIN first_touch f ON f.kernel_id = c.kernel_id AND f.function_id = c.function_id AND f.pc = c.pc
-  LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
-)
 SELECT
-  function_id, pc, CAST(sum(requests) AS BIGINT), CAST(sum(lines) AS BIGINT), sum(sectors), sum(in_l1) / sum(sectors),
-  (sum(in_l2) - sum(in_l1)) / sum(sectors), 1.0 - sum(in_l2) / sum(sectors),
-  sum(warps * sectors) / sum(sectors)
-FROM served
+  function_id, pc, CAST(sum(requests) AS BIGINT), CAST(sum(lines) AS BIGINT), sum(sectors),
+  sum(l1_sectors) / sum(sectors), (sum(l2_sectors) - sum(l1_sectors)) / sum(sectors),
+  1.0 - sum(l2_sectors) / sum(sectors), sum(resident_warps * sectors) / sum(sectors)
+FROM launch_request_level
 GROUP BY function_id, pc
 HAVING sum(sectors) > 0

@@ -5,6 +5,7 @@ use std::path::Path;
 use stallmap::library::fault::Fault;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
+use stallmap::session::resources::Resources;
 use stallmap::session::{Session, UNNAMED};
 use stallmap_check::SHOWN;
 
@@ -80,8 +81,9 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
     let mut violations: Vec<String> =
         stallmap_check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
-    // Without the user's library, whose faults are not the capture's.
-    match Session::over(vec![(UNNAMED.to_owned(), reader)], context.resources())
+    // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
+    let resources = Resources { memory_bytes: context.resources().memory_bytes, ..Resources::NONE };
+    match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
     {
@@ -95,7 +97,7 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
     Ok(violations)
 }
 
-/// Stalls that the views lose or count twice.
+/// Stalls that the views lose or count twice, and stored answers that differ from what their views compute.
 async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(CONSERVATION).await.map_err(fail)?;
@@ -108,6 +110,7 @@ async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let more = lines.len().saturating_sub(SHOWN);
     lines.truncate(SHOWN);
     lines.extend((more > 0).then(|| format!("stall conservation: and {more} more")));
+    lines.extend(session.differing_answers().await.map_err(fail)?);
     Ok(lines)
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use stallmap::code::{self, Analyzed};
 use stallmap::location::Location;
+use stallmap::session::Session;
 
 use stallmap_console::args::Prepare;
 use stallmap_console::context::{Context, runtime};
@@ -25,7 +26,7 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
     };
     let mut code = OK;
     for capture in &args.captures {
-        match prepare(context, capture) {
+        match prepare(context, capture, args.in_place) {
             Ok(prepared) => {
                 output::print(&summary(capture, &prepared))?;
                 if let Some(cause) = prepared.code.cached.failure {
@@ -48,10 +49,12 @@ struct Prepared {
     code: Analyzed,
     /// Views whose rows were computed or found.
     views: usize,
+    /// Views that the capture itself holds now.
+    stored: Option<usize>,
     lasted: Duration,
 }
 
-fn prepare(context: &Context, capture: &Location) -> Outcome<Prepared> {
+fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Prepared> {
     let progress = Progress::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
@@ -59,7 +62,14 @@ fn prepare(context: &Context, capture: &Location) -> Outcome<Prepared> {
     let session = context.open(&[(None, capture.clone())])?;
     progress.say(format!("computing views of {}", capture.display()));
     let views = runtime()?.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
-    Ok(Prepared { code, views, lasted: started.elapsed() })
+    let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
+    Ok(Prepared { code, views: views.len(), stored, lasted: started.elapsed() })
+}
+
+/// Stores the rows of views in the capture. Returns their number.
+fn store(session: &Session, views: &[&str], progress: &Progress) -> Outcome<usize> {
+    progress.say("storing the results in the capture".to_owned());
+    session.store_answers(views).map_err(|error| explain(error, Some(session)))
 }
 
 /// Summary of a prepared capture.
@@ -67,8 +77,9 @@ fn summary(capture: &Path, prepared: &Prepared) -> String {
     let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);
+    let stored = prepared.stored.map(|stored| format!(", {stored} stored in the capture"));
     let mut text = format!(
-        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {}, {:.2} s\n",
+        "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {}{}, {:.2} s\n",
         capture.display(),
         count(sections().map(|section| section.functions.len()).sum(), "function", "functions"),
         count(sections().map(code::SectionCode::instruction_count).sum(), "instruction", "instructions"),
@@ -76,6 +87,7 @@ fn summary(capture: &Path, prepared: &Prepared) -> String {
         count(analyzed.cached.computed, "section", "sections"),
         grouped(analyzed.cached.found as i128),
         count(prepared.views, "view", "views"),
+        stored.unwrap_or_default(),
         prepared.lasted.as_secs_f64(),
     );
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 mod absent;
+mod answers;
 mod bad_input;
 mod command;
 mod diff;

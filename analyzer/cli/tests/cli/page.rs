@@ -43,7 +43,8 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
     assert_eq!(sections.last().map(|section| section.0), Some("coverage"));
     let mut tables = 0;
     for (id, section) in sections {
-        let queries: Vec<String> = between(section, "<code>", "</code></pre>").map(unescaped).collect();
+        let queries: Vec<String> =
+            between(section, "<pre tabindex=\"0\"><code>", "</code></pre>").map(unescaped).collect();
         assert!(!queries.is_empty(), "{id}");
         let mut rows = Vec::new();
         for query in &queries {
@@ -109,7 +110,7 @@ fn nothing_that_a_capture_holds_becomes_markup() {
     }
     assert!(page.contains("&lt;img src=x onerror=alert(2)&gt;"));
     let data = data(&page);
-    let names = data["paths"].as_array().unwrap().iter().map(|node| node[2].as_str().unwrap());
+    let names = data["paths"]["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
     assert!(names.into_iter().any(|name| name.contains("</script><script>")));
 }
 
@@ -120,7 +121,7 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
     let page = page(&place, "many.stallmap");
     check_whole(&page);
     let data = data(&page);
-    let nodes = data["paths"].as_array().unwrap();
+    let nodes = data["paths"]["rows"].as_array().unwrap();
     assert!(nodes.len() <= 4_000, "{}", nodes.len());
     let samples = |node: &serde_json::Value| node[3][0].as_f64().unwrap();
     let mut below = vec![0.0; nodes.len()];
@@ -180,4 +181,56 @@ fn a_page_without_tensors_says_why_nothing_is_drawn() {
     let (_, section) = *sections(&page).iter().find(|(id, _)| *id == "accesses").unwrap();
     assert!(section.contains("`launch_cell`") && section.contains("FROM target_context"), "{section}");
     assert!(!section.contains("<table"), "{section}");
+}
+
+#[test]
+fn a_comparison_is_a_page_with_the_code_of_both() {
+    let place = Place::new();
+    let [base, other] =
+        ["inference_views_contiguous", "inference_views"].map(|name| format!("{TESTDATA}/{name}.stallmap"));
+    let gate = ["--fail-if", "time > +5% beyond noise"];
+    let ran = place.run(&["diff", &base, &other, "--html", "diff.html", gate[0], gate[1]]);
+    assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+    let page = fs::read_to_string(place.path("diff.html")).unwrap();
+    check_whole(&page);
+    let text = place.run(&["diff", &base, &other]).expect_ok().stdout.clone();
+    let sentence = between(&page, "class=\"sentence\">", "</p>").next().map(unescaped);
+    assert_eq!(sentence.as_deref(), text.lines().next());
+    let code: Vec<&str> = between(&page, "<h3 class=\"code\">", "</h3>").collect();
+    assert_eq!(code, ["a: inference_views.py:33 add_transposed", "b: inference_views.py:31 add_transposed"]);
+    assert!(page.contains("! fails: time &gt; +5% beyond noise"));
+}
+
+#[test]
+fn a_report_has_the_changes_since_a_baseline() {
+    let place = Place::new();
+    many::write(&place.path("hostile.stallmap"), 300, hostile).unwrap();
+    let arguments = ["--baseline", "hostile.stallmap", "--html", "page.html"];
+    place.run(&[&["report", "hostile.stallmap"][..], &arguments].concat()).expect_ok();
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    assert_eq!(page.matches("<script").count(), 2, "data and script");
+    let places: Vec<&str> = sections(&page).iter().map(|section| section.0).take(2).collect();
+    assert_eq!(places, ["verdict", "change"]);
+    place.run(&["report", "tiny.stallmap", "--baseline", "tiny.stallmap"]).expect_error(2);
+}
+
+#[test]
+fn work_by_stream_is_all_measured_work() {
+    let place = Place::new();
+    let capture = format!("{TESTDATA}/time_truth.stallmap");
+    let page = page(&place, &capture);
+    let sections = sections(&page);
+    let (_, section) = *sections.iter().find(|(id, _)| *id == "timeline").unwrap();
+    let query =
+        between(section, "<pre tabindex=\"0\"><code>", "</code></pre>").map(unescaped).next().unwrap();
+    let body: String = query.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+    let sum = |sql: &str| {
+        let rows = place.run(&["sql", &capture, "--format", "csv", "-c", sql]).expect_ok().stdout.clone();
+        rows.lines().nth(1).map(str::to_owned)
+    };
+    let drawn =
+        sum(&format!("SELECT sum(kernel_ns), sum(copy_ns) FROM ({})", body.trim_end().trim_end_matches(';')));
+    let measured = sum("SELECT sum(CASE WHEN kind = 'kernel' THEN end_ns - begin_ns END), \
+                        sum(CASE WHEN kind IN ('copy', 'fill') THEN end_ns - begin_ns END) FROM gpu_activity");
+    assert!(drawn.is_some() && drawn == measured, "{drawn:?} {measured:?}");
 }

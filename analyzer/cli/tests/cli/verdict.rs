@@ -113,7 +113,8 @@ fn a_finding_is_explained() {
     let capture = format!("{TESTDATA}/inference_views.stallmap");
     place.run(&["why", &capture, "1"]).expect_ok();
     let text = place.run(&["why", &capture, "1"]).stdout;
-    for part in ["Finding 1: uncoalesced view", "LDG", "t() at :31", "→ "] {
+    for part in ["Finding 1: uncoalesced view", "Evidence by samples, descending", "LDG", "t() at :31", "→ "]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     place.run(&["why", &capture, "99"]).expect_error(2);

@@ -18,6 +18,7 @@ use super::{NamedCapture, examples};
     ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
     ("stallmap diff main.stallmap pr.stallmap --format markdown", "a comment for a pull request"),
+    ("stallmap diff main.stallmap pr.stallmap --html diff.html", "a page that opens offline, with the code of changed lines"),
     ("stallmap diff main.stallmap pr.stallmap --format github", "annotations of a GitHub workflow"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
@@ -61,7 +62,10 @@ pub struct Diff {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Folder that file names of annotations and of SARIF are relative to
+    /// Write the comparison to this file as an HTML page, with the code of changed lines. The page needs no network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "by", "all"])]
+    pub html: Option<PathBuf>,
+    /// Folder that file names of annotations and of SARIF are relative to, and folder of source files with --html
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Print the statements instead of running them. They run in `stallmap sql a=... b=...`
@@ -143,6 +147,27 @@ pub enum Per {
 }
 
 impl Diff {
+    /// A comparison with the defaults of the command line. The first capture is the base.
+    pub fn of(captures: Vec<NamedCapture>) -> Self {
+        Self {
+            captures,
+            by: Vec::new(),
+            metric: None,
+            per: Per::Auto,
+            rows: 10,
+            all: false,
+            spread: 0.05,
+            force: false,
+            gates: Vec::new(),
+            row_gates: Vec::new(),
+            format: DiffFormat::Text,
+            json: false,
+            html: None,
+            root: None,
+            sql: false,
+        }
+    }
+
     /// The output format.
     pub fn format(&self) -> DiffFormat {
         if self.json { DiffFormat::Json } else { self.format }

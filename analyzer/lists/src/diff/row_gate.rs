@@ -3,16 +3,13 @@
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::prelude::DataFrame;
 use stallmap::session::Session;
 
 use super::gate::SHOWN_ROWS;
 use stallmap::statements;
 use stallmap_console::exit::{Failure, Outcome};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::explain::explain;
+use stallmap_console::order::ordered;
 use stallmap_console::output::paint::Paint;
 use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
@@ -24,7 +21,7 @@ pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<St
         .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
     let (mut count, mut shown) = (0, String::new());
     for statement in statements::split(&text) {
-        let rows = rows(session, statement).await?;
+        let rows = ordered(session, statement, None).await?.rows;
         let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
         if found > 0 {
             shown += &first_rows(&rows, found)?;
@@ -34,36 +31,6 @@ pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<St
     let rows = if count == 1 { "row" } else { "rows" };
     let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), shown.trim_end());
     Ok((count > 0).then(failed))
-}
-
-/// A statement's rows: in its order, or without one the largest first.
-async fn rows(session: &Session, statement: &str) -> Outcome<Vec<RecordBatch>> {
-    let fail = |error| explain(error, Some(session));
-    let frame = session.sql(statement).await.map_err(fail)?;
-    let largest = if is_sorted(frame.logical_plan()) { None } else { measure(&frame) };
-    let frame = match largest {
-        Some(column) => frame.sort(vec![Expr::Column(column).sort(false, false)]),
-        None => Ok(frame),
-    };
-    let frame = frame.map_err(|error| fail(error.into()))?;
-    frame.collect().await.map_err(|error| fail(error.into()))
-}
-
-fn is_sorted(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Sort(_) => true,
-        // A limit preserves the order. Columns may be omitted after the sort.
-        LogicalPlan::Limit(_) | LogicalPlan::Projection(_) => plan.inputs().into_iter().any(is_sorted),
-        _ => false,
-    }
-}
-
-/// The first column that measures something: a number that is no identity.
-fn measure(frame: &DataFrame) -> Option<Column> {
-    let is_identity = |name: &str| name == "pc" || name == "ordinal" || name.ends_with("_id");
-    let mut columns = frame.schema().iter();
-    let found = columns.find(|(_, field)| field.data_type().is_numeric() && !is_identity(field.name()));
-    found.map(Column::from)
 }
 
 /// The first rows as a table, and the number of remaining ones.

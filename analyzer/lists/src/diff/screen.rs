@@ -64,7 +64,8 @@ fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
     lines
 }
 
-fn change(row: &Row) -> String {
+/// The change in percent, or a word for it.
+pub(super) fn change(row: &Row) -> String {
     match (row.status.as_deref(), row.ratio) {
         _ if row.is_noise() => "~".to_owned(),
         (Some("added"), _) => "new".to_owned(),

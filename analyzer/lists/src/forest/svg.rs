@@ -56,10 +56,13 @@ pub fn draw(picture: &Picture, place: Place) -> String {
     let drawing = Drawing { picture, layout: &layout, heights: &heights };
     let width = (layout.layers as f64 * COLUMN + 2.0 * MARGIN).max(LEGEND_WIDTH);
     let height = layout.height + 2.0 * MARGIN + LEGEND;
-    // A page needs no svg namespace. Without one, no URL appears.
-    let space = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
+    // A page needs no svg namespace. Without one, no URL appears. Its nodes are links, which an image cannot hold.
+    let (space, role) = match place {
+        Place::File => (" xmlns=\"http://www.w3.org/2000/svg\"", "img"),
+        Place::Page => ("", "group"),
+    };
     let mut svg = format!(
-        "<svg{space} class=\"tf\" role=\"img\" width=\"{width:.0}\" \
+        "<svg{space} class=\"tf\" role=\"{role}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Tensor forest</title>\n",
     );
     if place == Place::File {
@@ -197,8 +200,10 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
     let made = node.tensor.name.strip_suffix("()");
-    let name = made.map_or(node.tensor.name.as_str(), short_op);
-    let name = shorten(name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
+    let line = node.tensor.born_at.as_deref().filter(|_| made.is_some()).and_then(line_number);
+    let line = line.map(|line| format!(" :{line}")).unwrap_or_default();
+    let name = made.map_or(node.tensor.name.as_str(), short_op).to_owned() + &line;
+    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
     // Strides are in the tooltip.
     let shape = node.tensor.shape.as_deref().unwrap_or_default();
     let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
@@ -208,6 +213,12 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
         shape
     };
     (name, shorten(&detail, LETTERS, Shorten::End))
+}
+
+/// The line of a location such as `train.py:31 forward (grad)`.
+fn line_number(place: &str) -> Option<&str> {
+    let (_, line) = place.split(' ').next()?.rsplit_once(':')?;
+    (!line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())).then_some(line)
 }
 
 /// Tooltip of a node.

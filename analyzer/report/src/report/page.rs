@@ -5,17 +5,21 @@
 //! ```
 
 mod ask;
-mod block;
+pub(crate) mod block;
 mod code;
-mod document;
+pub(crate) mod document;
 mod first;
 mod forest;
 mod heat;
 mod json;
 mod life;
+mod links;
 mod paths;
 mod stalls;
 mod table;
+mod timeline;
+mod warp;
+mod warps;
 
 use std::path::Path;
 
@@ -24,20 +28,20 @@ use stallmap::session::Session;
 use self::ask::Asker;
 use self::block::Block;
 use self::document::Subject;
-use self::table::{Anchors, Layout, table};
-use crate::verdict::Verdict;
+use self::links::Links;
+use self::table::{Layout, Rows, table};
+use self::warps::Pictures;
 use stallmap::library::queries::{self, Query};
 use stallmap_console::answer::Answer;
 use stallmap_console::args::Report;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
+use stallmap_verdict::Verdict;
 
 /// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
-/// Maximum of tensors with a heat map.
-const HEAT_MAPS: u64 = 6;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
 /// Objects with a drawn lifetime.
@@ -47,47 +51,70 @@ const OBJECTS: u64 = 40;
 pub(super) async fn page(
     args: &Report,
     session: &Session,
-    program: String,
+    (program, change): (String, Option<Block>),
     verdict: &Verdict,
 ) -> Outcome<String> {
     let asker = Asker::of(session);
-    let mut blocks = blocks(&asker, args).await?;
-    blocks.insert(0, first::block(verdict));
+    let mut blocks = blocks(&asker, args, verdict).await?;
+    let place = blocks.len().min(1);
+    blocks.splice(place..place, change);
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
-    let subject = Subject { capture: printable(&file.to_string_lossy()), program: printable(&program) };
+    let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
+    let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
+    let capture = printable(&file.to_string_lossy());
+    let subject = Subject {
+        command: format!("stallmap report {capture} --html"),
+        title: capture,
+        facts: printable(&facts.join(" · ")),
+        program: printable(&program),
+    };
     Ok(document::document(&subject, &blocks))
 }
 
-/// The sections in reading order: findings, call paths, costs, drawings, then losses and coverage.
-async fn blocks(asker: &Asker<'_>, args: &Report) -> Outcome<Vec<Block>> {
+/// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
+async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
-    let mut anchors = stalls::anchors(&stalls)?;
-    anchors.extend(parts.iter().map(|(function, _)| stalls::code_anchor(*function)));
-
+    let pictures = Pictures::of(asker).await?;
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
-    let mut blocks = vec![list("findings", &findings, &FINDINGS, &anchors)?];
-    blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
+    let mut costs = Vec::new();
     for (query, layout) in COSTS {
-        let answer = match query.name {
-            "kernels" => &kernels,
-            _ => &asker.ask(*query, &top).await?,
-        };
-        blocks.push(list(query.name, answer, layout, &anchors)?);
+        let answer = if query.name == "kernels" { kernels.clone() } else { asker.ask(*query, &top).await? };
+        costs.push((answer, layout));
     }
+    let mut links = Links::default();
+    stalls::add(&stalls, &mut links)?;
+    code::add(&parts, &mut links);
+    pictures.add(&mut links);
+    for (answer, layout) in &costs {
+        match layout.rows {
+            Rows::Lines => links.add_lines(answer)?,
+            Rows::Tensors => links.add_tensors(answer)?,
+            _ => {}
+        }
+    }
+
+    let mut blocks = vec![first::block(verdict, &findings, &pictures, &links)?];
+    blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
+    blocks.extend(timeline::block(asker).await?);
+    blocks.push(list("findings", &findings, &FINDINGS, &links)?);
+    for (answer, layout) in &costs {
+        blocks.push(list(answer.section.name, answer, layout, &links)?);
+    }
+    blocks.extend(pictures.block(&links));
+    blocks.extend(code::block(&parts, &links));
+    blocks.push(stalls::block(&stalls, &links)?);
     blocks.extend(forest::block(asker).await?);
-    blocks.extend(heat::block(asker, HEAT_MAPS).await?);
-    blocks.extend(code::block(&parts, &anchors));
-    blocks.push(stalls::block(&stalls, &anchors)?);
+    blocks.extend(heat::block(asker, &links).await?);
     let memory = asker.ask(queries::page::MEMORY, &[("$top", BINS)]).await?;
     let objects = asker.ask(queries::page::OBJECTS, &[("$top", OBJECTS)]).await?;
     blocks.extend(life::block(&memory, &objects)?);
     for (query, layout) in REPLAYED {
         let answer = asker.ask(*query, &top).await?;
         if answer.count() > 0 {
-            blocks.push(list(query.name, &answer, layout, &anchors)?);
+            blocks.push(list(query.name, &answer, layout, &links)?);
         }
     }
     blocks.push(losses(&asker.ask(queries::report::LOSSES, &top).await?)?);
@@ -103,6 +130,7 @@ const FINDINGS: Layout = Layout {
     bar: "saving_share",
     hidden: &[],
     is_long: true,
+    rows: Rows::Findings,
 };
 
 /// Rankings by cost.
@@ -121,11 +149,20 @@ const COSTS: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
+            rows: Rows::Tensors,
         },
     ),
     (
         queries::report::WHY,
-        Layout { caption: "Why", name: "why", below: &[], bar: "memory_share", hidden: &[], is_long: true },
+        Layout {
+            caption: "Why",
+            name: "why",
+            below: &[],
+            bar: "memory_share",
+            hidden: &[],
+            is_long: true,
+            rows: Rows::Sentences,
+        },
     ),
     (
         queries::report::KERNELS,
@@ -136,6 +173,7 @@ const COSTS: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
+            rows: Rows::Plain,
         },
     ),
     (
@@ -147,6 +185,7 @@ const COSTS: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
+            rows: Rows::Lines,
         },
     ),
     (
@@ -158,6 +197,7 @@ const COSTS: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
+            rows: Rows::Plain,
         },
     ),
 ];
@@ -173,6 +213,7 @@ const REPLAYED: &[(Query, Layout)] = &[
             bar: "",
             hidden: &[],
             is_long: true,
+            rows: Rows::Plain,
         },
     ),
     (
@@ -184,6 +225,7 @@ const REPLAYED: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: false,
+            rows: Rows::Plain,
         },
     ),
 ];
@@ -197,8 +239,9 @@ fn coverage(answer: &Answer) -> Outcome<Block> {
         bar: "",
         hidden: &[],
         is_long: false,
+        rows: Rows::Plain,
     };
-    list("coverage", answer, &layout, &Anchors::new())
+    list("coverage", answer, &layout, &Links::default())
 }
 
 /// Losses, or the statement that there are none.
@@ -217,19 +260,20 @@ fn losses(answer: &Answer) -> Outcome<Block> {
         bar: "",
         hidden: &[],
         is_long: false,
+        rows: Rows::Plain,
     };
-    block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Anchors::new())?);
+    block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Links::default())?);
     block.body.markup("</div>\n");
     Ok(block)
 }
 
 /// A section that is a table.
-fn list(id: &'static str, answer: &Answer, layout: &Layout, anchors: &Anchors) -> Outcome<Block> {
+fn list(id: &'static str, answer: &Answer, layout: &Layout, links: &Links) -> Outcome<Block> {
     let mut block = Block::of(id, answer);
     if answer.count() == 0 {
         block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");
     } else {
-        block.body = table(&answer.rows, layout, anchors)?;
+        block.body = table(&answer.rows, layout, links)?;
     }
     Ok(block)
 }

@@ -13,7 +13,10 @@ use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
 /// Columns that programs and the page identify rows by. The text report has names.
-const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source"];
+const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source", "tensor_id"];
+
+/// Columns of sentences, which have their words.
+const PLACES: &[&str] = &["line", "code_function_id", "pc"];
 
 /// Columns of tensors that the report without a choice of sections leaves to `--all`.
 const BRIEFLY: &[&str] = &["low", "high", "op", "born_at"];
@@ -36,7 +39,11 @@ pub(super) fn text(
         }
         written(heading(out, canvas, subject, is_brief, answer))?;
         let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
-        let hidden = if is_brief && answer.section.name == "tensors" { BRIEFLY } else { &[] };
+        let hidden = match answer.section.name {
+            "tensors" if is_brief => BRIEFLY,
+            "findings" | "why" => PLACES,
+            _ => &[],
+        };
         let table = table.without(IDENTITIES).without(hidden);
         let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
         if table.rows() > 0 {

@@ -1,14 +1,15 @@
-//! The hottest locations of a kernel: source lines, and instructions if the code has no lines.
+//! The hottest locations of a kernel: source lines, and equal instructions if the code has no lines.
 
 use std::collections::BTreeMap;
 
+use super::fold::key;
 use super::listing::{Instruction, Listing};
 use stallmap_console::args::SourceSort;
 
 /// Instructions that belong together.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    /// Their line. None if the code has none, and then there is one instruction.
+    /// Their line. None if the code has none, and then the instructions are equal.
     pub(super) source: Option<(&'a str, u32)>,
     /// Samples that found warps at them.
     pub(super) samples: f64,
@@ -21,15 +22,17 @@ pub(super) struct Group<'a> {
 /// Every location with samples or attributed samples, hottest first.
 pub(super) fn groups(listing: &Listing, sort: SourceSort) -> Vec<Group<'_>> {
     let mut by_line: BTreeMap<(&str, u32), Vec<&Instruction>> = BTreeMap::new();
-    let mut groups = Vec::new();
+    let mut alike: BTreeMap<String, Vec<&Instruction>> = BTreeMap::new();
     let is_warm = |instruction: &&Instruction| instruction.samples > 0.0 || instruction.charged_samples > 0.0;
     for instruction in listing.instructions.iter().filter(is_warm) {
         match instruction.source() {
             Some(source) => by_line.entry(source).or_default().push(instruction),
-            None => groups.push(group(None, vec![instruction], sort)),
+            None => alike.entry(key(listing, instruction)).or_default().push(instruction),
         }
     }
-    groups.extend(by_line.into_iter().map(|(source, instructions)| group(Some(source), instructions, sort)));
+    let lines = by_line.into_iter().map(|(source, instructions)| group(Some(source), instructions, sort));
+    let others = alike.into_values().map(|instructions| group(None, instructions, sort));
+    let mut groups: Vec<Group<'_>> = lines.chain(others).collect();
     groups.sort_by(|a, b| heat_of(b, sort).total_cmp(&heat_of(a, sort)));
     groups
 }

@@ -32,6 +32,18 @@ rows! {
         pub(super) instructions: Option<u64>,
         /// Unknown instructions.
         pub(super) unknown_instructions: Option<u64>,
+        /// Blocks of its smallest grid.
+        pub(super) least_blocks: Option<u64>,
+        /// Blocks of its largest grid.
+        pub(super) most_blocks: Option<u64>,
+        /// Threads of a block.
+        pub(super) block_threads: Option<u64>,
+        /// Registers of a thread.
+        pub(super) register_count: Option<u64>,
+        /// Theoretical occupancy.
+        pub(super) occupancy: Option<f64>,
+        /// Part of the multiprocessors without a block, in the largest grid.
+        pub(super) idle_multiprocessor_share: Option<f64>,
         /// Why the code was not read.
         pub(super) not_read_because: Option<String>,
     }

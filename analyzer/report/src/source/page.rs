@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 use self::excerpt::Excerpt;
 use super::chain::{Link, Node, chain};
 use super::file::Files;
+use super::fold::{Fold, folds};
 use super::group::Group;
 use super::listing::{Instruction, Listing, Place};
 use super::words;
+use crate::glossary::meaning;
+use crate::reason;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::number::percent;
 
@@ -46,33 +49,40 @@ pub(super) fn page(
         .text(&nonce)
         .markup("\">\n");
     html.markup(include_str!("page/style.css")).markup(STYLE).markup("</style>\n</head>\n<body>\n");
-    html.markup("<header>\n<h1 class=\"code\">").text(&listing.kernel.name).markup("</h1>\n");
+    html.markup("<main>\n<header>\n<h1 class=\"code\">").text(&listing.kernel.name).markup("</h1>\n");
     if listing.kernel.full_name != listing.kernel.name {
         html.markup("<div class=\"dim code\">").text(&listing.kernel.full_name).markup("</div>\n");
     }
     html.markup("<div class=\"dim\">");
-    html.text(facts).markup("</div>\n</header>\n");
+    html.text(facts)
+        .markup("<br>")
+        .text(&words::code(&listing.kernel))
+        .markup("</div>\n</header>\n")
+        .markup(reason::HATCH);
     page.body(&mut html, groups, top);
-    html.markup("<footer class=\"dim\">").markup(LEGEND).markup("</footer>\n</body>\n</html>\n");
+    html.markup("</main>\n</body>\n</html>\n");
     html.finish()
 }
 
-/// A kernel as a part of a page: its anchors begin with a prefix, and only the hottest rows of long code are shown.
+/// A kernel as a part of a page: its anchors begin with a prefix, and only the hottest rows of long code are shown. The
+/// other value is the anchors of its instructions.
 pub(super) fn part(
     listing: &Listing,
     files: &Files,
     groups: &[Group<'_>],
     (top, most_rows): (usize, usize),
     prefix: &str,
-) -> Html {
+) -> (Html, Vec<(Place, String)>) {
     let page = Page { listing, files, prefix, headings: PART, excerpt: Excerpt::of(listing, most_rows) };
     let mut html = Html::default();
     page.body(&mut html, groups, top);
-    html
+    let places = listing.instructions.iter().map(Instruction::place).filter(|place| page.excerpt.has(*place));
+    let places = places.map(|place| (place, page.id(place))).collect();
+    (html, places)
 }
 
 /// Legend of the columns and arrows of code.
-pub const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. Arrows lead from a producer to the instructions that waited for it.";
+pub(super) const LEGEND: &str = "samples: warps that waited there. charged: warps, there or elsewhere, that waited for its loads or stores. sectors: per request, and the ideal. Arrows lead from a producer to the instructions that waited for it.";
 
 /// A word that no capture can know: only trusted elements carry it. It is derived from the code: equal code gives equal
 /// pages.
@@ -128,38 +138,45 @@ impl Page<'_> {
         totals.truncate(MOST_REASONS);
         html.markup("<svg class=\"reasons\" aria-hidden=\"true\">");
         let mut before = 0.0;
-        for (rank, &(_, samples)) in totals.iter().enumerate() {
+        for &(name, samples) in &totals {
             let share = self.listing.share(samples);
-            html.markup("<rect class=\"").heat(1.0 - rank as f64 / MOST_REASONS as f64).markup("\" x=\"");
-            html.percent(before).markup("\" width=\"").percent(share).markup("\" height=\"14\"/>");
+            reason::part(html, name, reason::is_memory(name), (before, share));
             before += share;
         }
-        html.markup("</svg>\n<div class=\"code dim\">");
-        let summary = totals
-            .iter()
-            .map(|&(reason, samples)| format!("{reason} {}", percent(self.listing.share(samples))));
-        html.text(&summary.collect::<Vec<_>>().join(", ")).markup("</div>\n");
+        html.markup("</svg>\n<ul class=\"reasons-list\">");
+        for (name, samples) in totals {
+            html.markup("<li>").text(&percent(self.listing.share(samples))).markup(" <b>").text(name);
+            html.markup("</b> ").text(meaning(name).unwrap_or_default()).markup("</li>");
+        }
+        html.markup("</ul>\n");
     }
 
     fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         self.heading(html, "Hottest locations");
-        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th></th><th class=\"number\">samples</th><th class=\"number\">share</th><th class=\"number\">charged</th><th>where</th><th>code</th></tr>\n");
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th colspan=\"2\">share</th><th class=\"number\">samples</th><th class=\"number\">charged</th><th class=\"number\">sectors</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
             let share = self.listing.share(group.samples);
             html.markup("<tr><td><svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share);
-            html.markup("\" height=\"12\"/></svg></td><td class=\"number\">")
-                .text(&words::amount(group.samples));
-            html.markup("</td><td class=\"number\">").text(&percent(share));
-            html.markup("</td><td class=\"number\">").text(&words::amount(group.charged)).markup("</td><td>");
+            html.markup("\" height=\"12\"/></svg></td><td class=\"number\">").text(&percent(share));
+            html.markup("</td><td class=\"number\">").text(&words::amount(group.samples));
+            html.markup("</td><td class=\"number\">").text(&words::amount(group.charged));
+            let sectors = group.instructions.iter().find_map(|row| words::sectors(row)).unwrap_or_default();
+            html.markup("</td><td class=\"number\">").text(&sectors).markup("</td><td>");
             self.place_of(html, group);
             html.markup("</td><td>");
             match group.source.and_then(|(file, line)| self.files.line(file, line)) {
                 Some(text) => html.text(text.trim()),
-                None => html.text(group.instructions.first().map_or("", |first| words::text(first))),
+                None => html.text(&self.equal(group)),
             };
             html.markup("</td></tr>\n");
         }
         html.markup("</table></div>\n");
+    }
+
+    /// Equal instructions as one: `×8 LDG.32 R4`.
+    fn equal(&self, group: &Group<'_>) -> String {
+        let first = folds(self.listing, &group.instructions).into_iter().next();
+        first.map_or_else(String::new, |fold| fold.times() + words::text(fold.first))
     }
 
     /// Location of a group, as a link.
@@ -180,15 +197,20 @@ impl Page<'_> {
     /// Producers of the hottest locations: a tree for each of their instructions.
     fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
         self.heading(html, "Producers");
-        for instruction in groups.iter().take(top).flat_map(|group| &group.instructions) {
+        let hot: Vec<Vec<Fold<'_>>> =
+            groups.iter().take(top).map(|group| folds(self.listing, &group.instructions)).collect();
+        for fold in hot.iter().flatten() {
+            let instruction = fold.first;
             let nodes = chain(self.listing, instruction.place());
             if nodes.is_empty() {
                 continue;
             }
             html.markup("<ul class=\"chain\"><li>");
             self.link(html, instruction.place());
-            html.markup(" ").text(words::text(instruction)).markup(" <span class=\"dim\">");
-            html.text(&words::reasons(self.listing, instruction)).markup("</span>");
+            html.markup(" ").text(&fold.times()).text(words::text(instruction));
+            html.markup(" <span class=\"dim\">")
+                .text(&words::reasons(self.listing, &fold.all))
+                .markup("</span>");
             self.nodes(html, &nodes);
             html.markup("</li></ul>\n");
         }
@@ -216,7 +238,7 @@ impl Page<'_> {
             }
             Link::Waited { share, .. } => html.text(&percent(*share)).markup(" waits for "),
             Link::Address { through } => {
-                html.markup("its address through ");
+                html.markup("its operands through ");
                 self.link(html, *through);
                 html.markup(" from ")
             }
@@ -228,7 +250,9 @@ impl Page<'_> {
         self.link(html, producer.place());
         html.markup(" ").text(words::text(producer));
         if let Link::Waited { note, .. } = &node.link {
-            html.markup(" <span class=\"dim\">").text(note).markup("</span>");
+            html.markup(" <span class=\"dim\">");
+            reason::explained(html, note);
+            html.markup("</span>");
         }
         if node.is_loop {
             html.markup(" &#8634;");

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::chain::{Link, Node, chain};
 use super::file::Files;
+use super::fold::{Fold, folds};
 use super::group::Group;
 use super::listing::{Instruction, Listing};
 use super::words;
@@ -44,6 +45,7 @@ impl<'a> Page<'a> {
             self.line(Role::Dim, &kernel.full_name)?;
         }
         self.line(Role::Dim, &words::facts(kernel))?;
+        self.line(Role::Dim, &words::code(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
             self.line(Role::Warning, &format!("! its code could not be decoded: {reason}"))?;
         }
@@ -67,7 +69,11 @@ impl<'a> Page<'a> {
             let count = words::counted(others.len() as u64, "other location", "other locations");
             self.line(Role::Dim, &format!("({count}, {samples})"))?;
         }
-        Ok(())
+        let meanings = words::meanings(self.listing);
+        if !meanings.is_empty() {
+            self.line(Role::Plain, "")?;
+        }
+        meanings.iter().try_for_each(|meaning| self.line(Role::Dim, meaning))
     }
 
     fn group(&mut self, group: &Group<'_>) -> io::Result<()> {
@@ -84,14 +90,15 @@ impl<'a> Page<'a> {
         } else {
             self.line(Role::Header, &counted)?;
         }
-        for instruction in group.instructions.iter().take(MOST_OF_A_LINE) {
-            self.instruction(instruction)?;
+        let folds = folds(self.listing, &group.instructions);
+        for fold in folds.iter().take(MOST_OF_A_LINE) {
+            self.fold(fold)?;
         }
-        let others = group.instructions.get(MOST_OF_A_LINE..).unwrap_or_default();
+        let others = folds.get(MOST_OF_A_LINE..).unwrap_or_default();
         if !others.is_empty() {
-            let samples: f64 = others.iter().map(|instruction| instruction.samples).sum();
-            let samples = words::samples(self.listing, samples);
-            let count = words::counted(others.len() as u64, "other instruction", "other instructions");
+            let samples = words::samples(self.listing, others.iter().map(Fold::samples).sum());
+            let count: usize = others.iter().map(|fold| fold.all.len()).sum();
+            let count = words::counted(count as u64, "other instruction", "other instructions");
             self.line(Role::Dim, &format!("  ({count}, {samples})"))?;
         }
         Ok(())
@@ -105,12 +112,15 @@ impl<'a> Page<'a> {
         counted
     }
 
-    fn instruction(&mut self, instruction: &Instruction) -> io::Result<()> {
-        let mut head = format!("  {}  {}", words::pc(instruction.pc), words::text(instruction));
+    /// Equal instructions: the hottest, with the reasons of all.
+    fn fold(&mut self, fold: &Fold<'_>) -> io::Result<()> {
+        let instruction = fold.first;
+        let mut head =
+            format!("  {}  {}{}", words::pc(instruction.pc), fold.times(), words::text(instruction));
         if let Some(function) = self.other_function(instruction) {
             head.extend([format!("  in {function}")]);
         }
-        let reasons = words::reasons(self.listing, instruction);
+        let reasons = words::reasons(self.listing, &fold.all);
         self.line(Role::Plain, &format!("{head}  {reasons}"))?;
         let indent = " ".repeat(TEXT_COLUMN);
         self.touched(instruction, &indent)?;
@@ -151,7 +161,7 @@ impl<'a> Page<'a> {
                 format!("{} waits for {producer}{mark}  ({note})", percent(*share))
             }
             Link::Address { through } => {
-                format!("its address through {} from {producer}{mark}", words::pc(through.1))
+                format!("its operands through {} from {producer}{mark}", words::pc(through.1))
             }
         }
     }
@@ -185,7 +195,10 @@ impl<'a> Page<'a> {
         let text = texts.max().unwrap_or(0).min(60);
         let mut above = (None, None);
         self.line(Role::Plain, "")?;
-        self.line(Role::Header, &format!("{:>8}  {:>8}  {:>6}  instruction", "samples", "charged", "pc"))?;
+        self.line(
+            Role::Header,
+            &format!("{:>8}  {:>8}  {:>9}  {:>6}  instruction", "samples", "charged", "sectors", "pc"),
+        )?;
         for instruction in &listing.instructions {
             let place = (Some(instruction.place().0), instruction.source());
             if place.0 != above.0 {
@@ -205,7 +218,7 @@ impl<'a> Page<'a> {
         let Some((file, line)) = instruction.source() else { return Ok(()) };
         let text = self.files.line(file, line).map(str::trim).unwrap_or_default();
         let path = words::call_path(instruction).map(|path| format!("  ({path})")).unwrap_or_default();
-        self.line(Role::Keyword, &format!("{:28}{}:{line}  {text}{path}", "", words::file_name(file)))
+        self.line(Role::Keyword, &format!("{:39}{}:{line}  {text}{path}", "", words::file_name(file)))
     }
 
     fn listed(&mut self, instruction: &Instruction, text: usize) -> io::Result<()> {
@@ -213,10 +226,12 @@ impl<'a> Page<'a> {
             if instruction.samples > 0.0 { words::amount(instruction.samples) } else { String::new() };
         let is_charged = instruction.charged_samples >= 0.05;
         let charged = if is_charged { words::amount(instruction.charged_samples) } else { String::new() };
-        let mut line = format!("{samples:>8}  {charged:>8}  {:>6}  ", words::pc(instruction.pc));
+        let sectors = words::sectors(instruction).unwrap_or_default();
+        let mut line =
+            format!("{samples:>8}  {charged:>8}  {sectors:>9}  {:>6}  ", words::pc(instruction.pc));
         let shown = shorten(words::text(instruction), text, Shorten::End);
         line.extend([shown.as_str(), &" ".repeat(text.saturating_sub(width(&shown)))]);
-        let reasons = words::reasons(self.listing, instruction);
+        let reasons = words::reasons(self.listing, &[instruction]);
         if !reasons.is_empty() {
             line.extend([format!("  {reasons}")]);
         }

@@ -1,15 +1,25 @@
 //! Pieces of sentences that the terminal and the page share.
 
+use std::collections::BTreeMap;
+
 use super::listing::{Instruction, Kernel, Listing, Touch};
+use crate::glossary::meaning;
 pub(super) use stallmap_console::output::number::counted;
 use stallmap_console::output::number::{grouped, measured, percent};
 
-/// Summary of the kernel, in one line.
+/// Summary of the kernel, in one line: what it cost, and its shape.
 pub(super) fn facts(kernel: &Kernel) -> String {
     let mut facts = vec![counted(kernel.launches, "launch", "launches"), sampled(kernel.samples)];
     if let Some(share) = kernel.share {
         facts.push(format!("{} of all", percent(share)));
     }
+    facts.extend(shape(kernel));
+    facts.join(", ")
+}
+
+/// Its code, in one line: instructions, architecture, identity.
+pub(super) fn code(kernel: &Kernel) -> String {
+    let mut facts = Vec::new();
     if let Some(instructions) = kernel.instructions {
         facts.push(counted(instructions, "instruction", "instructions"));
     }
@@ -21,6 +31,25 @@ pub(super) fn facts(kernel: &Kernel) -> String {
     }
     facts.push(format!("function {:#018x}", kernel.function_id));
     facts.join(", ")
+}
+
+/// The grid, its registers, and the part of the GPU that it fills.
+fn shape(kernel: &Kernel) -> Vec<String> {
+    let blocks = kernel.least_blocks.zip(kernel.most_blocks).map(|(least, most)| match (least, most) {
+        (least, most) if least < most => {
+            format!("{} to {}", grouped(least.into()), counted(most, "block", "blocks"))
+        }
+        (_, most) => counted(most, "block", "blocks"),
+    });
+    let mut words = Vec::new();
+    if let Some((blocks, threads)) = blocks.zip(kernel.block_threads) {
+        words.push(format!("{blocks} of {} threads", grouped(threads.into())));
+    }
+    words.extend(kernel.register_count.map(|count| counted(count, "register", "registers")));
+    words.extend(kernel.occupancy.map(|share| format!("occupancy {}", percent(share))));
+    let idle = kernel.idle_multiprocessor_share.filter(|share| *share > 0.0);
+    words.extend(idle.map(|share| format!("{} of multiprocessors idle", percent(share))));
+    words
 }
 
 /// Displayed form of a pc.
@@ -65,16 +94,36 @@ pub(super) fn amount(count: f64) -> String {
     if (0.0..0.05).contains(&count) { "0".to_owned() } else { measured(count) }
 }
 
-/// The reasons of an instruction's samples, largest first, limited to one line.
-pub(super) fn reasons(listing: &Listing, instruction: &Instruction) -> String {
+/// The most frequent reasons of a kernel's samples with their meanings.
+pub(super) fn meanings(listing: &Listing) -> Vec<String> {
+    const LEAST: f64 = 0.05;
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for reason in listing.instructions.iter().flat_map(|row| listing.reasons(row.place())) {
+        *sums.entry(&reason.name).or_default() += reason.samples;
+    }
+    let mut sums: Vec<(&str, f64)> =
+        sums.into_iter().filter(|(_, samples)| listing.share(*samples) >= LEAST).collect();
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let known = sums.into_iter().filter_map(|(name, samples)| Some((name, samples, meaning(name)?)));
+    known
+        .map(|(name, samples, meaning)| format!("{} {name}: {meaning}", percent(listing.share(samples))))
+        .collect()
+}
+
+/// The reasons of the samples of some instructions, largest first, limited to one line.
+pub(super) fn reasons(listing: &Listing, instructions: &[&Instruction]) -> String {
     const MOST: usize = 3;
-    let reasons = listing.reasons(instruction.place());
-    let mut words: Vec<String> = reasons
-        .iter()
-        .take(MOST)
-        .map(|reason| format!("{} {}", reason.name, amount(reason.samples)))
-        .collect();
-    let others: f64 = reasons.iter().skip(MOST).map(|reason| reason.samples).sum();
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for reason in instructions.iter().flat_map(|instruction| listing.reasons(instruction.place())) {
+        match sums.iter_mut().find(|(name, _)| *name == reason.name) {
+            Some((_, samples)) => *samples += reason.samples,
+            None => sums.push((&reason.name, reason.samples)),
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut words: Vec<String> =
+        sums.iter().take(MOST).map(|(name, samples)| format!("{name} {}", amount(*samples))).collect();
+    let others: f64 = sums.iter().skip(MOST).map(|(_, samples)| samples).sum();
     if others > 0.0 {
         words.push(format!("other {}", amount(others)));
     }
@@ -118,6 +167,13 @@ pub(super) fn pattern(instruction: &Instruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
     Some(format!("{:.1} sectors per request, ideal {:.1}", sectors / requests, ideal / requests))
+}
+
+/// Sectors per request and the ideal, as `32.0/4.0`. None if nothing was observed.
+pub(super) fn sectors(instruction: &Instruction) -> Option<String> {
+    let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
+    let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
+    Some(format!("{:.1}/{:.1}", sectors / requests, ideal / requests))
 }
 
 fn verb(instruction: &Instruction) -> &'static str {

@@ -14,11 +14,13 @@ pub struct Resources {
     /// Bytes that a session's queries may hold together. Sorts, joins and aggregates write the rest to temporary files.
     /// A query that cannot do so fails. None for no limit.
     pub memory_bytes: Option<usize>,
+    /// True to read answers that a capture holds. Its sender can write anything into them.
+    pub trusts_stored: bool,
 }
 
 impl Resources {
     /// No cache, no limit.
-    pub const NONE: Self = Self { cache: Cache::NONE, memory_bytes: None };
+    pub const NONE: Self = Self { cache: Cache::NONE, memory_bytes: None, trusts_stored: false };
 
     pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
         let builder = RuntimeEnvBuilder::new();

@@ -5,7 +5,7 @@
 //! code and SQL that takes part ([`RULES`]). So nothing stored can be out of date, and no capture can stand in for
 //! another. A file that cannot be read or written costs time and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,25 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use stallmap_code::Cache;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
+use stallmap_schema::capture::{bounds, entry, pages};
+use stallmap_schema::table::Row as _;
 
+use super::resources::Resources;
 use super::views::materialize::MOST_KEPT_ROWS;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// Maximum size of a file.
 const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Maximum memory of the rows of a file.
+const MOST_ROW_BYTES: usize = 1 << 30;
 /// The tables that a view reads, in the metadata of its file.
 const SOURCES: &str = "stallmap.sources";
 /// Bytes of the hash in front of a file.
@@ -37,6 +44,10 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 pub(crate) struct Store {
     reader: CaptureReader,
     cache: Cache,
+    /// True if answers in the capture are read.
+    trusts: bool,
+    /// The answers in the capture, by view.
+    answers: OnceLock<BTreeMap<String, Vec<u8>>>,
     /// The folder of this capture and these rules. None if the capture is not in memory.
     folder: OnceLock<Option<PathBuf>>,
 }
@@ -51,14 +62,32 @@ pub(crate) struct Stored {
 }
 
 impl Store {
-    /// The store of a capture in a cache.
-    pub(crate) fn new(reader: CaptureReader, cache: &Cache) -> Self {
-        Self { reader, cache: cache.clone(), folder: OnceLock::new() }
+    /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
+    pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
+        let (cache, trusts) = (resources.cache.clone(), resources.trusts_stored);
+        Self { reader, cache, trusts, answers: OnceLock::new(), folder: OnceLock::new() }
     }
 
     /// The stored rows of a view.
     pub(crate) fn get(&self, view: &str) -> Option<Stored> {
-        let bytes = self.cache.read(&self.path(view)?, MAX_FILE_BYTES)?;
+        self.cached(view, &self.cache).or_else(|| read_bounded(self.answers().get(view)?.clone()))
+    }
+
+    /// The rows of a view in the cache, even if the cache is to be replaced.
+    pub(crate) fn written(&self, view: &str) -> Option<Stored> {
+        self.cached(view, &Cache::at(self.cache.folder()?))
+    }
+
+    /// The answers in the capture, if they are trusted. Those that cannot be read are computed.
+    pub(crate) fn answers(&self) -> &BTreeMap<String, Vec<u8>> {
+        let read = || {
+            if self.trusts { answers::read(&self.reader, RULES).unwrap_or_default() } else { BTreeMap::new() }
+        };
+        self.answers.get_or_init(read)
+    }
+
+    fn cached(&self, view: &str, cache: &Cache) -> Option<Stored> {
+        let bytes = cache.read(&self.path(view)?, MAX_FILE_BYTES)?;
         let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
         if hash != hash_of(view, content).as_bytes() {
             return None;
@@ -86,10 +115,12 @@ impl Store {
     }
 }
 
-/// The hash of the names and bytes of a capture's tables and files. None if they are not in memory: reading all of a
+/// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not in memory: reading all of a
 /// remote capture would cost more than it saves.
 fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
-    let mut names: Vec<&str> = reader.entry_names().collect();
+    let is_recorded =
+        |name: &&str| *name != entry::MANIFEST && *name != entry::table(StoredAnswer::TABLE.name);
+    let mut names: Vec<&str> = reader.entry_names().filter(is_recorded).collect();
     names.sort_unstable();
     let mut all = blake3::Hasher::new();
     for name in names {
@@ -106,9 +137,18 @@ fn hash_of(view: &str, content: &[u8]) -> blake3::Hash {
 }
 
 fn encode(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
+    encode_with(stored, Compression::SNAPPY)
+}
+
+/// Smaller, for a capture.
+pub(crate) fn encode_small(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
+    encode_with(stored, Compression::ZSTD(ZstdLevel::try_new(9)?))
+}
+
+fn encode_with(stored: &Stored, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
     let sources = stored.sources.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
+        .set_compression(compression)
         .set_key_value_metadata(Some(vec![KeyValue::new(SOURCES.to_owned(), sources)]))
         .build();
     let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&stored.schema), Some(properties))?;
@@ -116,6 +156,17 @@ fn encode(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
         writer.write(batch)?;
     }
     writer.into_inner()
+}
+
+/// Reads the rows of untrusted bytes. None if they are damaged, or beyond a bound.
+pub(crate) fn read_bounded(content: Vec<u8>) -> Option<Stored> {
+    catch_unwind(AssertUnwindSafe(|| {
+        let bytes = EntryBytes::from(bytes::Bytes::from(content.clone()));
+        let metadata = ParquetRecordBatchReaderBuilder::try_new(bytes.in_memory()?.clone()).ok()?;
+        pages::check(&bytes, metadata.metadata(), |_| true).ok()?;
+        read(content)
+    }))
+    .ok()?
 }
 
 fn read(content: Vec<u8>) -> Option<Stored> {
@@ -128,8 +179,13 @@ fn read(content: Vec<u8>) -> Option<Stored> {
     let sources = sources.split_whitespace().map(str::to_owned).collect();
     // The metadata of the file is no part of the view: plans that read two views would differ in it.
     let schema = Arc::new(builder.schema().as_ref().clone().with_metadata(HashMap::new()));
-    let rows = builder.build().ok()?.map(|batch| batch?.with_schema(Arc::clone(&schema)));
-    let rows = rows.collect::<Result<Vec<_>, _>>().ok()?;
+    let (mut rows, mut size_bytes) = (Vec::new(), 0);
+    for batch in builder.build().ok()? {
+        let batch = batch.ok()?.with_schema(Arc::clone(&schema)).ok()?;
+        size_bytes += batch.get_array_memory_size();
+        bounds::check("stored_answer", &batch, 0).ok().filter(|()| size_bytes <= MOST_ROW_BYTES)?;
+        rows.push(batch);
+    }
     Some(Stored { schema, rows, sources })
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use stallmap_ablate::Targets;
 use stallmap_subset::Launches;
 
 use crate::args::Voice;
@@ -13,6 +14,7 @@ Examples:
   stallmap-record replay step.stallmap
   stallmap-record replay step.stallmap --kernels gemm --instrument counters --metrics memory,occupancy
   stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
+  stallmap-record replay step.stallmap --kernels softmax --ablate=tensors,lines
   stallmap-record replay step.stallmap --launches 1 --export repro
 
 Launches can be replayed if the capture was recorded with --replay. Each one runs
@@ -45,6 +47,17 @@ pub(crate) struct Replay {
     /// Number and time of replays
     #[command(flatten)]
     pub extent: Extent,
+    /// Measure the time that memory accesses cost: run each launch again without those of one tensor, source line or
+    /// instruction, in turn with the whole [default targets: all three]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "TARGET,...",
+        value_delimiter = ',',
+        num_args = 0..,
+        require_equals = true
+    )]
+    pub ablate: Option<Vec<Target>>,
     /// Write each launch as a C program into this folder, and replay nothing
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
@@ -59,18 +72,46 @@ pub(crate) struct Replay {
     pub voice: Voice,
 }
 
+impl Replay {
+    /// The instruments that are wanted.
+    pub(super) fn instruments(&self) -> Vec<Instrument> {
+        let named = &self.selection.instrument;
+        if named.is_empty() && self.ablate.is_none() {
+            return vec![Instrument::PcSamples, Instrument::Counters];
+        }
+        named.clone()
+    }
+
+    /// The experiments that are wanted.
+    pub(super) fn targets(&self) -> Option<Targets> {
+        let named = self.ablate.as_ref()?;
+        let has = |target| named.is_empty() || named.contains(&target);
+        Some(Targets {
+            tensors: has(Target::Tensors),
+            lines: has(Target::Lines),
+            instructions: has(Target::Instructions),
+        })
+    }
+}
+
+/// The accesses that an experiment leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// All accesses of one tensor's memory
+    Tensors,
+    /// All accesses of one source line
+    Lines,
+    /// One memory instruction
+    Instructions,
+}
+
 /// Launches and instruments.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
-    /// Instruments, in this order. A run without an instrument comes first
-    #[arg(
-        long,
-        value_enum,
-        value_name = "INSTRUMENT,...",
-        value_delimiter = ',',
-        default_value = "pc-samples,counters"
-    )]
+    /// Instruments, in this order. A run without an instrument comes first [default: pc-samples,counters, and none with
+    /// --ablate]
+    #[arg(long, value_enum, value_name = "INSTRUMENT,...", value_delimiter = ',')]
     pub instrument: Vec<Instrument>,
     /// Only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = crate::args::regular_expression)]
@@ -88,7 +129,7 @@ pub(crate) struct Selection {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Extent")]
 pub(crate) struct Extent {
-    /// Replays of each launch, for samples the maximum [default: samples 2000, without an instrument 3, else 1]
+    /// Replays of each launch, for samples the maximum [default: samples 2000, experiments 15, without an instrument 3, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
     /// Sample until the 95 % CI of each large share is within PERCENT of it: shares of instructions with 2 % of a

@@ -35,6 +35,8 @@ pub(super) struct Workers<'a> {
     pub(super) patience: Duration,
     /// Set when a launch was replayed.
     pub(super) has_replayed: &'a mut bool,
+    /// The experiment whose first replay runs.
+    pub(super) experiment: Option<usize>,
 }
 
 /// The end of a worker.
@@ -70,6 +72,10 @@ impl Workers<'_> {
             if self.signals.ending().is_some() {
                 break;
             }
+            let end = match end {
+                End::Broken(Some(kernel_id), reason) if self.blame(&mut plan, kernel_id, &reason) => continue,
+                end => end,
+            };
             match end {
                 End::Done if nothing_done && !left.is_empty() => {
                     return Err(Failure::before(anyhow!("a worker ended without replaying anything")));
@@ -93,6 +99,17 @@ impl Workers<'_> {
             }
         }
         Ok(outcomes)
+    }
+
+    /// Blames the end of a worker on the experiment whose first replay had begun: the launch is tried again without it.
+    fn blame(&mut self, plan: &mut Plan, kernel_id: u64, reason: &str) -> bool {
+        let experiments = plan.experiments.get_mut(&kernel_id);
+        let position = self.experiment.take();
+        let Some(experiment) = experiments.zip(position).and_then(|(all, at)| all.get_mut(at)) else {
+            return false;
+        };
+        experiment.refusal = Some(format!("the launch did not end without it: {reason}"));
+        true
     }
 
     /// Runs one worker to its end.
@@ -130,7 +147,7 @@ impl Workers<'_> {
         Ok(end)
     }
 
-    fn listen(&self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, Outcome>) -> End {
+    fn listen(&mut self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, Outcome>) -> End {
         let mut current = None;
         let mut end = None;
         loop {
@@ -149,7 +166,12 @@ impl Workers<'_> {
                 }
             };
             match serde_json::from_str(&line) {
-                Ok(Event::Begin { kernel_id }) => current = Some(kernel_id),
+                Ok(Event::Begin { kernel_id }) => (current, self.experiment) = (Some(kernel_id), None),
+                Ok(Event::Experiment { position }) => self.experiment = Some(position),
+                Ok(Event::End(outcome)) if self.has_broken(&outcome) => {
+                    end = Some(End::Broken(Some(outcome.kernel_id), outcome.detail.unwrap_or_default()));
+                    current = None;
+                }
                 Ok(Event::End(outcome)) => {
                     current = None;
                     self.progress.inc(1);
@@ -163,6 +185,11 @@ impl Workers<'_> {
                 Err(_) => self.messages.step(line),
             }
         }
+    }
+
+    /// True if an experiment ended a launch's replays.
+    fn has_broken(&self, outcome: &Outcome) -> bool {
+        self.experiment.is_some() && outcome.detail.is_some()
     }
 
     fn start(&self, config: &Config, plan: &Plan) -> anyhow::Result<Child> {

@@ -50,6 +50,7 @@ pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
         losses.add_row(loss);
     }
     settle_counters(run, before, losses);
+    settle_ablations(run, before, losses);
 }
 
 /// Launches of a run whose measurements do not count, by ordinal, with the reason.
@@ -86,6 +87,19 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
     });
     run.rows.counters =
         once(valid.collect(), |row: &Counter| (row.kernel_id, row.metric.clone(), row.repeat));
+}
+
+/// Experiments come whole, of one launch after the other.
+fn settle_ablations(run: &mut RunState, before: &Before, losses: &mut Losses) {
+    let is_known = |kernel_id: &KernelId| before.bundles.contains_key(kernel_id);
+    let rows = &mut run.rows;
+    let all = rows.ablations.len();
+    rows.ablations.retain(|row| is_known(&row.kernel_id));
+    rows.ablation_instructions.retain(|row| {
+        is_known(&row.kernel_id)
+            && before.functions.iter().any(|function| function.function_id == row.function_id)
+    });
+    losses.add(run.row.run_id, LossKind::Replay, NO_BUNDLE, (all - rows.ablations.len()) as u64);
 }
 
 /// Rows sorted by their key. Of rows with one key the last.

@@ -21,6 +21,32 @@ pub fn cuda_version() -> Option<i32> {
     (unsafe { (driver()?.driver_get_version)(&raw mut version) } == 0).then_some(version)
 }
 
+/// The context of this thread; `None` without one.
+pub fn current_context() -> Option<Handle> {
+    let mut context = Handle::NULL;
+    // SAFETY: `context` outlives the call.
+    let code = unsafe { (driver()?.context_get_current)(&raw mut context) };
+    (code == 0 && context != Handle::NULL).then_some(context)
+}
+
+/// Does something with a context as this thread's: streams without a name are those of the current one. `None` if it
+/// cannot be entered.
+pub fn within<T>(context: Handle, action: impl FnOnce() -> T) -> Option<T> {
+    if current_context() == Some(context) {
+        return Some(action());
+    }
+    let driver = driver()?;
+    // SAFETY: the context has not ended.
+    if unsafe { (driver.context_push)(context) } != 0 {
+        return None;
+    }
+    let result = action();
+    let mut left = Handle::NULL;
+    // SAFETY: `left` outlives the call. The context was pushed above.
+    unsafe { (driver.context_pop)(&raw mut left) };
+    Some(result)
+}
+
 /// A device's row.
 pub fn describe(device_id: i32) -> Option<Device> {
     let cuda = driver()?;

@@ -7,51 +7,77 @@ use stallmap_console::output::html::Html;
 
 /// A section.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     /// Its anchor.
-    pub(super) id: &'static str,
+    pub(crate) id: &'static str,
     /// Its heading, and its line in the contents.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Its text, line by line.
-    pub(super) doc: Vec<&'static str>,
+    pub(crate) doc: Vec<&'static str>,
     /// Its content.
-    pub(super) body: Html,
+    pub(crate) body: Html,
     /// Its queries: title and text.
-    pub(super) queries: Vec<(String, String)>,
+    pub(crate) queries: Vec<(String, String)>,
     /// Data of its drawing, by the name that the script uses.
-    pub(super) data: Option<(&'static str, Value)>,
+    pub(crate) data: Option<(&'static str, Value)>,
 }
 
 impl Block {
     /// The section of a result, still empty.
-    pub(super) fn of(id: &'static str, answer: &Answer) -> Self {
+    pub(crate) fn of(id: &'static str, answer: &Answer) -> Self {
         let title = answer.section.title().to_owned();
         let queries = vec![(title.clone(), answer.sql.clone())];
         Self { id, title, doc: answer.section.doc().collect(), queries, ..Self::default() }
     }
 
     /// Adds another query of the section.
-    pub(super) fn asked(&mut self, answer: &Answer) {
+    pub(crate) fn asked(&mut self, answer: &Answer) {
         self.queries.push((answer.section.title().to_owned(), answer.sql.clone()));
     }
 
     /// Writes it.
-    pub(super) fn write(&self, html: &mut Html) {
+    pub(crate) fn write(&self, html: &mut Html) {
         html.markup("<section id=\"").text(self.id).markup("\" aria-labelledby=\"").text(self.id);
         html.markup("-title\">\n<h2 id=\"").text(self.id).markup("-title\">").text(&self.title);
         html.markup(" <a class=\"anchor\" href=\"#").text(self.id).markup("\" aria-label=\"link to ");
         html.text(&self.title).markup("\">#</a></h2>\n");
-        if !self.doc.is_empty() {
-            html.markup("<p class=\"doc\">").text(&self.doc.join(" ")).markup("</p>\n");
-        }
+        self.intro(html);
         html.piece(&self.body);
         queries(html, &self.queries);
         html.markup("</section>\n");
     }
+
+    /// The first sentence of its text, the rest behind a question mark.
+    fn intro(&self, html: &mut Html) {
+        let text = self.doc.join(" ");
+        let (first, rest) = text.split_once(". ").unwrap_or((&text, ""));
+        if first.is_empty() {
+            return;
+        }
+        html.markup("<div class=\"doc\">");
+        prose(html, first);
+        html.markup(if rest.is_empty() || first.ends_with('.') { "" } else { "." });
+        if !rest.is_empty() {
+            html.markup(" <details class=\"more\"><summary aria-label=\"more about ").text(&self.title);
+            html.markup("\">?</summary><p>");
+            prose(html, rest);
+            html.markup("</p></details>");
+        }
+        html.markup("</div>\n");
+    }
+}
+
+/// Text with code between backticks.
+pub(crate) fn prose(html: &mut Html, text: &str) {
+    for (at, piece) in text.split('`').enumerate() {
+        let is_code = at % 2 == 1;
+        html.markup(if is_code { "<code>" } else { "" }).text(piece);
+        html.markup(if is_code { "</code>" } else { "" });
+    }
 }
 
 /// Queries behind numbers, collapsed.
-pub(super) fn queries(html: &mut Html, queries: &[(String, String)]) {
+fn queries(html: &mut Html, queries: &[(String, String)]) {
     if queries.is_empty() {
         return;
     }

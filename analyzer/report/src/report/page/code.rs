@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::ask::{Asker, read};
-use super::block::{Block, queries};
-use super::stalls::code_anchor;
-use super::table::{Anchors, kernel_anchor};
-use crate::source::{self, LEGEND, Part, Size};
+use super::block::Block;
+use super::links::{Links, code_anchor, kernel_anchor};
+use super::table::link;
+use crate::source::{self, Part, Size};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
@@ -44,8 +44,16 @@ pub(super) async fn parts(
     Ok(parts)
 }
 
+/// Adds the anchors of kernels and of their rows.
+pub(super) fn add(parts: &[(u64, Part)], links: &mut Links) {
+    for (function, part) in parts {
+        links.add(code_anchor(*function));
+        links.add_code(part.places.iter().cloned());
+    }
+}
+
 /// The section. None if no kernel has samples.
-pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
+pub(super) fn block(parts: &[(u64, Part)], links: &Links) -> Option<Block> {
     if parts.is_empty() {
         return None;
     }
@@ -53,30 +61,28 @@ pub(super) fn block(parts: &[(u64, Part)], anchors: &Anchors) -> Option<Block> {
         id: "code",
         title: "Code of the hottest kernels".to_owned(),
         doc: vec![
-            LEGEND,
+            "Source lines and instructions of the kernels with most samples.",
             "Instructions and lines far from hot ones are counted, but not shown. `stallmap source` shows all.",
+            "The queries are those of the first kernel. Those of another have the number of its function.",
         ],
         ..Block::default()
     };
     for (place, (function, part)) in parts.iter().enumerate() {
-        kernel(&mut block.body, *function, part, anchors, place == 0);
+        kernel(&mut block.body, *function, part, links, place == 0);
     }
+    block.queries = parts.first().map(|(_, part)| part.queries.clone()).unwrap_or_default();
     Some(block)
 }
 
-fn kernel(html: &mut Html, function: u64, part: &Part, anchors: &Anchors, is_open: bool) {
+fn kernel(html: &mut Html, function: u64, part: &Part, links: &Links, is_open: bool) {
     html.markup("<details class=\"code-of\" id=\"").text(&code_anchor(function)).markup("\"");
     html.markup(if is_open { " open>" } else { ">" });
     html.markup("<summary><h3 class=\"code\" title=\"").text(&part.name);
     html.markup("\">").text(&part.name).markup("</h3> <span class=\"dim\">");
     html.text(&part.facts).markup("</span></summary>\n");
-    let stalls = kernel_anchor(function);
-    if anchors.contains(&stalls) {
-        html.markup("<p><a href=\"#").text(&stalls).markup("\">why it stalled</a></p>\n");
+    if let Some(stalls) = links.found(kernel_anchor(function)) {
+        html.markup("<p>");
+        link(html, &stalls, "stalls by reason").markup("</p>\n");
     }
-    html.piece(&part.html);
-    let asked: Vec<(String, String)> =
-        part.queries.iter().map(|(title, sql)| ((*title).to_owned(), sql.clone())).collect();
-    queries(html, &asked);
-    html.markup("</details>\n");
+    html.piece(&part.html).markup("</details>\n");
 }

@@ -10,15 +10,19 @@ use stallmap_lists::forest::STYLE as FOREST_STYLE;
 
 /// Subject of the page.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
-    /// The capture's file.
-    pub(super) capture: String,
-    /// The program, the GPUs, when.
-    pub(super) program: String,
+pub(crate) struct Subject {
+    /// Its heading: the capture's file.
+    pub(crate) title: String,
+    /// The command that wrote it.
+    pub(crate) command: String,
+    /// Summary of the run: script, GPUs, launches, time.
+    pub(crate) facts: String,
+    /// The program with its arguments, the GPUs, when.
+    pub(crate) program: String,
 }
 
 /// The page: one self-contained file.
-pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
+pub(crate) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut main = Html::default();
     for block in blocks {
         block.write(&mut main);
@@ -34,14 +38,14 @@ pub(super) fn document(subject: &Subject, blocks: &[Block]) -> String {
     let mut html = Html::default();
     head(&mut html, subject, &nonce);
     contents(&mut html, blocks);
-    html.markup("<main>\n<header>\n<h1>").text(&subject.capture).markup("</h1>\n<p class=\"dim\">");
-    html.text(&subject.program).markup("</p>\n</header>\n");
+    html.markup("<main>\n<header>\n<h1>").text(&subject.title).markup("</h1>\n<p class=\"dim\">");
+    html.text(&subject.facts).markup("</p>\n</header>\n");
     let mut page = html.finish();
     page += &main;
     let mut html = Html::default();
-    html.markup("<footer class=\"dim\"><p>Written by <code>stallmap report ").text(&subject.capture);
-    html.markup(" --html</code>. Every number comes from the query next to it. <code>stallmap sql ");
-    html.text(&subject.capture).markup("</code> runs it.</p></footer>\n</main>\n");
+    html.markup("<footer class=\"dim\"><p>Recorded from <code>").text(&subject.program);
+    html.markup("</code>.</p><p>Written by <code>").text(&subject.command);
+    html.markup("</code>. Every number comes from the query next to it. <code>stallmap sql</code> runs it.</p></footer>\n</main>\n");
     html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");
     page += &html.finish();
     page += &data;
@@ -69,7 +73,7 @@ fn head(html: &mut Html, subject: &Subject, nonce: &str) {
         .text(nonce)
         .markup("'; base-uri 'none'; form-action 'none'\">\n");
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.capture);
+    html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.title);
     html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
     html.markup(CODE_STYLE)
         .markup(FOREST_STYLE)
@@ -99,7 +103,7 @@ fn short(title: &str) -> &str {
 /// pages are equal to the byte.
 fn nonce(subject: &Subject, main: &str, data: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    for part in [&subject.capture, &subject.program, main, data] {
+    for part in [&subject.title, &subject.facts, &subject.program, main, data] {
         hasher.update(part.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex().chars().take(32).collect()

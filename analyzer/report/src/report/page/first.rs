@@ -1,17 +1,43 @@
 //! The first screen of the page: the verdict, one bar of all samples, the first findings, and their completeness.
 
+use stallmap_console::answer::Answer;
+use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
+use stallmap_console::rows;
 
-use super::block::Block;
-use crate::verdict::{Finding, Kind, Share, Verdict};
+use super::ask::read;
+use super::block::{Block, prose};
+use super::links::{Links, finding_anchor, tensor_anchor};
+use super::table::link;
+use super::warps::Pictures;
+use stallmap_verdict::{Finding, Kind, Share, Verdict};
 
 /// Height of the bar in pixels.
 const HEIGHT: u32 = 34;
 /// A share with less percent has no text in the bar.
 const LEAST_TEXT: u32 = 4;
 
+/// Findings that a warp's request explains.
+const OF_REQUESTS: [&str; 5] =
+    ["uncoalesced_view", "uncoalesced_access", "scattered_access", "misaligned_access", "atomic_wait"];
+
+rows! {
+    /// Targets of a finding, by rank.
+    #[derive(Clone, Debug)]
+    struct Target {
+        line: Option<String>,
+        tensor_id: Option<u64>,
+    }
+}
+
 /// The section.
-pub(super) fn block(verdict: &Verdict) -> Block {
+pub(super) fn block(
+    verdict: &Verdict,
+    findings: &Answer,
+    pictures: &Pictures,
+    links: &Links,
+) -> Outcome<Block> {
+    let targets: Vec<Target> = read(findings)?;
     let mut block = Block { id: "verdict", title: "Verdict".to_owned(), ..Block::default() };
     block.queries = verdict.queries();
     let html = &mut block.body;
@@ -21,7 +47,10 @@ pub(super) fn block(verdict: &Verdict) -> Block {
     }
     if !verdict.findings.is_empty() {
         html.markup("<div class=\"cards\">\n");
-        verdict.findings.iter().for_each(|finding| card(html, finding));
+        for finding in &verdict.findings {
+            let row = usize::try_from(finding.number.saturating_sub(1)).unwrap_or(usize::MAX);
+            card(html, finding, (row, targets.get(row)), (pictures, links));
+        }
         html.markup("</div>\n");
     }
     html.markup("<ul class=\"trust\">");
@@ -30,7 +59,7 @@ pub(super) fn block(verdict: &Verdict) -> Block {
         html.text(&text).markup(if is_loss { "</a></li>" } else { "</li>" });
     }
     html.markup("<li><a href=\"#coverage\">coverage in full</a></li></ul>\n");
-    block
+    Ok(block)
 }
 
 /// One stacked bar: the full width is all samples. A list below it has the same shares as text.
@@ -50,7 +79,7 @@ fn bar(html: &mut Html, shares: &[Share]) {
         html.text(class(share.kind, place)).markup("\"/>");
         if share.percent >= LEAST_TEXT {
             html.markup("<text x=\"8\" y=\"21\">")
-                .text(&format!("{} {}", share.percent(), share.label))
+                .text(&format!("{} {}", share.percent(), short(share)))
                 .markup("</text>");
         }
         html.markup("</g></svg>");
@@ -69,6 +98,15 @@ fn bar(html: &mut Html, shares: &[Share]) {
     html.markup("</ul>\n");
 }
 
+/// A label in the bar: of a line only its number, because the list below has the file.
+fn short(share: &Share) -> &str {
+    let place = share.label.split(' ').next().unwrap_or_default();
+    match place.rfind(':') {
+        Some(colon) if share.kind == Kind::Line => place.get(colon..).unwrap_or(place),
+        _ => &share.label,
+    }
+}
+
 /// Class of a share's colour. Shares of tensors and lines differ by their place.
 const fn class(kind: Kind, place: usize) -> &'static str {
     match (kind, place) {
@@ -81,17 +119,44 @@ const fn class(kind: Kind, place: usize) -> &'static str {
     }
 }
 
-/// A finding: kind and bound, place, fact, advice.
-fn card(html: &mut Html, finding: &Finding) {
+/// A finding: kind and bound, place, fact, one warp's request, advice, and links to its parts.
+fn card(
+    html: &mut Html,
+    finding: &Finding,
+    (row, target): (usize, Option<&Target>),
+    (pictures, links): (&Pictures, &Links),
+) {
     html.markup("<article class=\"card\"><h3>").text(&finding.kind());
     html.markup(" <span class=\"save\">").text(&finding.bound()).markup("</span></h3>\n");
     if let Some(line) = &finding.line {
         html.markup("<p class=\"dim code\">").text(line).markup("</p>\n");
     }
     if let Some(text) = &finding.text {
-        html.markup("<p class=\"code\">").text(text).markup("</p>\n");
+        html.markup("<p class=\"code quote\">").text(text).markup("</p>\n");
     }
-    html.markup("<p>").text(finding.fact.as_deref().unwrap_or_default()).markup("</p>\n<p>→ ");
-    html.text(finding.advice.as_deref().unwrap_or_default()).markup("</p>\n");
-    html.markup("<p><a href=\"#findings\">all findings</a></p></article>\n");
+    html.markup("<p>");
+    prose(html, finding.fact.as_deref().unwrap_or_default());
+    html.markup("</p>\n");
+    let tensor = target.and_then(|target| target.tensor_id);
+    let is_drawn = OF_REQUESTS.contains(&finding.class.as_str());
+    if let Some(warp) = tensor.filter(|_| is_drawn).and_then(|tensor| pictures.warp(tensor)) {
+        warp.draw(html);
+    }
+    html.markup("<p class=\"advice\">→ ");
+    prose(html, finding.advice.as_deref().unwrap_or_default());
+    html.markup("</p>\n<p class=\"targets\">");
+    match target {
+        Some(_) => link(html, &finding_anchor(row), "details and SQL"),
+        None => link(html, "findings", "all findings"),
+    };
+    let line = target.and_then(|target| links.line(target.line.as_deref()?)).map(str::to_owned);
+    let code = tensor.and_then(|tensor| links.wait(tensor)).and_then(|place| links.instruction(place));
+    let tensor = tensor.and_then(|tensor| links.found(tensor_anchor(tensor)));
+    for (anchor, words) in [(line, "line"), (code.map(str::to_owned), "code"), (tensor, "tensor")] {
+        if let Some(anchor) = anchor {
+            html.markup(" ");
+            link(html, &anchor, words);
+        }
+    }
+    html.markup("</p></article>\n");
 }

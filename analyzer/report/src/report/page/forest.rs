@@ -2,7 +2,8 @@
 
 use super::ask::Asker;
 use super::block::Block;
-use super::table::{Anchors, Layout, table};
+use super::links::Links;
+use super::table::{Layout, Rows, table};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_lists::forest::{Choice, Place, batch, draw, forest, sql};
@@ -41,9 +42,10 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
         bar: "share",
         hidden: &["base_tensor_id", "op"],
         is_long: true,
+        rows: Rows::Forest,
     };
     let rows = batch(&picture).map_err(arrow_failure)?;
     html.markup("<details class=\"data\"><summary>Table</summary>\n");
-    html.piece(&table(&[rows], &layout, &Anchors::new())?).markup("</details>\n");
+    html.piece(&table(&[rows], &layout, &Links::default())?).markup("</details>\n");
     Ok(Some(block))
 }

@@ -32,7 +32,7 @@ function heat(holder, { layers, tensors }) {
   const which = chooser("tensor", tensors.map(({ name, type }) => plain(type ? `${name} ${type}` : name)));
   const layer = chooser("metric of colours", layers);
   const kind = chooser("kind of access", []);
-  let [tensor, part, cells, touches, high, isFlat, at] = [null, null, [], [], 0, false, 0];
+  let [tensor, part, cells, touches, low, high, isFlat, at] = [null, null, [], [], 0, 0, false, 0];
 
   function choose(changed) {
     tensor = tensors[Number(which.value)];
@@ -43,13 +43,14 @@ function heat(holder, { layers, tensors }) {
     part = tensor.kinds[Number(kind.value)];
     cells = unfolded(part.layers[Number(layer.value)]);
     touches = unfolded(part.layers[0]);
-    high = cells.reduce((high, value) => Math.max(high, value), 0);
-    isFlat = cells.every((value, place) => !touches[place] || value === high);
+    const accessed = cells.filter((_, place) => touches[place]);
+    [low, high] = [Math.min(...accessed), Math.max(0, ...accessed)];
+    isFlat = low === high || !accessed.length;
     draw();
     describe();
   }
 
-  /** The colour of a share of the highest value. */
+  /** The colour of a value, from the lowest to the highest. */
   function colour(share) {
     const [low, middle, top] = ["--heat-low", "--heat-middle", "--heat-top"].map(shade);
     const [from, to, way] = share < 0.5 ? [low, middle, share * 2] : [middle, top, share * 2 - 1];
@@ -67,7 +68,7 @@ function heat(holder, { layers, tensors }) {
       const box = [(place % tensor.columns) * size, Math.floor(place / tensor.columns) * size, size, size];
       if (isBeyond(place)) pane.clearRect(...box);
       if (!touches[place]) return;
-      pane.fillStyle = steps[isFlat ? 64 : Math.round((value / high) * 128)];
+      pane.fillStyle = steps[isFlat ? 64 : Math.round(((value - low) / (high - low)) * 128)];
       pane.fillRect(...box);
     });
     if (document.activeElement === canvas || holder.matches(":hover")) {
@@ -86,7 +87,7 @@ function heat(holder, { layers, tensors }) {
     }
     const name = layers[Number(layer.value)];
     ramp.hidden = isFlat;
-    least.textContent = isFlat ? "" : "0";
+    least.textContent = isFlat ? "" : measured(low);
     most.textContent = isFlat ? `${measured(high)} ${name} in every accessed bin` : `${measured(high)} ${name}`;
   }
 

@@ -5,11 +5,20 @@ use stallmap::library::queries;
 
 use super::ask::{Asker, read};
 use super::block::Block;
-use super::table::{Anchors, Layout, table};
+use super::links::Links;
+use super::table::{Layout, table};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
+use stallmap_console::output::number::counted;
 use stallmap_console::rows;
+
+/// Tensors whose accesses are compared.
+const TENSORS: u64 = 24;
+/// Heat maps.
+const HEAT_MAPS: usize = 6;
+/// Accesses are uniform if the touches of a bin vary less, as in `sql/queries/page/accessed.sql`.
+const UNIFORM: f64 = 0.1;
 
 /// Maximum bins per direction of a heat map, as in `tensor_cell`.
 const MOST_CELLS: u64 = 64;
@@ -30,6 +39,7 @@ rows! {
         tensor_id: u64 as "drawn_tensor_id",
         kind: Option<String> as "access",
         accessed_cells_share: Option<f64>,
+        variation: Option<f64>,
     }
 
     /// Accesses of one kind to a bin, or to holes.
@@ -82,24 +92,36 @@ const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
 
 /// The section. None without recorded accesses.
-pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>> {
-    let drawn = asker.ask(queries::page::DRAWN, &[("$top", most)]).await?;
+pub(super) async fn block(asker: &Asker<'_>, links: &Links) -> Outcome<Option<Block>> {
+    let drawn = asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?;
     let tensors: Vec<Drawn> = read(&drawn)?;
     if tensors.is_empty() {
         return Ok(Some(none(&drawn)));
     }
     let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
     let accessed = asker.of_tensors(queries::page::ACCESSED, &identities).await?;
-    let heat = asker.of_tensors(queries::page::HEAT, &identities).await?;
-    let cells: Vec<Access> = read(&heat)?;
-    let mut block = Block::of("accesses", &heat);
-    block.queries.clear();
-    for answer in [&drawn, &accessed, &heat] {
-        block.asked(answer);
-    }
     let sums: Vec<Sum> = read(&accessed)?;
-    let pictures: Vec<Value> =
-        tensors.iter().filter_map(|tensor| picture(tensor, &of(tensor, &cells), &sums)).collect();
+    let tensors = least_uniform(tensors, &sums);
+    let identities: Vec<u64> = tensors.iter().take(HEAT_MAPS).map(|tensor| tensor.tensor_id).collect();
+    let mut block = Block::of("accesses", &accessed);
+    "Accesses of tensors".clone_into(&mut block.title);
+    block.queries.clear();
+    block.asked(&drawn);
+    block.asked(&accessed);
+    uniform(&mut block.body, &sums);
+    if identities.is_empty() {
+        tables(&mut block.body, &drawn, &accessed, links)?;
+        return Ok(Some(block));
+    }
+    let heat = asker.of_tensors(queries::page::HEAT, &identities).await?;
+    block.doc = heat.section.doc().collect();
+    block.asked(&heat);
+    let cells: Vec<Access> = read(&heat)?;
+    let pictures: Vec<Value> = tensors
+        .iter()
+        .take(HEAT_MAPS)
+        .filter_map(|tensor| picture(tensor, &of(tensor, &cells), &sums))
+        .collect();
     if pictures.is_empty() {
         block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
     } else {
@@ -109,8 +131,40 @@ pub(super) async fn block(asker: &Asker<'_>, most: u64) -> Outcome<Option<Block>
         );
         block.data = Some(("heat", json!({ "layers": LAYERS, "tensors": pictures })));
     }
-    tables(&mut block.body, &drawn, &accessed)?;
+    tables(&mut block.body, &drawn, &accessed, links)?;
     Ok(Some(block))
+}
+
+/// Tensors with accesses that are not uniform, the least uniform first.
+fn least_uniform(tensors: Vec<Drawn>, sums: &[Sum]) -> Vec<Drawn> {
+    let mut varied: Vec<(f64, Drawn)> =
+        tensors.into_iter().map(|tensor| (variation(tensor.tensor_id, sums), tensor)).collect();
+    varied.retain(|(variation, _)| *variation >= UNIFORM);
+    varied.sort_by(|a, b| b.0.total_cmp(&a.0));
+    varied.into_iter().map(|(_, tensor)| tensor).collect()
+}
+
+/// The highest variation of a tensor's accesses of one kind.
+fn variation(tensor: u64, sums: &[Sum]) -> f64 {
+    let of = sums.iter().filter(|sum| sum.tensor_id == tensor);
+    of.filter_map(|sum| sum.variation).fold(0.0, f64::max)
+}
+
+/// A sentence about the tensors without a heat map.
+fn uniform(html: &mut Html, sums: &[Sum]) {
+    let mut known: Vec<u64> =
+        sums.iter().filter(|sum| sum.variation.is_some()).map(|sum| sum.tensor_id).collect();
+    known.dedup();
+    let (all, even) =
+        (known.len(), known.iter().filter(|tensor| variation(**tensor, sums) < UNIFORM).count());
+    let text = match (all, even) {
+        (0, _) => NO_TENSORS.to_owned(),
+        (_, 0) => format!("The accesses of {} are not uniform.", counted(all as u64, "tensor", "tensors")),
+        _ => format!(
+            "The kernels access {even} of the {all} costliest tensors uniformly: every part equally often. They have no heat map."
+        ),
+    };
+    html.markup("<p>").text(&text).markup("</p>\n");
 }
 
 /// The section without heat maps.
@@ -122,7 +176,7 @@ fn none(drawn: &Answer) -> Block {
 }
 
 /// The drawn tensors and their totals.
-fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
+fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer, links: &Links) -> Outcome<()> {
     let layout = |answer: &Answer| Layout {
         caption: answer.section.title(),
         name: "tensor",
@@ -130,11 +184,11 @@ fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer) -> Outcome<()> {
         hidden: &["drawn_tensor_id", "op"],
         ..Layout::default()
     };
-    html.markup("<details class=\"data\" open><summary>Tables</summary>\n");
+    html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for answer in [drawn, accessed] {
         html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
         html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n");
-        html.piece(&table(&answer.rows, &layout(answer), &Anchors::new())?);
+        html.piece(&table(&answer.rows, &layout(answer), links)?);
     }
     html.markup("</details>\n");
     Ok(())

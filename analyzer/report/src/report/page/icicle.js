@@ -10,8 +10,8 @@ const METRICS = [
 const LEVELS = { user: "Python", module: "module", op: "operator", kernel: "kernel" };
 
 /** The nodes of the data, each with its children. */
-function tree(rows) {
-  const nodes = rows.map(([parent, level, name, costs]) => ({ parent, level, name: plain(name), costs, children: [] }));
+function tree({ names, rows }) {
+  const nodes = rows.map(([parent, level, name, costs]) => ({ parent, level, name: plain(names[name]), costs, children: [] }));
   for (const node of nodes) {
     node.parent = node.parent === null ? null : nodes[node.parent];
     node.parent?.children.push(node);
@@ -70,7 +70,7 @@ function icicle(holder, rows) {
   METRICS.forEach(([name], at) => {
     if (root.costs[at] > 0) choice.append(element("option", { value: at, textContent: name, selected: at === metric }));
   });
-  const back = element("button", { type: "button", textContent: "whole" });
+  const back = element("button", { type: "button", textContent: "reset zoom" });
   const levels = element("div", { className: "levels" });
   for (const [level, name] of Object.entries(LEVELS)) {
     if (nodes.some((node) => node.level === level)) levels.append(element("span", { className: level, textContent: name }));
@@ -93,7 +93,8 @@ function icicle(holder, rows) {
   function box(node, left, width) {
     const room = width * canvas.clientWidth;
     // One letter of a name is useless.
-    const name = room < 26 ? "" : node.name + (room > 160 ? `  ${percent(share(node))}` : "");
+    const shown = node.level === "op" ? node.name.replace(/^aten::/, "") : node.name;
+    const name = room < 26 ? "" : shown + (room > 160 ? `  ${percent(share(node))}` : "");
     const made = element("div", { className: `node ${node.level ?? "rest"}`, textContent: name, title: `${node.name}\n${note(node)}, ${percent(share(node))}` });
     made.role = "treeitem";
     made.ariaLabel = `${node.name}, ${note(node)} ${METRICS[metric][0]}, ${percent(share(node))}`;
@@ -170,14 +171,31 @@ function icicle(holder, rows) {
     steps[event.key]();
   });
   search.addEventListener("input", () => {
+    // What a zoom hides cannot be found.
+    top = root;
+    current = root;
     const wanted = search.value.trim().toLowerCase();
     found = new Set(wanted ? nodes.filter((node) => node.parent && node.name.toLowerCase().includes(wanted)) : []);
     // Each launch counts once, for any number of matching names on its path.
     const outermost = [...found].filter((node) => !path(node.parent).some((above) => found.has(above)));
     const sum = outermost.reduce((total, node) => total + share(node), 0);
+    jumps = 0;
     count.textContent = wanted ? `${found.size} names, ${percent(sum)} of ${METRICS[metric][0]}` : "";
     holder.classList.toggle("searching", wanted !== "");
     draw();
+  });
+  // Enter jumps from one found name to the next.
+  let jumps = 0;
+  search.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !found.size) return;
+    event.preventDefault();
+    const outermost = [...found].filter((node) => !path(node.parent).some((above) => found.has(above)));
+    const node = outermost.sort((a, b) => cost(b) - cost(a))[jumps % outermost.length];
+    jumps += 1;
+    top = node;
+    current = node;
+    draw();
+    describe(node);
   });
   choice.addEventListener("change", () => {
     metric = Number(choice.value);

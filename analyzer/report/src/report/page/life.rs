@@ -2,7 +2,8 @@
 
 use super::ask::read;
 use super::block::Block;
-use super::table::{Anchors, Layout, table};
+use super::links::Links;
+use super::table::{Layout, table};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
@@ -66,7 +67,7 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
         [(memory, "memory", "Bytes in use"), (objects, "object", "Lifetimes of objects")]
     {
         let layout = Layout { caption, name, ..Layout::default() };
-        html.piece(&table(&answer.rows, &layout, &Anchors::new())?);
+        html.piece(&table(&answer.rows, &layout, &Links::default())?);
     }
     html.markup("</details>\n");
     Ok(Some(block))
@@ -91,7 +92,11 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
     );
     html.markup("<figure><figcaption>")
         .text(&note)
-        .markup("</figcaption>\n<svg class=\"curve\" role=\"img\" aria-label=\"");
+        .markup("</figcaption>\n<div class=\"plot\"><div class=\"axis upright-axis\"><span>")
+        .text(&bytes(most))
+        .markup("</span><span>")
+        .text(&bytes(most / 2.0))
+        .markup("</span><span>0</span></div>\n<svg class=\"curve\" role=\"img\" aria-label=\"");
     html.text(&note).markup("\" viewBox=\"0 0 1000 120\" preserveAspectRatio=\"none\"><path d=\"M0 120");
     for (at, stretch) in stretches.iter().enumerate() {
         let end = stretches.get(at + 1).map_or(last, |next| next.first_ordinal as f64).min(last);
@@ -101,7 +106,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
         html.markup("H").number(WIDTH * end / last);
     }
-    html.markup("V120Z\"/></svg>\n<div class=\"axis\"><span>launch 0</span><span>");
+    html.markup("V120Z\"/></svg></div>\n<div class=\"axis\"><span>launch 0</span><span>");
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
 }
 

@@ -64,10 +64,24 @@ function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  // A row behind "more" is shown.
+  if (target.classList.contains("folded")) target.closest(".scroll").parentElement.querySelector(".fold")?.click();
   target.scrollIntoView({ block: target.tagName === "SECTION" ? "start" : "nearest" });
 }
 addEventListener("hashchange", reveal);
 reveal();
+
+/** Scrolls code to its hottest row. A closed part has no rows to scroll to. */
+function showHottest(part) {
+  for (const pane of part.querySelectorAll(".pane")) {
+    const row = document.getElementById(pane.querySelector(".hottest")?.hash.slice(1));
+    if (row) pane.scrollTop = row.offsetTop - pane.offsetTop - pane.clientHeight / 3;
+  }
+}
+for (const part of document.querySelectorAll(".code-of")) {
+  showHottest(part);
+  part.addEventListener("toggle", () => showHottest(part));
+}
 
 // The contents show the current section.
 const entries = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));

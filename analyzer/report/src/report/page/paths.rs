@@ -1,6 +1,6 @@
 //! Call paths as a flame graph that hangs from its root: an icicle, drawn by the page's script.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::block::Block;
 use stallmap_console::answer::Answer;
@@ -28,11 +28,18 @@ pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
     let html = &mut block.body;
     html.markup("<div class=\"icicle\" data-picture=\"paths\"></div>\n");
     html.markup("<noscript><p class=\"doc\">The drawing needs JavaScript. `stallmap tree` prints the same.</p></noscript>\n");
-    block.data = Some(("paths", json!(nodes.iter().map(node).collect::<Vec<_>>())));
+    block.data = Some(("paths", data(&nodes)));
     Ok(Some(block))
 }
 
-/// A node as the script reads it: parent, level, name, costs.
-fn node(node: &GraphNode) -> serde_json::Value {
-    json!([node.parent, node.level, node.name, node.costs])
+/// Nodes as the script reads them, and their names, each once. A node: parent, level, number of its name, costs.
+fn data(nodes: &[GraphNode]) -> Value {
+    let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let node = |node: &GraphNode| {
+        let name = names.binary_search(&node.name.as_str()).ok();
+        json!([node.parent, node.level, name, node.costs])
+    };
+    json!({ "names": names, "rows": nodes.iter().map(node).collect::<Vec<_>>() })
 }

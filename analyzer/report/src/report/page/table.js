@@ -1,6 +1,9 @@
-// Long tables: sorted by a click on a column's name, filtered by typed text. Aggregated rows stay below.
+// Tables: ten rows, and more on demand. Long ones are sorted by a click on a column's name, and filtered by typed text.
+// Aggregated rows stay below.
 
-function sortable(table) {
+const SHOWN = 10;
+
+function sortable(table, fold) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, at) => {
@@ -10,6 +13,7 @@ function sortable(table) {
       heads.forEach((other) => (other.ariaSort = null));
       head.ariaSort = isDown ? "descending" : "ascending";
       body.append(...sorted([...body.rows], at, isDown));
+      fold(false);
     });
     head.replaceChildren(button);
   });
@@ -24,7 +28,7 @@ function sorted(rows, at, isDown) {
   };
   const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
   return rows
-    .map((row) => ({ row, isRest: row.className === "rest", value: value(row) }))
+    .map((row) => ({ row, isRest: row.classList.contains("rest"), value: value(row) }))
     .sort((a, b) => {
       if (a.isRest !== b.isRest) return a.isRest - b.isRest;
       if (a.value === null || b.value === null) return (a.value === null) - (b.value === null);
@@ -33,7 +37,7 @@ function sorted(rows, at, isDown) {
     .map(({ row }) => row);
 }
 
-function filterable(table) {
+function filterable(table, fold) {
   const rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const [share, samples] = [heads.indexOf("share"), heads.indexOf("samples")];
@@ -46,6 +50,7 @@ function filterable(table) {
       row.hidden = !row.textContent.toLowerCase().includes(wanted);
       return !row.hidden;
     });
+    fold(wanted !== "");
     const words = [`${matching.length} of ${rows.length} rows`];
     if (samples >= 0) words.push(`${measured(sum(matching, samples))} samples`);
     if (share >= 0) words.push(percent(sum(matching, share)));
@@ -54,7 +59,37 @@ function filterable(table) {
   table.parentElement.before(element("div", { className: "tools" }, input, output));
 }
 
-for (const table of document.querySelectorAll("table.long")) {
-  if (table.tBodies[0].rows.length > 8) filterable(table);
-  sortable(table);
+/** Shows the first rows, and more on demand. A filter looks at all. */
+function foldable(table) {
+  const body = table.tBodies[0];
+  if (body.rows.length <= SHOWN + 2) return () => {};
+  let isFolded = true;
+  const button = element("button", { type: "button", className: "fold" });
+  const fold = (isFiltered) => {
+    [...body.rows].forEach((row, at) => row.classList.toggle("folded", isFolded && !isFiltered && at >= SHOWN));
+    button.textContent = isFolded ? `${body.rows.length - SHOWN} more` : "fewer";
+  };
+  button.addEventListener("click", () => {
+    isFolded = !isFolded;
+    fold(false);
+  });
+  table.parentElement.after(button);
+  fold(false);
+  return fold;
+}
+
+/** Names cells by their columns, for narrow windows. */
+function named(table) {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  table.classList.add("cards-of");
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => (cell.dataset.label = heads[at]));
+}
+
+for (const table of document.querySelectorAll("main table")) {
+  if (table.closest(".code-of")) continue;
+  named(table);
+  const fold = foldable(table);
+  if (!table.classList.contains("long")) continue;
+  if (table.tBodies[0].rows.length > 8) filterable(table, fold);
+  sortable(table, fold);
 }

@@ -1,12 +1,12 @@
 //! Tables of a query's rows: complete without a script, which adds sorting and filtering.
 
-use std::collections::BTreeSet;
-
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, UInt64Type};
 use arrow::error::ArrowError;
 
+use super::links::{Links, finding_anchor, line_anchor, reason_anchor, tensor_anchor};
+use crate::glossary::meaning;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::html::Html;
@@ -28,6 +28,26 @@ pub(super) struct Layout {
     pub(super) hidden: &'static [&'static str],
     /// True if the table has enough rows for search and sorting.
     pub(super) is_long: bool,
+    /// Its rows.
+    pub(super) rows: Rows,
+}
+
+/// Kind of a table's rows: their anchors, and their links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// No anchors. Kernels are links.
+    #[default]
+    Plain,
+    /// Tensors of the forest.
+    Forest,
+    /// Tensors by cost.
+    Tensors,
+    /// Python lines.
+    Lines,
+    /// Findings, with links to line, kernel, code and tensor.
+    Findings,
+    /// Sentences with the same links.
+    Sentences,
 }
 
 /// A column of cells.
@@ -42,27 +62,35 @@ struct Column {
 const FUNCTION: &str = "function_id";
 /// The column of tensors, whose rows are anchors. It is not shown.
 const TENSOR: &str = "tensor_id";
+/// The columns of an instruction, which sentences link to. They are not shown.
+const CODE: &str = "code_function_id";
+const PC: &str = "pc";
+/// The column of a line, which sentences link to.
+const LINE: &str = "line";
 
 /// Columns for programs only.
-const DETAILS: [&str; 2] = ["full_name", "label_source"];
+const DETAILS: [&str; 5] = [FUNCTION, TENSOR, CODE, "full_name", "label_source"];
+
+/// The column of the most frequent stall reason, explained in its cells.
+const REASON: &str = "main_stall";
 
 /// Minimum bytes of a name that may not fit.
 const LONG_NAME: usize = 80;
 
-/// Anchors that links may lead to.
-pub(super) type Anchors = BTreeSet<String>;
-
-/// The anchor of a kernel.
-pub(super) fn kernel_anchor(function: u64) -> String {
-    format!("kernel-{function:016x}")
-}
-
 /// A table of the rows. Kernels are links if the page has details of them.
-pub(super) fn table(rows: &[RecordBatch], layout: &Layout, anchors: &Anchors) -> Outcome<Html> {
+pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Html> {
     let columns = columns(rows).map_err(arrow_failure)?;
-    let functions = numbers(rows, FUNCTION).map_err(arrow_failure)?;
-    let tensors = numbers(rows, TENSOR).map_err(arrow_failure)?;
-    let picture = Picture { columns: &columns, functions: &functions, tensors: &tensors, layout, anchors };
+    let identities = [FUNCTION, TENSOR, CODE, PC].map(|name| numbers(rows, name).map_err(arrow_failure));
+    let [functions, tensors, codes, pcs] = identities;
+    let picture = Picture {
+        columns: &columns,
+        functions: &functions?,
+        tensors: &tensors?,
+        codes: &codes?,
+        pcs: &pcs?,
+        layout,
+        links,
+    };
     let mut html = Html::default();
     html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"").text(layout.caption);
     html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
@@ -83,8 +111,10 @@ struct Picture<'a> {
     columns: &'a [Column],
     functions: &'a [Option<u64>],
     tensors: &'a [Option<u64>],
+    codes: &'a [Option<u64>],
+    pcs: &'a [Option<u64>],
     layout: &'a Layout,
-    anchors: &'a Anchors,
+    links: &'a Links,
 }
 
 impl Picture<'_> {
@@ -93,18 +123,25 @@ impl Picture<'_> {
         let is_below = |name: &str| self.layout.below.iter().any(|(below, _)| *below == name);
         let first = [self.layout.bar, self.layout.name];
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
+        let is_hidden = move |name: &str| {
+            DETAILS.contains(&name)
+                || self.layout.hidden.contains(&name)
+                || self.is_linked() && [LINE, PC].contains(&name)
+        };
         let others = self.columns.iter().filter(move |column| {
-            ![FUNCTION, TENSOR].contains(&column.name.as_str())
-                && !DETAILS.contains(&column.name.as_str())
-                && !self.layout.hidden.contains(&column.name.as_str())
-                && !first.contains(&column.name.as_str())
-                && !is_below(&column.name)
+            let name = column.name.as_str();
+            !is_hidden(name) && !first.contains(&name) && !is_below(name)
         });
         first.into_iter().filter_map(named).chain(others)
     }
 
     fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// True if rows link to everything that they name.
+    fn is_linked(&self) -> bool {
+        matches!(self.layout.rows, Rows::Findings | Rows::Sentences)
     }
 
     /// True if a row aggregates others: it stays below them.
@@ -121,8 +158,8 @@ impl Picture<'_> {
 
     fn row(&self, html: &mut Html, row: usize) {
         html.markup("<tr");
-        if let Some(tensor) = self.tensors.get(row).copied().flatten() {
-            html.markup(" id=\"tensor-").text(&tensor.to_string()).markup("\"");
+        if let Some(anchor) = self.anchor(row) {
+            html.markup(" id=\"").text(&anchor).markup("\"");
         }
         html.markup(match (self.is_rest(row), self.is_flaw(row)) {
             (true, _) => " class=\"rest\">",
@@ -136,12 +173,14 @@ impl Picture<'_> {
             }
             let text = column.texts.get(row).map_or("", String::as_str);
             let Some(&number) = column.numbers.get(row) else {
-                html.markup("<td>").text(text).markup("</td>");
+                html.markup("<td>");
+                self.word(html, column, text);
+                html.markup("</td>");
                 continue;
             };
             html.markup("<td class=\"n\" data-v=\"");
             if let Some(number) = number {
-                html.text(&number.to_string());
+                html.text(&brief(number));
             }
             html.markup("\">");
             if column.name == self.layout.bar {
@@ -150,6 +189,33 @@ impl Picture<'_> {
             html.text(text).markup("</td>");
         }
         html.markup("</tr>\n");
+    }
+
+    /// A row's anchor.
+    fn anchor(&self, row: usize) -> Option<String> {
+        let tensor = self.tensors.get(row).copied().flatten();
+        match self.layout.rows {
+            Rows::Forest => tensor.map(|tensor| format!("tensor-{tensor}")),
+            Rows::Tensors => tensor.map(tensor_anchor),
+            Rows::Lines => Some(line_anchor(row)),
+            Rows::Findings => Some(finding_anchor(row)),
+            Rows::Plain | Rows::Sentences => None,
+        }
+    }
+
+    /// A text. A stall reason leads to its meaning.
+    fn word(&self, html: &mut Html, column: &Column, text: &str) {
+        let anchor = (column.name == REASON).then(|| self.links.found(reason_anchor(text))).flatten();
+        match anchor {
+            Some(anchor) => {
+                let meaning = meaning(text).unwrap_or_default();
+                html.markup("<a href=\"#").text(&anchor).markup("\" title=\"").text(meaning).markup("\">");
+                html.text(text).markup("</a>");
+            }
+            None => {
+                html.text(text);
+            }
+        }
     }
 
     /// A bar of the row's share: the full width is all samples. Aggregated rows have none, because they are of another
@@ -165,9 +231,9 @@ impl Picture<'_> {
     /// The row's name, with the cells below it.
     fn name(&self, html: &mut Html, column: &Column, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
-        let anchor = self.functions.get(row).copied().flatten().map(kernel_anchor);
+        let function = self.functions.get(row).copied().flatten().filter(|_| !self.is_linked());
         html.markup("<th scope=\"row\" class=\"name\">");
-        let anchor = anchor.filter(|anchor| self.anchors.contains(anchor));
+        let anchor = function.and_then(|function| self.links.kernel(function));
         match &anchor {
             Some(anchor) => html.markup("<a class=\"text\" href=\"#").text(anchor).markup("\""),
             None => html.markup("<span class=\"text\""),
@@ -183,11 +249,54 @@ impl Picture<'_> {
             let summary = self.column(name).and_then(|column| column.texts.get(row));
             if let Some(summary) = summary.filter(|summary| !summary.is_empty() && *summary != "-") {
                 html.markup("<span class=\"below\"><span>").text(words).markup("</span> ");
-                html.text(summary).markup("</span>");
+                match self.links.line(summary).filter(|_| self.layout.rows != Rows::Lines) {
+                    Some(anchor) => link(html, anchor, summary),
+                    None => html.text(summary),
+                };
+                html.markup("</span>");
             }
+        }
+        if self.is_linked() {
+            self.targets(html, row);
         }
         html.markup("</th>");
     }
+
+    /// Links to what a sentence is about: its line, kernel, instruction and tensor.
+    fn targets(&self, html: &mut Html, row: usize) {
+        let at = |values: &[Option<u64>]| values.get(row).copied().flatten();
+        let line = self.column(LINE).and_then(|column| column.texts.get(row));
+        let tensor = at(self.tensors);
+        let place =
+            at(self.codes).zip(at(self.pcs)).or_else(|| tensor.and_then(|tensor| self.links.wait(tensor)));
+        let targets = [
+            line.and_then(|line| self.links.line(line)).map(|anchor| (anchor.to_owned(), "line".to_owned())),
+            at(self.functions)
+                .and_then(|id| self.links.kernel(id))
+                .map(|anchor| (anchor, "kernel".to_owned())),
+            place.and_then(|place| {
+                Some((self.links.instruction(place)?.to_owned(), format!("code +{:#x}", place.1)))
+            }),
+            tensor
+                .and_then(|tensor| self.links.found(tensor_anchor(tensor)))
+                .map(|anchor| (anchor, "tensor".to_owned())),
+        ];
+        html.markup("<span class=\"below targets\">");
+        for (anchor, words) in targets.iter().flatten() {
+            link(html, anchor, words).markup(" ");
+        }
+        html.markup("</span>");
+    }
+}
+
+/// A link within the page.
+pub(super) fn link<'a>(html: &'a mut Html, anchor: &str, words: &str) -> &'a mut Html {
+    html.markup("<a href=\"#").text(anchor).markup("\">").text(words).markup("</a>")
+}
+
+/// A number for sorting: seven digits.
+fn brief(number: f64) -> String {
+    format!("{number:.6e}").parse::<f64>().map_or_else(|_| String::new(), |number| number.to_string())
 }
 
 fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {

@@ -12,13 +12,15 @@ use stallmap_console::output::html::Html;
 /// Source lines around those with instructions.
 const CONTEXT: usize = 3;
 /// Headers of the first columns of both panes.
-const COUNTS: &str = " <span class=\"dim\">samples, charged</span>";
+const COUNTS: [&str; 2] =
+    [" <span class=\"dim\">samples, charged</span>", " <span class=\"dim\">samples, charged, sectors</span>"];
 
 impl Page<'_> {
     /// Both panes.
     pub(super) fn code(&self, html: &mut Html) {
         let has_lines = !self.listing.lines.is_empty();
         self.heading(html, "Code");
+        html.markup("<p class=\"dim\">").markup(super::LEGEND).markup("</p>\n");
         html.markup("<div class=\"split");
         html.markup(if has_lines { "\">\n<div>\n" } else { " alone\">\n" });
         if has_lines {
@@ -52,8 +54,10 @@ impl Page<'_> {
             return;
         }
         lines.sort_by_key(|line| line.number);
-        self.pane(html, file);
-        html.markup("<div class=\"rows\"><div class=\"lines\">\n");
+        let hottest = lines.iter().max_by(|a, b| a.samples.total_cmp(&b.samples));
+        let hottest = hottest.map(|line| (line.number.to_string(), self.line_id(&line.file, line.number)));
+        self.pane(html, (file, COUNTS[0]), hottest);
+        html.markup("<div class=\"rows text\"><div class=\"lines\">\n");
         let mut next = 0_u32;
         for line in &lines {
             let context = u32::try_from(CONTEXT).unwrap_or(0);
@@ -111,7 +115,9 @@ impl Page<'_> {
     fn function(&self, html: &mut Html, rows: &[&Instruction]) {
         let Some(first) = rows.first() else { return };
         let name = first.function.as_deref().unwrap_or("a function without a name");
-        self.pane(html, name);
+        let hottest = rows.iter().filter(|row| self.excerpt.has(row.place()));
+        let hottest = hottest.max_by(|a, b| a.samples.total_cmp(&b.samples));
+        self.pane(html, (name, COUNTS[1]), hottest.map(|row| (words::pc(row.pc), self.id(row.place()))));
         let shown = self.excerpt.rows(rows);
         let placed: Vec<(usize, &Instruction)> = shown
             .iter()
@@ -133,13 +139,18 @@ impl Page<'_> {
         html.markup("</div></div></div>\n");
     }
 
-    /// The beginning of a pane, below its name.
-    fn pane(&self, html: &mut Html, name: &str) {
+    /// The beginning of a pane, below its name, with a link to its hottest row: the row's words and its anchor.
+    fn pane(&self, html: &mut Html, (name, counts): (&str, &'static str), hottest: Option<(String, String)>) {
         let [_, [begin, end]] = self.headings;
         html.markup("<div class=\"pane\" tabindex=\"0\" role=\"region\" aria-label=\"")
             .text(name)
             .markup("\">");
-        html.markup(begin).text(name).markup(COUNTS).markup(end);
+        html.markup(begin).text(name).markup(counts);
+        if let Some((words, anchor)) = hottest {
+            html.markup(" <a class=\"hottest\" href=\"#").text(&anchor).markup("\">hottest: ");
+            html.text(&words).markup("</a>");
+        }
+        html.markup(end);
     }
 
     /// Hidden rows, counted.
@@ -153,6 +164,8 @@ impl Page<'_> {
         html.heat(self.listing.share(row.samples)).markup("\"><span class=\"count\">");
         html.text(&count(row.samples)).markup("</span><span class=\"count charged\">");
         html.text(&count(row.charged_samples))
+            .markup("</span><span class=\"count\">")
+            .text(&words::sectors(row).unwrap_or_default())
             .markup("</span><span class=\"place\">")
             .text(&words::pc(row.pc));
         html.markup("</span><span class=\"what\">").text(words::text(row)).markup("</span>");
@@ -166,7 +179,7 @@ impl Page<'_> {
             }
             _ => {}
         }
-        let mut notes = vec![words::reasons(self.listing, row)];
+        let mut notes = vec![words::reasons(self.listing, &[row])];
         notes.extend(words::touches(self.listing, row));
         notes.extend(words::call_path(row));
         notes.retain(|note| !note.is_empty());

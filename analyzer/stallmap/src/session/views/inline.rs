@@ -169,7 +169,7 @@ fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
 }
 
 /// A batch with the names and types of a view: executed plans may encode texts differently from planned ones.
-fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(crate) fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<std::result::Result<_, _>>()?)?)

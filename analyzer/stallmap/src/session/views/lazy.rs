@@ -35,7 +35,11 @@ pub(crate) struct PlannedSchema {
 
 impl PlannedSchema {
     /// A schema without tables. `state` finds unqualified names in the schema `name` of its default catalog.
-    pub(crate) fn new(state: SessionState, views: &'static [ViewDoc], store: Store) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        state: SessionState,
+        views: &'static [ViewDoc],
+        store: Arc<Store>,
+    ) -> Result<Arc<Self>> {
         let names = state.config_options().catalog.clone();
         let catalogs = Arc::new(MemoryCatalogProviderList::new());
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -44,7 +48,7 @@ impl PlannedSchema {
             made: MemorySchemaProvider::new(),
             waiting: Mutex::new(views.iter().map(|view| (view.name.clone(), view)).collect()),
             state: SessionStateBuilder::new_from_existing(state).with_catalog_list(catalogs).build(),
-            store: Arc::new(store),
+            store,
         });
         catalog.register_schema(&names.default_schema, Arc::new(Held(Arc::downgrade(&schema))))?;
         Ok(schema)

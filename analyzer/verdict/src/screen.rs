@@ -130,7 +130,7 @@ impl Screen<'_> {
                 break;
             }
             lines.extend(text);
-            shown += 1;
+            shown += finding.alike;
         }
         (lines, shown)
     }
@@ -159,7 +159,9 @@ impl Screen<'_> {
             0 => String::new(),
             more => format!("{more} more · "),
         };
-        let why = |file: &str| if shown > 0 { format!("stallmap why {file} 1 · ") } else { String::new() };
+        let first = self.verdict.findings.first().map_or(1, |finding| finding.number);
+        let why =
+            |file: &str| if shown > 0 { format!("stallmap why {file} {first} · ") } else { String::new() };
         let line = |file: &str| format!(" {more}{}stallmap report {file} · stallmap open {file}", why(file));
         let full = line(&capture.display().to_string());
         let text = if width(&full) <= self.columns { full } else { line("FILE") };

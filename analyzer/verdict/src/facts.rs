@@ -61,29 +61,31 @@ rows! {
 
     /// A finding.
     #[derive(Clone, Debug)]
-    pub(crate) struct Finding {
+    pub struct Finding {
         /// Its rank, from 1.
-        pub(crate) number: u64,
+        pub number: u64,
         /// Its kind, a word of SQL.
-        pub(crate) class: String as "finding",
+        pub class: String as "finding",
         /// The measured fact.
-        pub(crate) fact: Option<String>,
+        pub fact: Option<String>,
         /// The recommended change.
-        pub(crate) advice: Option<String>,
+        pub advice: Option<String>,
         /// The complete sentence.
-        pub(crate) sentence: Option<String>,
+        pub sentence: Option<String>,
         /// The line of the user's code.
-        pub(crate) line: Option<String>,
+        pub line: Option<String>,
         /// The line's text.
-        pub(crate) text: Option<String>,
+        pub text: Option<String>,
         /// Its tensor.
-        pub(crate) tensor_id: Option<u64>,
+        pub tensor_id: Option<u64>,
         /// Upper bound of the saving, as a part of all samples.
-        pub(crate) saving_share: Option<f64>,
+        pub saving_share: Option<f64>,
         /// Findings in total.
-        pub(crate) found: u64,
+        pub found: u64,
+        /// Findings of its kind, which share the row and the saving.
+        pub alike: u64,
         /// The query of its evidence.
-        pub(crate) query: String,
+        pub query: String,
     }
 
     /// Missing data.
@@ -152,13 +154,14 @@ fn is_script(argument: &str) -> bool {
 }
 
 impl Finding {
-    /// Its kind as words.
-    pub(crate) fn kind(&self) -> String {
-        self.class.replace('_', " ")
+    /// Its kind as words, with the number of its kind.
+    pub fn kind(&self) -> String {
+        let kind = self.class.replace('_', " ");
+        if self.alike > 1 { format!("{kind} ×{}", self.alike) } else { kind }
     }
 
     /// The upper bound of its saving.
-    pub(crate) fn bound(&self) -> String {
+    pub fn bound(&self) -> String {
         match self.saving_share.map(|share| share * 100.0) {
             Some(percent) if percent >= 9.95 => format!("≤ {percent:.0} %"),
             Some(percent) if percent >= 0.05 => format!("≤ {percent:.1} %"),

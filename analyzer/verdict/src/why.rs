@@ -10,6 +10,7 @@ use stallmap_console::args::verdict::Why;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
+use stallmap_console::order::ordered;
 use stallmap_console::output::number::counted;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
@@ -19,7 +20,7 @@ use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 use stallmap_console::row::Row as _;
 
-use crate::verdict::Finding;
+use crate::Finding;
 
 /// Prints the finding, or the query of its evidence.
 pub fn run(context: &Context, args: &Why) -> Outcome {
@@ -36,8 +37,10 @@ pub fn run(context: &Context, args: &Why) -> Outcome {
         return output::print(&format!("{};\n", finding.query)).map(|()| OK);
     }
     head(&finding)?;
-    let limit = format!("SELECT * FROM ({}) LIMIT {}", finding.query, args.rows);
-    show("Evidence", &runtime.block_on(rows(&session, &limit))?)?;
+    let most = usize::try_from(args.rows).unwrap_or(usize::MAX);
+    let evidence = runtime.block_on(ordered(&session, &finding.query, Some(most)))?;
+    let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
+    show(&format!("Evidence{order}"), &evidence.rows)?;
     if let Some(sql) = instructions(&finding, args.rows) {
         // A query of evidence without instructions has no columns for them.
         if let Ok(found) = runtime.block_on(rows(&session, &sql)) {

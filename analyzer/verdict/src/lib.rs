@@ -9,6 +9,7 @@ mod json;
 mod screen;
 mod sentence;
 mod shares;
+pub mod why;
 
 use std::path::Path;
 
@@ -23,9 +24,9 @@ use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, Canvas};
 use stallmap_console::row::Row;
 
-pub(crate) use self::facts::Finding;
+pub use self::facts::Finding;
 use self::facts::{LineShare, Loss, Reason, Run, TensorShare};
-pub(crate) use self::shares::{Kind, Share};
+pub use self::shares::{Kind, Share};
 
 /// Tensors with a bar of their own.
 const TENSORS: u64 = 3;
@@ -38,14 +39,14 @@ const TENSORS_LEAST: f64 = 0.3;
 
 /// Everything on the screen, from the rows of `sql/queries/verdict`.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     run: Run,
     /// Shares of all samples that add up to 100 %. Empty without samples.
-    pub(crate) shares: Vec<Share>,
+    pub shares: Vec<Share>,
     /// The verdict in one or two sentences.
-    pub(crate) sentence: String,
-    /// The first findings.
-    pub(crate) findings: Vec<Finding>,
+    pub sentence: String,
+    /// The first findings of each kind.
+    pub findings: Vec<Finding>,
     losses: Vec<Loss>,
     /// Memory stalls that have a tensor or an allocation, as a part of all memory stalls. None without any.
     attributed: Option<f64>,
@@ -84,7 +85,7 @@ fn texts() -> Vec<String> {
         (queries::TENSORS, TENSORS),
         (queries::LINES, LINES),
         (queries::REASONS, 0),
-        (queries::FINDINGS, FINDINGS),
+        (queries::GROUPS, FINDINGS),
         (report::LOSSES, 0),
     ];
     all.map(|(query, top)| query.sql(&[("$top", top)])).into()
@@ -92,7 +93,7 @@ fn texts() -> Vec<String> {
 
 impl Verdict {
     /// Queries a capture.
-    pub(crate) async fn of(session: &Session) -> Outcome<Self> {
+    pub async fn of(session: &Session) -> Outcome<Self> {
         let texts = texts();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(session)))?;
@@ -103,7 +104,7 @@ impl Verdict {
         let tensor_share: f64 =
             tensors.iter().filter(|row| row.kind == "tensor").filter_map(|row| row.share).sum();
         let lines = ask.rows::<LineShare>(queries::LINES, LINES).await?;
-        let findings = ask.rows::<Finding>(queries::FINDINGS, FINDINGS).await?;
+        let findings = ask.rows::<Finding>(queries::GROUPS, FINDINGS).await?;
         let mut losses = ask.rows::<Loss>(report::LOSSES, 0).await?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
@@ -124,22 +125,27 @@ impl Verdict {
     }
 
     /// The queries behind it, with their titles.
-    pub(crate) fn queries(&self) -> Vec<(String, String)> {
+    pub fn queries(&self) -> Vec<(String, String)> {
         self.sql.iter().map(|(query, sql)| (query.title().to_owned(), sql.clone())).collect()
     }
 
     /// The screen as text.
-    pub(crate) fn screen(&self, capture: &Path, canvas: Canvas) -> String {
+    pub fn screen(&self, capture: &Path, canvas: Canvas) -> String {
         screen::screen(self, capture, canvas)
     }
 
     /// Program, GPU, launches and time, in pieces.
-    fn subject(&self) -> Vec<String> {
+    pub fn subject(&self) -> Vec<String> {
         self.run.subject()
     }
 
+    /// The time at which the program started. None without a run.
+    pub fn started(&self) -> Option<&str> {
+        self.run.started.as_deref()
+    }
+
     /// Losses first, then coverage, in pieces. True marks a loss.
-    pub(crate) fn trust(&self) -> Vec<(bool, String)> {
+    pub fn trust(&self) -> Vec<(bool, String)> {
         facts::trust(&self.run, &self.losses, self.attributed.map(|part| (part, self.noun)))
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
     });
     let findings = verdict.findings.iter().map(|finding| {
         json!({
-            "number": finding.number, "finding": finding.class, "fact": finding.fact,
+            "number": finding.number, "alike": finding.alike, "finding": finding.class, "fact": finding.fact,
             "sentence": finding.sentence, "advice": finding.advice, "line": finding.line, "text": finding.text,
             "tensor_id": finding.tensor_id, "saving_share": finding.saving_share, "query": finding.query,
         })

@@ -96,7 +96,9 @@ fn waited(facts: &Facts<'_>, costliest: &TensorShare) -> String {
 
 /// One finding saves much.
 fn one_finding(facts: &Facts<'_>) -> Option<String> {
-    let first = facts.findings.first().filter(|finding| finding.saving_share >= Some(ONE_FINDING))?;
+    let first = facts.findings.first()?;
+    // Several of a kind have no fact in common.
+    let first = Some(first).filter(|first| first.alike == 1 && first.saving_share >= Some(ONE_FINDING))?;
     let fact = first.fact.as_deref()?;
     Some(format!("{fact}. {}", memory_spread(facts)))
 }

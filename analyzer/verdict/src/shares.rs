@@ -6,7 +6,7 @@ use super::facts::{LineShare, Reason, TensorShare};
 
 /// Type of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Memory stalls of one tensor or allocation.
     Tensor,
     /// Memory stalls of other tensors.
@@ -21,19 +21,19 @@ pub(crate) enum Kind {
 
 /// A part of all samples.
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
+pub struct Share {
     /// Its type.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Whole percent. Those of all shares add up to 100.
-    pub(crate) percent: u32,
+    pub percent: u32,
     /// The exact part of 1.
-    pub(crate) part: f64,
+    pub part: f64,
     /// Its name.
-    pub(crate) label: String,
+    pub label: String,
     /// Type and shape of a tensor, text of a line, or empty.
-    pub(crate) detail: String,
+    pub detail: String,
     /// Location of the wait, or empty.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 impl Share {
@@ -43,7 +43,7 @@ impl Share {
     }
 
     /// The percentage as text: never 0 for something.
-    pub(crate) fn percent(&self) -> String {
+    pub fn percent(&self) -> String {
         if self.percent == 0 && self.part > 0.0 { "<1 %".to_owned() } else { format!("{} %", self.percent) }
     }
 }

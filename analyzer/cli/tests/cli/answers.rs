@@ -1,0 +1,176 @@
+//! Answers that a capture holds: stored by `prepare --in-place`, read only if their sender is trusted, and checked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::stored::{self, StoredAnswer};
+
+use crate::command::{Place, command};
+
+type Answers = BTreeMap<String, Vec<u8>>;
+
+/// Standard output, standard error and exit code of a command without a cache, or with one.
+fn run(place: &Place, cache: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
+    let cache = if cache == "off" { cache.into() } else { place.path(cache) };
+    let output = command(&place.path(".")).env("STALLMAP_CACHE", cache).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+/// A place with a capture of GPU time, and the same with its answers as `stored.stallmap`.
+fn place() -> Place {
+    let place = Place::new();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inference_views.stallmap");
+    for name in ["plain.stallmap", "stored.stallmap"] {
+        fs::copy(&bundled, place.path(name)).unwrap();
+    }
+    let (text, error, code) = run(&place, "cache", &["prepare", "--in-place", "stored.stallmap"]);
+    assert!(code == Some(0) && text.contains(" stored in the capture, "), "{text}{error}");
+    place
+}
+
+/// The rules and the answers in a capture.
+fn answers(path: &Path) -> (String, Answers) {
+    let reader = CaptureReader::open(path).unwrap();
+    let mut rules = String::new();
+    reader.for_each_row(1000, |row: StoredAnswer| rules = row.rules).unwrap();
+    let answers = stored::read(&reader, &rules).unwrap();
+    (rules, answers)
+}
+
+fn write(path: &Path, rules: &str, answers: &Answers) {
+    stored::write(&CaptureReader::open(path).unwrap(), rules, answers).unwrap();
+}
+
+const FINDINGS: &str = "SELECT * FROM finding ORDER BY sentence, query";
+
+const COMMANDS: [&[&str]; 5] = [
+    &["report", "stored.stallmap"],
+    &["top", "findings", "stored.stallmap", "--format", "csv"],
+    &["tree", "stored.stallmap", "--format", "csv"],
+    &["diff", "plain.stallmap", "stored.stallmap"],
+    &["sql", "stored.stallmap", "-c", FINDINGS, "--format", "json"],
+];
+
+fn trusting<'a>(command: &[&'a str]) -> Vec<&'a str> {
+    command.iter().copied().chain(["--trust-stored"]).collect()
+}
+
+#[test]
+fn answers_are_those_that_are_computed() {
+    let place = place();
+    for arguments in COMMANDS {
+        let computed = run(&place, "off", arguments);
+        assert!(computed.2 == Some(0) && !computed.1.contains("sender"), "{computed:?}");
+        let stored = run(&place, "off", &trusting(arguments));
+        assert_eq!((&stored.0, stored.2), (&computed.0, computed.2), "{arguments:?}");
+        assert!(
+            stored.1.contains("views are those that the sender stored in stored.stallmap"),
+            "{}",
+            stored.1
+        );
+    }
+    let sizes = ["plain.stallmap", "stored.stallmap"].map(|name| place.path(name).metadata().unwrap().len());
+    assert!(sizes[1] < sizes[0] * 5 / 4, "answers are small: {sizes:?}");
+    assert_eq!(run(&place, "off", &["check", "stored.stallmap"]).0, "stored.stallmap: ok\n");
+}
+
+/// Everything that was recorded stays, and earlier answers go.
+#[test]
+fn storing_answers_changes_no_content() {
+    let place = place();
+    let id = |name: &str| run(&place, "off", &["id", name]).0.lines().nth(3).unwrap().to_owned();
+    assert_eq!(id("plain.stallmap"), id("stored.stallmap"));
+    let before = fs::read(place.path("stored.stallmap")).unwrap();
+    assert_eq!(run(&place, "cache", &["prepare", "--in-place", "stored.stallmap"]).2, Some(0));
+    assert_eq!(fs::read(place.path("stored.stallmap")).unwrap(), before);
+    let reader = CaptureReader::open(&place.path("stored.stallmap")).unwrap();
+    let plain = CaptureReader::open(&place.path("plain.stallmap")).unwrap();
+    assert_eq!(reader.manifest().recorded_id(), plain.manifest().capture_id);
+    assert_ne!(reader.manifest().capture_id, plain.manifest().capture_id);
+    let names: Vec<&str> = reader.tables().iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(names.iter().filter(|name| stored::is_table(name)).count(), 1);
+}
+
+/// The sender of a capture can store anything.
+#[test]
+fn a_lie_is_found_and_read_by_nobody_who_does_not_ask_for_it() {
+    let place = place();
+    let path = place.path("stored.stallmap");
+    let (rules, truth) = answers(&path);
+    let other = place.path("other.stallmap");
+    fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inference_views_contiguous.stallmap"),
+        &other,
+    )
+    .unwrap();
+    assert_eq!(run(&place, "cache", &["prepare", "--in-place", "other.stallmap"]).2, Some(0));
+    let mut lie = truth.clone();
+    lie.insert("finding".to_owned(), answers(&other).1.remove("finding").unwrap());
+    let computed = run(&place, "off", COMMANDS[4]);
+    write(&path, &rules, &lie);
+    assert_eq!(run(&place, "off", COMMANDS[4]), computed);
+    assert_ne!(run(&place, "off", &trusting(COMMANDS[4])).0, computed.0);
+    let (text, _, code) = run(&place, "off", &["check", "stored.stallmap"]);
+    assert!(
+        code == Some(1) && text.contains("stored answer: rows of view `finding` are not those"),
+        "{text}"
+    );
+    // Bytes of no file, and a view that does not exist.
+    let mut damaged = truth.clone();
+    damaged.insert("finding".to_owned(), vec![7; 5_000_000]);
+    damaged.insert("finding x".to_owned(), truth["finding"].clone());
+    write(&path, &rules, &damaged);
+    assert_eq!(run(&place, "off", &trusting(COMMANDS[4])).0, computed.0);
+    let (text, _, code) = run(&place, "off", &["check", "stored.stallmap"]);
+    assert!(code == Some(1) && text.contains("2 violations"), "{text}");
+}
+
+#[test]
+fn answers_of_other_rules_or_of_other_content_are_not_read() {
+    let place = place();
+    let path = place.path("stored.stallmap");
+    let (rules, truth) = answers(&path);
+    let finding = |name: &str| truth.get(name).cloned();
+    let lie: Answers = truth.keys().filter_map(|name| Some((name.clone(), finding("coverage")?))).collect();
+    let computed = run(&place, "off", COMMANDS[0]);
+    write(&path, "0123456789abcdef", &lie);
+    let trusted = run(&place, "off", &trusting(COMMANDS[0]));
+    assert_eq!((&trusted.0, &trusted.1), (&computed.0, &computed.1), "no note, and no lie");
+    assert_eq!(run(&place, "off", &["check", "stored.stallmap"]).0, "stored.stallmap: ok\n");
+    write(&path, &rules, &truth);
+    // A capture with other rows has other answers.
+    let (_, error, code) = run(&place, "off", &["redact", "stored.stallmap", "redacted.stallmap"]);
+    assert_eq!(code, Some(0), "{error}");
+    let (_, error, code) =
+        run(&place, "off", &["pack", "stored.stallmap", "part.stallmap", "--launches", "0-1"]);
+    assert_eq!(code, Some(0), "{error}");
+    for name in ["redacted.stallmap", "part.stallmap"] {
+        assert!(
+            CaptureReader::open(&place.path(name))
+                .unwrap()
+                .tables()
+                .iter()
+                .all(|table| !stored::is_table(&table.name))
+        );
+    }
+    // A complete copy has them.
+    assert_eq!(run(&place, "off", &["pack", "stored.stallmap", "copy.stallmap"]).2, Some(0));
+    assert_eq!(answers(&place.path("copy.stallmap")).1, truth);
+}
+
+#[test]
+fn answers_are_stored_in_files_of_the_present_format_only() {
+    let place = place();
+    assert_eq!(run(&place, "off", &["unpack", "plain.stallmap", "folder"]).2, Some(0));
+    let (_, error, code) = run(&place, "cache", &["prepare", "--in-place", "folder"]);
+    assert!(code != Some(0) && error.contains("the capture is not a file"), "{error}");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/format_1/blame_replays.stallmap");
+    let before = fs::read(&old).unwrap();
+    fs::write(place.path("old.stallmap"), &before).unwrap();
+    let (_, error, code) = run(&place, "cache", &["prepare", "--in-place", "old.stallmap"]);
+    assert!(code != Some(0) && error.contains("the capture has format 1"), "{error}");
+    assert_eq!(fs::read(place.path("old.stallmap")).unwrap(), before);
+}

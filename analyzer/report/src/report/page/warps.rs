@@ -1,0 +1,194 @@
+//! Warp requests with excess sectors: one picture for each of the costliest tensors, a sentence for other tensors.
+
+use stallmap::library::queries;
+
+use super::ask::{Asker, read};
+use super::block::Block;
+use super::links::{Links, tensor_anchor};
+use super::table::link;
+use super::warp::Warp;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::html::Html;
+use stallmap_console::output::number::{counted, grouped, measured};
+use stallmap_console::rows;
+
+/// Pictures.
+const PICTURES: u64 = 6;
+/// A picture shows sectors that exceed the ideal by a tenth.
+const EXCESS: f64 = 1.1;
+
+rows! {
+    /// One request, or the part of its lanes that is close together.
+    #[derive(Clone, Debug)]
+    struct Row {
+        place: u64,
+        tensors: u64,
+        excess_tensors: u64,
+        samples: f64,
+        excess_samples: f64,
+        sectors: f64,
+        ideal_sectors: f64,
+        tensor: Option<String>,
+        data_type: Option<String> as "type",
+        tensor_id: Option<u64>,
+        kernel: Option<String>,
+        code_function_id: u64,
+        pc: u64,
+        text: Option<String>,
+        block: Option<u64>,
+        warp: Option<u64>,
+        access_bytes: Option<u64>,
+        lane_mask: Option<u32>,
+        address: Option<u64>,
+        stride_bytes: Option<i64>,
+        offsets: Option<String>,
+        offset_shift: Option<u32>,
+    }
+}
+
+/// A drawn request.
+pub(super) struct Picture {
+    row: Row,
+    warp: Warp,
+}
+
+/// The pictures of a capture.
+pub(super) struct Pictures {
+    pictures: Vec<Picture>,
+    /// The section, still without them. None without recorded accesses.
+    block: Option<Block>,
+}
+
+impl Row {
+    /// The active lanes with their addresses. An irregular lane has a distance of its own.
+    fn lanes(&self) -> Vec<(u32, u64)> {
+        let (Some(mask), Some(address)) = (self.lane_mask, self.address) else { return Vec::new() };
+        let active = (0..32_u32).filter(|lane| mask >> lane & 1 == 1);
+        let Some(offsets) = &self.offsets else {
+            let stride = self.stride_bytes.unwrap_or(0);
+            let first = if stride < 0 { 31 - mask.leading_zeros().min(31) } else { mask.trailing_zeros() };
+            let distance = |lane: u32| (i64::from(lane) - i64::from(first)).saturating_mul(stride);
+            return active.map(|lane| (lane, address.saturating_add_signed(distance(lane)))).collect();
+        };
+        let shift = self.offset_shift.unwrap_or(0);
+        let offsets = offsets.split(' ').map_while(|text| text.parse::<u64>().ok());
+        let offsets = offsets.map(|offset| offset.checked_shl(shift).unwrap_or(u64::MAX));
+        active.zip(offsets).map(|(lane, offset)| (lane, address.saturating_add(offset))).collect()
+    }
+
+    /// True if its sectors exceed the ideal.
+    fn is_excessive(&self) -> bool {
+        self.excess_samples > 0.0 && self.sectors >= EXCESS * self.ideal_sectors
+    }
+}
+
+impl Pictures {
+    /// Queries a capture.
+    pub(super) async fn of(asker: &Asker<'_>) -> Outcome<Self> {
+        let answer = asker.ask(queries::page::WARPS, &[("$top", PICTURES)]).await?;
+        let rows: Vec<Row> = read(&answer)?;
+        let mut block = Block::of("warps", &answer);
+        let pictures = rows.chunk_by(|a, b| a.place == b.place).filter_map(picture).collect();
+        let block = rows.first().map(|row| {
+            summary(&mut block.body, row);
+            block
+        });
+        Ok(Self { pictures, block })
+    }
+
+    /// Adds the instruction of each tensor.
+    pub(super) fn add(&self, links: &mut Links) {
+        for Picture { row, .. } in &self.pictures {
+            if let Some(tensor) = row.tensor_id {
+                links.add_wait(tensor, (row.code_function_id, row.pc));
+            }
+        }
+    }
+
+    /// The request of a tensor, if it has excess sectors.
+    pub(super) fn warp(&self, tensor: u64) -> Option<&Warp> {
+        let found = self.pictures.iter().find(|picture| picture.row.tensor_id == Some(tensor));
+        found.map(|picture| &picture.warp)
+    }
+
+    /// The section. None without recorded accesses.
+    pub(super) fn block(self, links: &Links) -> Option<Block> {
+        let mut block = self.block?;
+        block.body.markup("<div class=\"requests\">\n");
+        self.pictures.iter().for_each(|picture| figure(&mut block.body, picture, links));
+        block.body.markup("</div>\n");
+        Some(block)
+    }
+}
+
+/// The request of one tensor. None without excess sectors.
+fn picture(rows: &[Row]) -> Option<Picture> {
+    let row = rows.first().filter(|row| row.is_excessive())?;
+    let lanes = rows.iter().flat_map(Row::lanes);
+    let warp = Warp::of(lanes, row.access_bytes.unwrap_or(0));
+    (warp.sectors() > 0).then(|| Picture { row: row.clone(), warp })
+}
+
+/// A sentence about tensors with and without excess sectors.
+fn summary(html: &mut Html, row: &Row) {
+    let fine = row.tensors.saturating_sub(row.excess_tensors);
+    let excess = match row.excess_tensors {
+        0 => "No tensor has excess sectors".to_owned(),
+        count => format!("{} excess sectors", counted(count, "tensor has", "tensors have")),
+    };
+    let fine = match fine {
+        0 => String::new(),
+        count => format!(", {} close to the ideal", counted(count, "tensor is", "tensors are")),
+    };
+    html.markup("<p>").text(&format!("{excess}{fine}.")).markup("</p>\n");
+}
+
+fn figure(html: &mut Html, Picture { row, warp }: &Picture, links: &Links) {
+    html.markup("<figure class=\"request\"><figcaption><b class=\"code\">");
+    let name = row.tensor.as_deref().unwrap_or("(unnamed)");
+    match row.tensor_id.and_then(|tensor| links.found(tensor_anchor(tensor))) {
+        Some(anchor) => link(html, &anchor, name),
+        None => html.text(name),
+    };
+    html.markup("</b> ").text(row.data_type.as_deref().unwrap_or_default()).markup("<br>");
+    html.text(&instruction(row)).markup(" ");
+    if let Some(anchor) = links.instruction((row.code_function_id, row.pc)) {
+        link(html, anchor, "code");
+    }
+    html.markup("</figcaption>\n");
+    warp.draw(html);
+    html.markup("<p class=\"dim small\">").text(&facts(row, warp)).markup("</p></figure>\n");
+}
+
+/// The instruction and its warp.
+fn instruction(row: &Row) -> String {
+    let mut words = format!("{} +{:#x}", row.kernel.as_deref().unwrap_or("(unnamed)"), row.pc);
+    if let Some(text) = &row.text {
+        words.extend([" ", text]);
+    }
+    if let (Some(block), Some(warp)) = (row.block, row.warp) {
+        words.extend([format!(", block {}, warp {warp}", grouped(block.into()))]);
+    }
+    words
+}
+
+/// The numbers of this request and of all.
+fn facts(row: &Row, warp: &Warp) -> String {
+    let moved = warp.sectors() as u64 * 32;
+    let stride = match row.stride_bytes {
+        Some(stride) if row.offsets.is_none() => {
+            format!("{} bytes from lane to lane", grouped(stride.into()))
+        }
+        _ => "irregular distances from lane to lane".to_owned(),
+    };
+    format!(
+        "This request: {stride}, {} bytes moved, {} used. All its requests: {} sectors per request, ideal {}. \
+         Its wait: {} samples, {} of them for excess sectors.",
+        grouped(moved.into()),
+        grouped(warp.used_bytes().into()),
+        measured(row.sectors),
+        measured(row.ideal_sectors),
+        measured(row.samples),
+        measured(row.excess_samples)
+    )
+}

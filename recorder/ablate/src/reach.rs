@@ -1,0 +1,223 @@
+//! The instructions that the results of others reach, through registers, shared memory and local memory.
+//!
+//! A result that is missing is an old value of its registers. Where no address, branch or barrier depends on it, the
+//! kernel does the same work without it, on other numbers. Values that pass through device memory are not followed.
+
+use std::collections::BTreeSet;
+
+use stallmap_sass::instruction::{Access, Class, Flow, Instruction, Memory, Space};
+use stallmap_sass::register::{File, Register, Registers};
+
+use crate::code::Decoded;
+
+/// The effect of instructions that are left out, other than on time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reached {
+    /// True if a result reaches a branch.
+    pub(crate) branch: bool,
+    /// Loads of device memory whose addresses depend on a result, by their index.
+    pub(crate) loads: BTreeSet<usize>,
+}
+
+/// The reason that instructions cannot be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not in the cubin.
+    #[error("its code is not in the capture")]
+    NotFound,
+    /// Arithmetic, constants, mbarriers.
+    #[error("an instruction is no access of device, shared or local memory")]
+    NotMemory,
+    /// UTMALDG, UBLKCP.
+    #[error("an mbarrier waits for the bytes of the copy")]
+    Awaited,
+    /// An index, a pointer.
+    #[error("its value reaches the address of an access")]
+    Address,
+    /// A predicate.
+    #[error("its value decides which lanes access memory")]
+    Guard,
+    /// A barrier's number, an mbarrier.
+    #[error("its value reaches a barrier")]
+    Barrier,
+    /// A kernel whose blocks wait for each other.
+    #[error("it writes, and a loaded value decides a branch: blocks may wait for what is written")]
+    Signal,
+    /// An instruction that is not decoded.
+    #[error("an instruction that may use its value is not known")]
+    Unknown,
+}
+
+/// The effect of leaving some instructions of a section out, by their index.
+pub(crate) fn reached(code: &Decoded, left_out: &BTreeSet<usize>) -> Result<Reached, Refusal> {
+    let mut writes = false;
+    for &index in left_out {
+        let instruction = code.instructions.get(index).ok_or(Refusal::NotFound)?;
+        check(instruction)?;
+        writes |= instruction.memory.is_some_and(|memory| is_write(&memory));
+    }
+    if writes && decides_by_a_load(code) {
+        return Err(Refusal::Signal);
+    }
+    Reach::new(code, left_out).follow()
+}
+
+/// Refuses an instruction that nothing can stand for.
+fn check(instruction: &Instruction) -> Result<(), Refusal> {
+    let memory = instruction.memory.ok_or(Refusal::NotMemory)?;
+    let is_copy = instruction.mnemonic == Some("LDGSTS");
+    match (instruction.class, memory.kind) {
+        (Class::Global | Class::Local | Class::Shared | Class::Texture, _)
+        | (Class::Async, Access::CopyOut | Access::Prefetch) => Ok(()),
+        (Class::Async, _) if is_copy => Ok(()),
+        (Class::Async, _) => Err(Refusal::Awaited),
+        _ => Err(Refusal::NotMemory),
+    }
+}
+
+const fn is_write(memory: &Memory) -> bool {
+    let writes = matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction | Access::CopyOut);
+    writes && matches!(memory.space, Space::Global | Space::Generic)
+}
+
+/// True if a value that other multiprocessors may have written reaches a branch: the load asks L2 for it.
+fn decides_by_a_load(code: &Decoded) -> bool {
+    let is_load = |instruction: &Instruction| {
+        let reads = |memory: Memory| {
+            memory.is_past_l1
+                && matches!(memory.kind, Access::Read | Access::Atomic)
+                && matches!(memory.space, Space::Global | Space::Generic)
+        };
+        instruction.memory.is_some_and(reads) && check(instruction).is_ok()
+    };
+    let found = code.instructions.iter().enumerate().filter(|(_, instruction)| is_load(instruction));
+    let loads = found.map(|(index, _)| index).collect();
+    let mut reach = Reach::new(code, &loads);
+    reach.only_branches = true;
+    reach.follow().is_ok_and(|reached| reached.branch)
+}
+
+/// Registers and memory that hold a missing result, followed until nothing is added.
+struct Reach<'a> {
+    code: &'a Decoded,
+    left_out: &'a BTreeSet<usize>,
+    /// By block: the registers at its begin.
+    begins: Vec<Registers>,
+    shared: bool,
+    local: bool,
+    reached: Reached,
+    /// Addresses and barriers are no reason to stop.
+    only_branches: bool,
+}
+
+impl<'a> Reach<'a> {
+    fn new(code: &'a Decoded, left_out: &'a BTreeSet<usize>) -> Self {
+        let begins = vec![Registers::default(); code.flow.graph.node_count()];
+        let reached = Reached::default();
+        Self { code, left_out, begins, shared: false, local: false, reached, only_branches: false }
+    }
+
+    fn follow(mut self) -> Result<Reached, Refusal> {
+        loop {
+            let before = (self.shared, self.local);
+            let mut has_grown = false;
+            for (node, range) in self.code.flow.blocks() {
+                let mut held = self.begins[node.index()];
+                for index in range.clone() {
+                    self.step(index, &mut held)?;
+                }
+                for next in self.code.flow.graph.neighbors(node) {
+                    let begin = &mut self.begins[next.index()];
+                    let joined = begin.or(&held);
+                    has_grown |= joined != *begin;
+                    *begin = joined;
+                }
+            }
+            if !has_grown && before == (self.shared, self.local) {
+                return Ok(self.reached);
+            }
+        }
+    }
+
+    /// The effect of one instruction on what holds a missing result.
+    fn step(&mut self, index: usize, held: &mut Registers) -> Result<(), Refusal> {
+        let instruction = &self.code.instructions[index];
+        let reads_missing = instruction.reads.intersects(held);
+        if instruction.mnemonic.is_none() && !held.is_empty() && !self.only_branches {
+            return Err(Refusal::Unknown);
+        }
+        if reads_missing {
+            self.use_missing(index, held)?;
+        }
+        let is_left_out = self.left_out.contains(&index);
+        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == Access::CopyIn) {
+            self.shared = true;
+        }
+        if reads_missing || is_left_out || self.loads_missing(instruction) {
+            *held = held.or(&instruction.writes);
+        } else if instruction.is_unconditional() {
+            *held = held.without(&instruction.writes);
+        }
+        Ok(())
+    }
+
+    /// An instruction reads a register with a missing result.
+    fn use_missing(&mut self, index: usize, held: &Registers) -> Result<(), Refusal> {
+        let instruction = &self.code.instructions[index];
+        let by_guard = instruction.guard.is_some_and(|guard| held.contains(guard.register));
+        if instruction.flow != Flow::Next {
+            self.reached.branch = true;
+        }
+        if by_guard && instruction.memory.is_some() && !self.only_branches {
+            return Err(Refusal::Guard);
+        }
+        if instruction.class == Class::Sync && !self.only_branches {
+            return Err(Refusal::Barrier);
+        }
+        let Some(memory) = instruction.memory else { return Ok(()) };
+        if addresses(instruction, &memory).intersects(held) && !self.only_branches {
+            let is_load = memory.kind == Access::Read && memory.space == Space::Global;
+            if !is_load {
+                return Err(Refusal::Address);
+            }
+            self.reached.loads.insert(index);
+        }
+        if matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction) {
+            self.shared |= matches!(memory.space, Space::Shared | Space::Generic);
+            self.local |= matches!(memory.space, Space::Local | Space::Generic);
+        }
+        Ok(())
+    }
+
+    /// True if it loads from memory that may hold a missing result.
+    fn loads_missing(&self, instruction: &Instruction) -> bool {
+        let loads = |memory: Memory| {
+            let is_load = matches!(memory.kind, Access::Read | Access::Atomic);
+            let is_missing = match memory.space {
+                Space::Shared => self.shared,
+                Space::Local => self.local,
+                Space::Generic => self.shared || self.local,
+                _ => false,
+            };
+            is_load && is_missing
+        };
+        instruction.memory.is_some_and(loads)
+    }
+}
+
+/// The registers of an access's address.
+fn addresses(instruction: &Instruction, memory: &Memory) -> Registers {
+    let is_copy = matches!(memory.kind, Access::CopyIn | Access::CopyOut | Access::Prefetch);
+    if is_copy || memory.space == Space::Texture {
+        return instruction.reads;
+    }
+    let is_wide = matches!(memory.space, Space::Global | Space::Generic);
+    let pair = |first: Register, is_wide: bool| {
+        let mut registers = Registers::NONE;
+        registers.insert_run(first, if is_wide { 2 } else { 1 });
+        registers
+    };
+    let general = memory.address.map(|first| pair(first, is_wide));
+    let uniform = memory.uniform.map(|first| pair(Register { file: File::Uniform, ..first }, true));
+    [general, uniform].into_iter().flatten().fold(Registers::NONE, |all, some| all.or(&some))
+}

@@ -1,0 +1,240 @@
+//! The experiments on the launches of a capture: the instructions that access one tensor, those of one line, each one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId, Pc};
+use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+use stallmap_schema::word::AblationTarget;
+use stallmap_subset::counts::Counter;
+
+use crate::code::{Code, Effect, Place};
+use crate::reach::Refusal;
+
+/// Most experiments on one launch. Those with the fewest accesses are refused.
+pub const MOST_EXPERIMENTS: usize = 200;
+/// The least share of a tensor's own accesses among all accesses of its instructions, in percent.
+const OWN_PERCENT: u64 = 90;
+
+/// Bytes of memory that a multiprocessor's L1 holds with everything else: a load from so few of them costs the same
+/// whichever it reads.
+const NEAR_BYTES: u64 = 32 << 10;
+
+const SHARED: &str = "its instructions access other tensors too";
+const TOO_MANY: &str = "the launch has more experiments than are made";
+
+/// The kinds of experiments that are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// All accesses of one tensor.
+    pub tensors: bool,
+    /// All accesses of one line.
+    pub lines: bool,
+    /// Each instruction.
+    pub instructions: bool,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// The kind, as in the table `ablation`.
+    pub target: String,
+    /// First address of the tensor's block of memory.
+    pub block_address: Option<u64>,
+    /// The instructions that are left out: function_id, mangled name, offset.
+    pub instructions: Vec<(u64, String, u32)>,
+    /// True if a result reaches a branch or an address: the experiment holds if as many instructions are executed.
+    pub is_counted: bool,
+    /// The reason that it is not made.
+    pub refusal: Option<String>,
+}
+
+impl Experiment {
+    /// The instructions that are left out.
+    pub fn places(&self) -> BTreeSet<Place> {
+        let place = |(_, function, pc): &(u64, String, u32)| Place { function: function.clone(), pc: *pc };
+        self.instructions.iter().map(place).collect()
+    }
+}
+
+/// The accesses of launches, as experiments need them.
+pub struct Experiments {
+    functions: BTreeMap<FunctionId, Function>,
+    modules: BTreeMap<ModuleId, Module>,
+    launches: BTreeMap<KernelId, FunctionId>,
+    accesses: BTreeMap<KernelId, Vec<AccessSummary>>,
+}
+
+/// The accesses of an instruction.
+#[derive(Default)]
+struct Seen {
+    lanes: u64,
+    /// By first address of the block of memory; `None` for shared and local memory, and for memory not known.
+    by_block: BTreeMap<Option<u64>, u64>,
+    /// Bytes between the lowest and the highest address, the most in a block.
+    span_bytes: u64,
+}
+
+impl Experiments {
+    /// Reads the accesses of some launches.
+    ///
+    /// # Errors
+    /// A table that cannot be read.
+    pub fn read(capture: &CaptureReader, kernels: &BTreeSet<KernelId>) -> Result<Self, CaptureError> {
+        let mut accesses: BTreeMap<KernelId, Vec<AccessSummary>> = BTreeMap::new();
+        capture.for_each_row(usize::MAX, |row: AccessSummary| {
+            if kernels.contains(&row.kernel_id) {
+                accesses.entry(row.kernel_id).or_default().push(row);
+            }
+        })?;
+        // Launches whose requests were recorded one by one are counted now.
+        let mut counter = Counter::new(capture)?;
+        capture.for_each_row(usize::MAX, |row: MemoryAccess| {
+            if kernels.contains(&row.kernel_id) && !accesses.contains_key(&row.kernel_id) {
+                counter.add(row);
+            }
+        })?;
+        for row in counter.finish() {
+            accesses.entry(row.kernel_id).or_default().push(row);
+        }
+        let launches = capture.read_rows::<Launch>()?.into_iter();
+        let functions = capture.read_rows::<Function>()?.into_iter();
+        let modules = capture.read_rows::<Module>()?.into_iter();
+        Ok(Self {
+            functions: functions.map(|row| (row.function_id, row)).collect(),
+            modules: modules.map(|row| (row.module_id, row)).collect(),
+            launches: launches.map(|row| (row.kernel_id, row.function_id)).collect(),
+            accesses,
+        })
+    }
+
+    /// The experiments on a launch, those with the most accesses first. None without accesses or code.
+    ///
+    /// # Errors
+    /// A cubin that cannot be read.
+    pub fn of(
+        &self,
+        capture: &CaptureReader,
+        kernel_id: KernelId,
+        targets: Targets,
+    ) -> Result<Vec<Experiment>, CaptureError> {
+        let function = self.launches.get(&kernel_id).and_then(|id| self.functions.get(id));
+        let module = function.and_then(|function| self.modules.get(&function.module_id));
+        let Some(module) = module.filter(|module| module.file.is_some()) else { return Ok(Vec::new()) };
+        let cubin = capture.cubin(&module.content_hash)?;
+        let Ok(mut code) = Code::read(&cubin) else { return Ok(Vec::new()) };
+        let mut seen: BTreeMap<(FunctionId, Pc), Seen> = BTreeMap::new();
+        for row in self.accesses.get(&kernel_id).into_iter().flatten() {
+            let seen = seen.entry((row.function_id, row.pc)).or_default();
+            seen.lanes += row.lane_count;
+            seen.span_bytes = seen.span_bytes.max(row.span_bytes);
+            *seen.by_block.entry(row.block_address.map(|address| address.0)).or_default() += row.lane_count;
+        }
+        let mut found = self.sets(&seen, &code, targets);
+        found.sort_by_key(|(lanes, experiment)| (std::cmp::Reverse(*lanes), experiment.target.clone()));
+        let near = self.near(&seen);
+        let found = found.into_iter().map(|(_, experiment)| experiment).enumerate();
+        Ok(found.map(|(position, experiment)| judged(position, experiment, &mut code, &near)).collect())
+    }
+
+    /// The instructions that read few bytes of memory.
+    fn near(&self, seen: &BTreeMap<(FunctionId, Pc), Seen>) -> BTreeSet<Place> {
+        let near = seen.iter().filter(|(_, seen)| seen.span_bytes <= NEAR_BYTES);
+        near.filter_map(|(&(function_id, pc), _)| self.place(function_id, pc)).collect()
+    }
+
+    /// The sets of instructions with their accesses.
+    fn sets(
+        &self,
+        seen: &BTreeMap<(FunctionId, Pc), Seen>,
+        code: &Code<'_>,
+        targets: Targets,
+    ) -> Vec<(u64, Experiment)> {
+        let mut found = Vec::new();
+        if targets.tensors {
+            let blocks: BTreeSet<u64> =
+                seen.values().flat_map(|seen| seen.by_block.keys().copied().flatten()).collect();
+            for block in blocks {
+                let touching = seen.iter().filter(|(_, seen)| seen.by_block.contains_key(&Some(block)));
+                let touching: Vec<_> = touching.collect();
+                let own: u64 = touching.iter().map(|(_, seen)| seen.by_block[&Some(block)]).sum();
+                let all: u64 = touching.iter().map(|(_, seen)| seen.lanes).sum();
+                let places = touching.iter().map(|(place, _)| **place);
+                let mut experiment = self.experiment(AblationTarget::Tensor, places);
+                experiment.block_address = Some(block);
+                let is_own = own.saturating_mul(100) >= all.saturating_mul(OWN_PERCENT);
+                experiment.refusal = (!is_own).then(|| SHARED.to_owned());
+                found.push((own, experiment));
+            }
+        }
+        if targets.lines {
+            let mut by_line: BTreeMap<(String, u32), Vec<(FunctionId, Pc)>> = BTreeMap::new();
+            for &(function_id, pc) in seen.keys() {
+                let line = self.place(function_id, pc).and_then(|place| code.line(&place));
+                by_line.entry(line.unwrap_or_default()).or_default().push((function_id, pc));
+            }
+            by_line.remove(&(String::new(), 0));
+            for places in by_line.into_values() {
+                let lanes = places.iter().map(|place| seen[place].lanes).sum();
+                found.push((lanes, self.experiment(AblationTarget::Line, places)));
+            }
+        }
+        if targets.instructions {
+            found.extend(
+                seen.iter().map(|(place, seen)| {
+                    (seen.lanes, self.experiment(AblationTarget::Instruction, [*place]))
+                }),
+            );
+        }
+        found
+    }
+
+    fn experiment(
+        &self,
+        target: AblationTarget,
+        places: impl IntoIterator<Item = (FunctionId, Pc)>,
+    ) -> Experiment {
+        let instruction = |(function_id, pc): (FunctionId, Pc)| {
+            let name = self.functions.get(&function_id).map(|function| function.name.clone());
+            (function_id.0, name.unwrap_or_default(), pc.0)
+        };
+        Experiment {
+            target: target.word().to_owned(),
+            block_address: None,
+            instructions: places.into_iter().map(instruction).collect(),
+            is_counted: false,
+            refusal: None,
+        }
+    }
+
+    fn place(&self, function_id: FunctionId, pc: Pc) -> Option<Place> {
+        let function = self.functions.get(&function_id)?.name.clone();
+        Some(Place { function, pc: pc.0 })
+    }
+}
+
+/// An experiment with the reason that it cannot be made, where there is one.
+fn judged(
+    position: usize,
+    experiment: Experiment,
+    code: &mut Code<'_>,
+    near: &BTreeSet<Place>,
+) -> Experiment {
+    if experiment.refusal.is_some() {
+        return experiment;
+    }
+    if position >= MOST_EXPERIMENTS {
+        return Experiment { refusal: Some(TOO_MANY.to_owned()), ..experiment };
+    }
+    match code.effect(&experiment.places()) {
+        Ok(Effect { branch, loads }) if loads.is_subset(near) => {
+            Experiment { is_counted: branch || !loads.is_empty(), ..experiment }
+        }
+        Ok(_) => Experiment { refusal: Some(Refusal::Address.to_string()), ..experiment },
+        Err(refusal) => Experiment { refusal: Some(refusal.to_string()), ..experiment },
+    }
+}

@@ -1,0 +1,103 @@
+//! Experiments on recorded programs whose loads are known: which can be left out, and why others cannot.
+#![expect(clippy::unwrap_used, reason = "a committed capture that cannot be read is a broken test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use stallmap_ablate::{Code, Experiment, Experiments, Place, Targets};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::KernelId;
+use stallmap_schema::tables::code::Function;
+use stallmap_schema::tables::launch::Launch;
+
+fn capture(name: &str) -> CaptureReader {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name);
+    CaptureReader::open(&path).unwrap_or_else(|error| panic!("{}: {error}", PathBuf::from(name).display()))
+}
+
+/// The experiments on the first launch of each kernel, by the kernel's name.
+fn experiments(name: &str, targets: Targets) -> BTreeMap<String, Vec<Experiment>> {
+    let capture = capture(name);
+    let functions: BTreeMap<_, _> =
+        capture.read_rows::<Function>().unwrap().into_iter().map(|row| (row.function_id, row.name)).collect();
+    let mut first: BTreeMap<String, KernelId> = BTreeMap::new();
+    for launch in capture.read_rows::<Launch>().unwrap() {
+        first.entry(functions[&launch.function_id].clone()).or_insert(launch.kernel_id);
+    }
+    let kernels: BTreeSet<KernelId> = first.values().copied().collect();
+    let all = Experiments::read(&capture, &kernels).unwrap();
+    first.into_iter().map(|(name, id)| (name, all.of(&capture, id, targets).unwrap())).collect()
+}
+
+/// Made once: three tests look at them.
+static LATENCY: LazyLock<BTreeMap<String, Vec<Experiment>>> =
+    LazyLock::new(|| experiments("latency_truth.stallmap", ALL));
+
+const ALL: Targets = Targets { tensors: true, lines: true, instructions: true };
+
+fn of<'a>(all: &'a BTreeMap<String, Vec<Experiment>>, name: &str) -> &'a [Experiment] {
+    let found = all.iter().find(|(mangled, _)| mangled.contains(name));
+    found.map_or_else(|| panic!("{name} in {:?}", all.keys()), |(_, experiments)| experiments)
+}
+
+/// The reasons of refused experiments on tensors, and how many are made.
+fn tensors(experiments: &[Experiment]) -> (Vec<&str>, usize) {
+    let of_tensors = experiments.iter().filter(|one| one.target == "tensor");
+    let refused: Vec<&str> = of_tensors.clone().filter_map(|one| one.refusal.as_deref()).collect();
+    let made = of_tensors.count() - refused.len();
+    (refused, made)
+}
+
+#[test]
+fn loads_that_are_only_added_can_be_left_out() {
+    let all = &*LATENCY;
+    // Two buffers are read, and one is written.
+    for kernel in ["two_levels", "two_streams", "past_l1", "shared_global", "copies"] {
+        assert_eq!(tensors(of(all, kernel)), (vec![], 3), "{kernel}");
+        assert!(of(all, kernel).iter().all(|one| !one.is_counted), "{kernel}");
+    }
+}
+
+#[test]
+fn an_index_into_a_small_table_can_be_left_out_if_the_work_stays_the_same() {
+    let all = &*LATENCY;
+    let pipelined = of(all, "pipelined");
+    assert_eq!(tensors(pipelined), (vec![], 3));
+    let counted = pipelined.iter().filter(|one| one.target == "tensor" && one.is_counted).count();
+    assert_eq!(counted, 2, "both loads reach the index of the small table");
+}
+
+#[test]
+fn pointers_and_indices_are_not_left_out() {
+    let all = &experiments("known_truth.stallmap", ALL);
+    for kernel in ["chase", "chase_loop", "gather", "histogram"] {
+        let (refused, _) = tensors(of(all, kernel));
+        assert!(
+            refused.iter().any(|reason| reason.contains("address of an access")),
+            "{kernel}: {refused:?}"
+        );
+    }
+    let (refused, made) = tensors(of(all, "copy_unit"));
+    assert_eq!((refused, made), (vec![], 2));
+}
+
+#[test]
+fn only_guards_change() {
+    let capture = capture("latency_truth.stallmap");
+    let all = &*LATENCY;
+    let experiment = of(all, "pipelined").iter().find(|one| one.refusal.is_none()).unwrap();
+    let hash = capture.manifest().files.iter().find_map(|file| file.path.strip_prefix("cubins/")).unwrap();
+    let cubin = capture.cubin(hash.split_once('.').unwrap().0).unwrap();
+    let code = Code::read(&cubin).unwrap();
+    let without = code.without(&experiment.places());
+    assert_eq!(without.len(), cubin.len());
+    let changed: Vec<usize> = (0..cubin.len()).filter(|&at| cubin[at] != without[at]).collect();
+    assert_eq!(changed.len(), experiment.instructions.len());
+    // The guard is in the upper half of an instruction's second byte.
+    assert!(
+        changed.iter().all(|at| at % 16 == 1 && without[*at] & 0xf0 == 0xf0 && cubin[*at] & 0xf0 != 0xf0)
+    );
+    let nowhere = Place { function: "nowhere".to_owned(), pc: 0 };
+    assert_eq!(code.without(&[nowhere].into()), cubin);
+}
