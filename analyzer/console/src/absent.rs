@@ -76,6 +76,11 @@ const PARTS: &[Part] = &[
         advice: "record with `--replay`",
     },
     Part {
+        tables: &["ablation", "ablation_instruction"],
+        what: "no experiments on launches",
+        advice: "record with `--replay`, then measure with `stallmap-record replay --ablate`",
+    },
+    Part {
         tables: &["memcpy", "memset"],
         what: "no memcpys or memsets",
         advice: "the program made none, or was recorded with `--only samples`",
@@ -101,7 +106,9 @@ pub async fn note(session: &Session, sql: &str) {
 
 /// The most important table that a statement reads and its capture lacks.
 pub async fn why(session: &Session, sql: &str) -> Option<String> {
-    let read = session.sources(sql).await.ok()?;
+    // Tables that leave it without rows, else all that it reads.
+    let causes = session.causes(sql).await.ok().filter(|causes| !causes.is_empty());
+    let read = if let Some(causes) = causes { causes } else { session.sources(sql).await.ok()? };
     let tables = session.tables();
     let lacks = |capture: &str, name: &str| {
         tables.iter().any(|table| {

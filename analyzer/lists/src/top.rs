@@ -28,7 +28,7 @@ const UNSHOWN: &[&str] =
 
 /// Prints the list, or its query.
 pub fn run(context: &Context, args: &Top) -> Outcome {
-    let section = section(args.what);
+    let section = section(args)?;
     let sql = section.sql(&[("$top", args.rows.into())]).replace("$sort", column(args.what, args.sort)?);
     let session = {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
@@ -52,14 +52,19 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
     Ok(OK)
 }
 
-const fn section(what: Ranked) -> Query {
-    match what {
+fn section(args: &Top) -> Outcome<Query> {
+    Ok(match args.what {
+        Ranked::Tensors if args.ablated => queries::ABLATED,
+        _ if args.ablated => {
+            return Err(Failure::message(USAGE, "experiments rank tensors only")
+                .hint("stallmap top tensors NAME.stallmap --ablated".to_owned()));
+        }
         Ranked::Tensors => queries::TENSORS,
         Ranked::Ops => queries::OPS,
         Ranked::Lines => queries::LINES,
         Ranked::Kernels => queries::KERNELS,
         Ranked::Findings => queries::FINDINGS,
-    }
+    })
 }
 
 /// The view column of a metric.
@@ -105,7 +110,8 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
 
 fn hint(capture: &Path, section: Query) -> String {
     let capture = output::shorten::printable(&capture.display().to_string());
-    let text = format!("stallmap top {} {capture} --sql   prints the query", section.name);
+    let what = if section == queries::ABLATED { "tensors --ablated" } else { section.name };
+    let text = format!("stallmap top {what} {capture} --sql   prints the query");
     format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 pub mod every;
+mod first_words;
 mod hex_text;
 pub mod resources;
 pub(crate) mod stored;
@@ -26,9 +27,11 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::every::{EVERY, Every};
+use self::first_words::FirstWords;
 use self::hex_text::HexText;
 use self::resources::Resources;
 use self::stored::Store;
+use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{keep_again, keep_views};
@@ -211,6 +214,11 @@ impl Session {
         Box::pin(async move { Ok(sources(&self.plan(sql).await?)) })
     }
 
+    /// The tables whose lack leaves a statement without rows, named like [`Session::sources`]. Empty if it may have some.
+    pub fn causes<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+        Box::pin(async move { Ok(causes(&self.plan(sql).await?).unwrap_or_default()) })
+    }
+
     /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
     /// they are too many.
     pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, ()> {
@@ -362,6 +370,7 @@ fn context(first: &str, resources: &Resources) -> Result<SessionContext, Analyze
     config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(HexText));
+    rules.insert(1, Arc::new(FirstWords));
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(resources.runtime()?)

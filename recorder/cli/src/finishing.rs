@@ -188,9 +188,11 @@ fn refusals(bundles: &BundleSummary) -> Vec<String> {
 /// Warnings for the user of the capture.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut warnings = Vec::new();
+    // Experiments are no launches of the program, and neither are the replays that count their instructions.
+    let is_experiment = summary.runs.iter().any(|run| run.experiment_count > 0);
     for run in &summary.runs {
         let (word, process) = (run.run.instrument.word(), run.run.process_id);
-        if run.launch_count == 0 && run.replays.is_empty() {
+        if run.launch_count == 0 && run.replays.is_empty() && !is_experiment {
             warnings.push(format!("no launches seen in the {word} run of process {process}"));
         }
         if run.unmatched_launch_count > 0 {

@@ -87,6 +87,8 @@ pub struct RunSummary {
     pub replays: BTreeMap<ReplayResult, u64>,
     /// Values of hardware counters.
     pub counter_count: u64,
+    /// Experiments on launches.
+    pub experiment_count: u64,
 }
 
 impl Summary {
@@ -130,6 +132,7 @@ impl RunSummary {
             activity_count: run.activity_count,
             replays,
             counter_count: run.rows.counters.len() as u64,
+            experiment_count: run.rows.ablations.len() as u64,
         }
     }
 }

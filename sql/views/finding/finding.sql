@@ -2,7 +2,8 @@
 --
 -- Each kind has a view of its own, with its rule, its thresholds and the formula of the saving. `samples` are part of
 -- all samples, and `saving_samples` is the upper bound that a complete fix saves. Two findings can share samples, so
--- savings do not add up. Rank by `saving_samples`.
+-- savings do not add up. Rank by `saving_samples`. Where experiments left out all accesses of the subject
+-- (`ablation_cost`), the saving is no more than they measured.
 --
 -- A finding whose cost is measured by samples needs evidence: the lower end of the 95 % CI of their rate is a thousandth
 -- or more of all samples.
@@ -34,6 +35,9 @@ CREATE VIEW finding (
   saving_samples,
   -- Their part of all samples.
   saving_share,
+  -- Part of its launches' time that all accesses of the subject cost, by experiments: the larger one of warm and flushed
+  -- caches. Null if none was made.
+  measured_share,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
   -- The view that found it.
@@ -65,13 +69,32 @@ WITH found AS (
   SELECT *, 'finding_redundant_load' FROM finding_redundant_load
   UNION ALL
   SELECT *, 'finding_stall' FROM finding_stall
+), ablated AS (
+  -- The time that its accesses cost as samples, by the samples that are attributed to them.
+  SELECT
+    a.label || ' in ' || n.short_kernel AS subject,
+    greatest(sum(a.saved_ns) / sum(a.whole_ns), 0.0) AS measured_share,
+    greatest(sum(a.saved_share * a.samples / a.charged_share) / sum(a.samples), 0.0) AS saved_per_sample
+  FROM ablation_cost a
+  JOIN kernel_name n ON n.function_id = a.function_id
+  WHERE a.target = 'tensor' AND a.saved_ns IS NOT NULL AND a.charged_share > 0.0
+  GROUP BY a.label, n.short_kernel, a.is_cold
+), measured AS (
+  SELECT subject, max(measured_share) AS measured_share, max(saved_per_sample) AS saved_per_sample
+  FROM ablated
+  GROUP BY subject
+), bounded AS (
+  SELECT f.* EXCEPT (saving_samples), m.measured_share,
+    f.saving_samples * least(coalesce(m.saved_per_sample, 1.0), 1.0) AS saving_samples
+  FROM found f
+  LEFT JOIN measured m ON m.subject = f.subject
 ), shared AS (
   SELECT
     f.*,
     CASE WHEN f.samples > 0.0 THEN f.samples / t.samples END AS share,
     CASE WHEN f.samples > 0.0 THEN f.saving_samples / t.samples END AS saving_share,
     f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * t.samples AS is_evident
-  FROM found f
+  FROM bounded f
   CROSS JOIN (SELECT sum(samples) AS samples FROM sample LIMIT 1) t
   CROSS JOIN (SELECT coalesce(max(scale), 1.0) AS weight FROM cost_run LIMIT 1) w
 )
@@ -81,7 +104,9 @@ SELECT
     || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' % of all samples. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
-    || ' %.' ELSE '' END,
-  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, time_ns, found_by, query
+    || ' %.' ELSE '' END || coalesce(' Measured: without these accesses its launches take '
+    || CAST(CAST(100 * measured_share AS DECIMAL(9, 1)) AS VARCHAR) || ' % less time.', ''),
+  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, measured_share, time_ns,
+  found_by, query
 FROM shared
 WHERE is_evident

@@ -14,6 +14,7 @@ use super::list::ListFormat;
     ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
     ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
+    ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
 ]))]
 pub struct Top {
     /// Items to rank
@@ -28,6 +29,9 @@ pub struct Top {
     /// Metric to rank by [default: samples, for findings saving]
     #[arg(long, value_enum, value_name = "METRIC")]
     pub sort: Option<TopSort>,
+    /// Rank tensors by measured time: launches without their accesses, of `stallmap-record replay --ablate`
+    #[arg(long, conflicts_with = "sort")]
+    pub ablated: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,

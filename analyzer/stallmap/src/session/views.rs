@@ -4,6 +4,7 @@
 //! name ── lazy (plan on first use) ──> leaf ── materialize (keep rows read twice) ── inline (plan or rows) ──> plan
 //! ```
 
+pub(crate) mod empty;
 pub(crate) mod inline;
 pub(crate) mod lazy;
 pub(crate) mod materialize;

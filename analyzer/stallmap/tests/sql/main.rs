@@ -17,6 +17,7 @@ mod diff;
 mod filtered;
 mod finding;
 mod finding_crafted;
+mod first_words;
 mod format;
 mod graphs;
 mod hex_text;

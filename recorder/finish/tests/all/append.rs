@@ -17,7 +17,7 @@ use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_schema::tables::replay::{Counter, Replay};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
@@ -192,6 +192,28 @@ fn samples_of_replays_add_up_and_those_that_do_not_verify_are_dropped() {
         [(Some(10), None), (Some(20), None), (Some(40), Some(40)), (Some(80), Some(80)), (Some(161), None)]
     );
     untouched(&capture.reader, &after.reader);
+}
+
+#[test]
+fn experiments_belong_to_the_run_of_their_replays() {
+    let (capture, folder) = example();
+    let kernel = hash::function_id(recording::module(), KERNEL);
+    let mut run = Replays::new(&folder, Instrument::Native, 43);
+    run.ablation(kernel_id(1, 0), kernel);
+    run.ablation(kernel_id(9, 9), kernel);
+    run.end();
+    let after = appended(capture.reader.path(), &folder, "after.stallmap");
+    let rows = after.rows::<Ablation>();
+    assert_eq!(
+        rows.iter().map(|row| (row.run_id.0, row.kernel_id)).collect::<Vec<_>>(),
+        [(3, kernel_id(1, 0))]
+    );
+    let rows = after.rows::<AblationInstruction>();
+    assert_eq!(rows.iter().map(|row| (row.run_id.0, row.function_id)).collect::<Vec<_>>(), [(3, kernel)]);
+    assert_eq!(
+        after.lost(LossKind::Replay),
+        [("the capture holds no bundle of the launch".to_owned(), 1, None)]
+    );
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::recording::RawSample;
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::id::{FunctionId, KernelId, Pc, RunId};
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::tables::replay::{Counter, Replay};
-use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
+use stallmap_schema::word::{AblationTarget, Instrument, LossKind, Match, ReplayResult};
 
 use crate::recording::{self, CUBIN};
 
@@ -90,6 +90,28 @@ impl Replays {
         let metric = metric.to_owned();
         let unit = "byte".to_owned();
         let row = Counter { run_id: RunId(0), kernel_id, repeat: 0, metric, value: Some(value), unit };
+        recording::put(&mut self.0, [row]);
+    }
+
+    /// An experiment without an instruction at the start of a function.
+    pub(crate) fn ablation(&mut self, kernel_id: KernelId, function_id: FunctionId) {
+        let row = Ablation {
+            run_id: RunId(0),
+            kernel_id,
+            experiment: 0,
+            target: AblationTarget::Instruction,
+            block_address: None,
+            is_cold: true,
+            round_count: 15,
+            whole_ns: Some(2_048.0),
+            without_ns: Some(1_024.0),
+            saved_ns: Some(1_024.0),
+            saved_low_ns: Some(992.0),
+            saved_high_ns: Some(1_056.0),
+            refusal: None,
+        };
+        recording::put(&mut self.0, [row]);
+        let row = AblationInstruction { run_id: RunId(0), kernel_id, experiment: 0, function_id, pc: Pc(0) };
         recording::put(&mut self.0, [row]);
     }
 

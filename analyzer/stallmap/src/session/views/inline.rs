@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::sync::OnceCell;
 
+use super::empty::{self, Causes};
 use crate::library::ViewDoc;
 use crate::session::stored::{Store, Stored};
 
@@ -35,6 +36,8 @@ pub(crate) struct View {
     rows: OnceCell<Option<Arc<MemTable>>>,
     /// The tables that it reads through all others.
     sources: OnceLock<BTreeSet<String>>,
+    /// The tables whose lack leaves it without rows, if it has none.
+    causes: OnceLock<Option<Causes>>,
     /// The memory of its rows.
     memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions, and its name there.
@@ -50,7 +53,14 @@ pub(crate) struct Rows {
 impl View {
     fn new(plan: LogicalPlan, sql: &str) -> Self {
         let table = ViewTable::new(plan, Some(sql.to_owned()));
-        Self { table, rows: OnceCell::new(), sources: OnceLock::new(), memory: OnceLock::new(), store: None }
+        Self {
+            table,
+            rows: OnceCell::new(),
+            sources: OnceLock::new(),
+            causes: OnceLock::new(),
+            memory: OnceLock::new(),
+            store: None,
+        }
     }
 
     /// A view of the library with its stored rows. None if none are stored.
@@ -75,6 +85,11 @@ impl View {
     /// Its plan, with views as leaves.
     pub(crate) fn plan(&self) -> &LogicalPlan {
         self.table.logical_plan()
+    }
+
+    /// The tables whose lack leaves it without rows. None if it may have some. This takes no planning.
+    pub(crate) fn causes(&self) -> Option<&Causes> {
+        self.causes.get_or_init(|| empty::causes(self.plan())).as_ref()
     }
 
     /// True if its rows are cached.
@@ -154,6 +169,9 @@ pub(crate) fn expanded(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Plan of a scan of a view, under the scan's name.
 fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
+    if let Some(empty) = empty::replaced(scan) {
+        return Ok(Some(empty));
+    }
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
     let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
     // The view answers a narrowed scan itself.

@@ -214,7 +214,7 @@ impl Readings {
             return Ok(Some(place));
         }
         let reading = if let Some(view) = provider.downcast_ref::<View>() {
-            if view.is_kept() {
+            if view.is_kept() || view.causes().is_some() {
                 return Ok(None);
             }
             let is_worth = !view.is_too_long() && takes_work(view.plan())?;

@@ -1,0 +1,81 @@
+//! Plans that have no rows, whatever their conditions: a capture lacks tables, and views over these need no planning.
+
+use std::collections::BTreeSet;
+
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::TreeNode as _;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Aggregate, EmptyRelation, Expr, LogicalPlan, TableScan};
+use stallmap_tables::captured::CapturedTable;
+
+use super::inline::View;
+
+/// Tables without rows: schema and name, without schema if the plan names none.
+pub(super) type Causes = BTreeSet<(String, String)>;
+
+/// The tables whose lack leaves a plan without rows. None if it may have some.
+pub(crate) fn causes(plan: &LogicalPlan) -> Option<Causes> {
+    match plan {
+        LogicalPlan::EmptyRelation(empty) => (!empty.produce_one_row).then(Causes::new),
+        LogicalPlan::TableScan(scan) => causes_of_scan(scan),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Union(_) => all(&plan.inputs()),
+        LogicalPlan::Aggregate(aggregate) if is_grouped(aggregate) => causes(&aggregate.input),
+        LogicalPlan::Join(join) => match join.join_type {
+            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => {
+                either(causes(&join.left), causes(&join.right))
+            }
+            JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => causes(&join.left),
+            JoinType::Right | JoinType::RightAnti | JoinType::RightMark => causes(&join.right),
+            JoinType::Full => all(&[&join.left, &join.right]),
+        },
+        _ => None,
+    }
+}
+
+/// A scan without rows, as a plan under the scan's name. None if there may be rows.
+pub(super) fn replaced(scan: &TableScan) -> Option<LogicalPlan> {
+    let schema = causes_of_scan(scan).map(|_| scan.projected_schema.clone())?;
+    Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+}
+
+/// The causes of several inputs together. None if one may have rows.
+fn all(inputs: &[&LogicalPlan]) -> Option<Causes> {
+    inputs.iter().map(|input| causes(input)).try_fold(Causes::new(), |mut all, input| {
+        all.extend(input?);
+        Some(all)
+    })
+}
+
+/// The causes of an input that alone leaves a plan without rows, or of both.
+fn either(left: Option<Causes>, right: Option<Causes>) -> Option<Causes> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.into_iter().chain(right).collect()),
+        (left, right) => left.or(right),
+    }
+}
+
+fn causes_of_scan(scan: &TableScan) -> Option<Causes> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    let schema = || scan.table_name.schema().unwrap_or_default().to_owned();
+    if let Some(view) = provider.downcast_ref::<View>() {
+        let tables = view.causes()?;
+        return Some(tables.iter().map(|(_, table)| (schema(), table.clone())).collect());
+    }
+    let table = provider.downcast_ref::<CapturedTable>().filter(|table| table.rows() == 0)?;
+    Some(Causes::from([(schema(), table.name().to_owned())]))
+}
+
+/// True if an aggregate has one row per group only. One without groups has a row for no rows, and so have grouping sets.
+fn is_grouped(aggregate: &Aggregate) -> bool {
+    let has_sets = |group: &Expr| group.exists(|part| Ok(matches!(part, Expr::GroupingSet(_))));
+    !aggregate.group_expr.is_empty()
+        && aggregate.group_expr.iter().all(|group| matches!(has_sets(group), Ok(false)))
+}

@@ -1,0 +1,43 @@
+-- One measured experiment and its shares in the launch: of the time that all experiments of its target save, and of the
+-- samples that are attributed to their instructions.
+--
+-- Launches with two or more such experiments, one of which saves time beyond chance: the lower end of its interval is
+-- positive. Savings below 0 count as 0.
+CREATE VIEW ablation_share (
+  -- The run of the experiments.
+  run_id,
+  -- The launch.
+  kernel_id,
+  -- The experiment.
+  experiment,
+  -- Accesses that are left out, as in `ablation_cost`.
+  target,
+  -- True if caches were flushed before each replay.
+  is_cold,
+  -- Its share of the time that these experiments save.
+  saved_share,
+  -- Its share of the samples attributed to their instructions.
+  charged_share,
+  -- Its rank by time in the launch, from 1.
+  saved_rank,
+  -- Its rank by samples in the launch, from 1.
+  charged_rank
+) AS
+WITH measured AS (
+  SELECT *, greatest(saved_ns, 0.0) AS saved FROM ablation_cost WHERE saved_ns IS NOT NULL AND charged_share IS NOT NULL
+), summed AS (
+  SELECT
+    *,
+    count(*) OVER launch AS experiments,
+    max(saved_low_ns) OVER launch AS most_low_ns,
+    sum(saved) OVER launch AS all_saved,
+    sum(samples) OVER launch AS all_samples
+  FROM measured
+  WINDOW launch AS (PARTITION BY run_id, kernel_id, target, is_cold)
+)
+SELECT
+  run_id, kernel_id, experiment, target, is_cold, saved / all_saved, samples / all_samples,
+  rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY saved DESC),
+  rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY samples DESC)
+FROM summed
+WHERE experiments > 1 AND most_low_ns > 0.0 AND all_saved > 0.0 AND all_samples > 0.0
