@@ -1,5 +1,7 @@
 //! Explanation of empty results: the data that a capture lacks for a query, and how to record it.
 
+use std::collections::BTreeSet;
+
 use stallmap::session::Session;
 use stallmap::tables::captured::Presence;
 
@@ -104,11 +106,9 @@ pub async fn note(session: &Session, sql: &str) {
     }
 }
 
-/// The most important table that a statement reads and its capture lacks.
+/// The most important table that a capture lacks, of those that leave a statement without rows.
 pub async fn why(session: &Session, sql: &str) -> Option<String> {
-    // Tables that leave it without rows, else all that it reads.
-    let causes = session.causes(sql).await.ok().filter(|causes| !causes.is_empty());
-    let read = if let Some(causes) = causes { causes } else { session.sources(sql).await.ok()? };
+    let read = causes(session, sql).await?;
     let tables = session.tables();
     let lacks = |capture: &str, name: &str| {
         tables.iter().any(|table| {
@@ -137,6 +137,17 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         });
     }
     None
+}
+
+/// The tables that leave a statement without rows. Derived tables are not followed to what they are made from, which may
+/// leave it without rows too.
+async fn causes(session: &Session, sql: &str) -> Option<BTreeSet<(String, String)>> {
+    let causes = session.causes(sql).await.ok()?;
+    if !causes.is_empty() {
+        return Some(causes);
+    }
+    let sources = session.sources(sql).await.ok()?;
+    Some(sources.into_iter().filter(|(_, name)| !is_captured(name)).collect())
 }
 
 fn is_captured(name: &str) -> bool {
