@@ -135,6 +135,9 @@ pub(crate) struct Volume {
     /// Record nothing until the program calls `stallmap.start()`
     #[arg(long)]
     pub paused: bool,
+    /// Start recording at SIGUSR1 to stallmap-record, and stop at SIGUSR2. The program does not get these signals
+    #[arg(long)]
+    pub signals: bool,
     /// Address spaces whose accesses are recorded
     #[arg(long, value_enum, value_name = "SPACE,...", value_delimiter = ',', default_value = "global")]
     pub spaces: Vec<Space>,

@@ -1,7 +1,7 @@
 //! Run of the program without interference: it receives signals, and its end ends `stallmap-record`.
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fs, io};
@@ -14,7 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::message;
+use crate::message::{self, Messages};
 
 /// Signals that ask a program to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -35,6 +35,8 @@ struct State {
     ending: Option<i32>,
     /// Set when only stallmap's work is left. A signal then ends `stallmap-record`.
     parting: Option<Parting>,
+    /// The file that starts and stops recording, if signals do.
+    switch: Option<(PathBuf, Messages)>,
 }
 
 /// The reaction to a signal that ends `stallmap-record`.
@@ -86,6 +88,11 @@ impl Signals {
         self.lock().parting = Some(Parting { words, leftovers });
     }
 
+    /// From here on SIGUSR1 starts recording and SIGUSR2 stops it, by this file. The program gets neither.
+    pub(crate) fn switch(&self, file: PathBuf, messages: Messages) {
+        self.lock().switch = Some((file, messages));
+    }
+
     /// Runs the program to its end. `Interrupted` if the end was requested before its start.
     pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
         let mut child = self.start(command)?;
@@ -126,6 +133,10 @@ impl Signals {
             message::error(words);
             end_as(origin.signal);
         }
+        if let Some((file, messages)) = state.switch.as_ref().filter(|_| OTHERS.contains(&origin.signal)) {
+            turn(file, origin.signal == SIGUSR1, *messages);
+            return;
+        }
         // What a terminal sends, it sends to the program as well.
         let from_terminal = origin.cause == Cause::Kernel;
         if let (Some(program), false, Ok(signal)) =
@@ -138,6 +149,16 @@ impl Signals {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts or stops recording. Readers find the old state or the new one.
+fn turn(file: &Path, is_on: bool, messages: Messages) {
+    let new = file.with_extension("new");
+    let (state, word) = if is_on { ("on", "started") } else { ("off", "stopped") };
+    match fs::write(&new, state).and_then(|()| fs::rename(&new, file)) {
+        Ok(()) => messages.result(format_args!("recording {word} by a signal")),
+        Err(error) => message::warning(format_args!("recording was not {word}: {}: {error}", file.display())),
     }
 }
 

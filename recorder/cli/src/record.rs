@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use stallmap_config::rank::Rank;
 use stallmap_config::{
-    Config, Extent, Instrument, Recording, RecordingOption, Sampling, Selection, Space, WhenFull,
+    Config, Extent, Instrument, Recording, RecordingOption, SWITCH, Sampling, Selection, Space, WhenFull,
 };
 
 use crate::args::{self, Record, Side};
@@ -36,6 +36,9 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     let folder = Folder::create(output, options.method.force)?;
     if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
         message::warning(format_args!("only {} MB are free in the output's folder", free >> 20));
+    }
+    if options.volume.signals {
+        signals.switch(folder.path().join(SWITCH), messages);
     }
     let passes = Passes { options, folder: &folder, signals: &signals, messages };
     let mut recording = describe(options);
@@ -168,6 +171,7 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
             count: volume.count,
             region: volume.region.clone(),
             paused: volume.paused,
+            has_switch: volume.signals,
             duration_ms: volume.duration,
             size_bytes: volume.max_size,
         },
@@ -229,6 +233,7 @@ fn described_options(options: &Record) -> Vec<RecordingOption> {
         ("blocks", number(volume.blocks)),
         ("region", volume.region.clone()),
         ("paused", Some(volume.paused.to_string())),
+        ("signals", volume.signals.then(|| "true".to_owned())),
         ("spaces", Some(spaces.join(","))),
         ("when-full", Some(word(&method.when_full))),
         ("buffer", number(Some(method.buffer))),

@@ -99,6 +99,9 @@ pub enum Instrument {
 pub const COLLECTIVES: &str =
     r"^nccl(Dev)?Kernel|ncclSymk|nvshmem|(one|two)_shot_all_reduce|multimem_(one_shot_)?all_|symm_mem";
 
+/// The file in a recording's folder that starts and stops recording in all its processes: `on` or `off`.
+pub const SWITCH: &str = "switch";
+
 /// Selection of recorded launches. Every other launch is counted, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -119,6 +122,8 @@ pub struct Selection {
     pub region: Option<String>,
     /// Record nothing until the program calls `stallmap.start()`.
     pub paused: bool,
+    /// The file [`SWITCH`] in the recording's folder starts and stops recording, too.
+    pub has_switch: bool,
     /// Stop so many milliseconds after the first recorded launch. Never where null.
     pub duration_ms: Option<u64>,
     /// Stop when the process has written so many bytes, before they are finished. Never where null.

@@ -26,6 +26,7 @@ use crate::guard::{self, say};
 use crate::torch::calls::State as TorchState;
 use compress::{Compressors, Raw};
 use reserve::Reserve;
+use switch::Switch;
 use tables::Batch;
 use writer::{Message, Shared, Writer};
 
@@ -33,6 +34,7 @@ mod compress;
 mod host;
 mod losses;
 mod reserve;
+mod switch;
 mod tables;
 mod writer;
 
@@ -49,7 +51,6 @@ struct Session {
     shared: Arc<Shared>,
     writer: SyncSender<Message>,
     compressors: Compressors,
-    paused: AtomicBool,
     closed: AtomicBool,
     next_ordinal: AtomicU64,
     next_thread: AtomicU32,
@@ -117,13 +118,17 @@ impl Session {
         std::fs::create_dir_all(config.directory.join("cubins")).map_err(|error| failed(&error))?;
         std::fs::create_dir(&directory).map_err(|error| failed(&error))?;
         let shared = Arc::new(Shared::default());
-        let writer = start_writer(&directory, Arc::clone(&shared))?;
+        shared.set_paused(config.selection.paused);
+        let mut switch = config.selection.has_switch.then(|| Switch::new(&config.directory));
+        if let Some(switch) = &mut switch {
+            switch.apply(&shared);
+        }
+        let writer = start_writer(&directory, Arc::clone(&shared), switch)?;
         let session = Self {
             clock_offset_ns: start_ns - monotonic_ns(),
             shared,
             writer,
             compressors: Compressors::start(&directory.join(segment::FILE_NAME))?,
-            paused: AtomicBool::new(config.selection.paused),
             closed: AtomicBool::new(false),
             next_ordinal: AtomicU64::new(0),
             next_thread: AtomicU32::new(0),
@@ -214,7 +219,11 @@ impl Session {
 }
 
 /// Starts the thread that writes to a run's folder.
-fn start_writer(directory: &Path, shared: Arc<Shared>) -> Result<SyncSender<Message>, String> {
+fn start_writer(
+    directory: &Path,
+    shared: Arc<Shared>,
+    switch: Option<Switch>,
+) -> Result<SyncSender<Message>, String> {
     let path = directory.join(segment::FILE_NAME);
     let file = SegmentWriter::create(&path)
         .map_err(|error| format!("failed to create `{}`: {error}", path.display()))?;
@@ -222,7 +231,7 @@ fn start_writer(directory: &Path, shared: Arc<Shared>) -> Result<SyncSender<Mess
     if let Err(error) = &reserve {
         say(&format!("no disk space is reserved for losses, should the disk be full: {error}"));
     }
-    let writer = Writer { file, reserve: reserve.ok(), shared };
+    let writer = Writer { file, reserve: reserve.ok(), switch, shared };
     let (sender, messages) = sync_channel(QUEUE);
     std::thread::Builder::new()
         .name("stallmap-writer".into())
@@ -365,13 +374,13 @@ pub fn take_ordinals(count: u64) -> u64 {
 /// Stops or resumes the recording of launches.
 pub fn set_paused(paused: bool) {
     if let Some(session) = session() {
-        session.paused.store(paused, Ordering::Relaxed);
+        session.shared.set_paused(paused);
     }
 }
 
 /// True if launches are being left out.
 pub fn is_paused() -> bool {
-    session().is_some_and(|session| session.paused.load(Ordering::Relaxed))
+    session().is_some_and(|session| session.shared.is_paused())
 }
 
 /// Says that the program starts CUDA, and what ends its instrument. The first call decides.

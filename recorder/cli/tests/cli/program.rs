@@ -81,7 +81,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"replays":false}
     [FOLDER]/a.stallmap.partial/python/hook
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
@@ -93,7 +93,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"replays":false}
 
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
@@ -254,5 +254,40 @@ fn signals_reach_the_program() {
     assert_eq!(lines.next().unwrap().unwrap(), "asked");
     let status = child.wait().unwrap();
     assert_eq!((status.code(), status.signal()), (Some(9), None));
+    assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn signals_start_and_stop_recording() {
+    let place = Place::new();
+    let library = super::run::any_library();
+    let turned =
+        |state| format!("until grep -q {state} a.stallmap.partial/switch 2>/dev/null; do sleep 0.01; done");
+    let script = format!("echo ready; {}; echo started; {}; echo stopped", turned("on"), turned("off"));
+    let words =
+        ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "--only", "accesses", "--signals"];
+    let mut command = place.command(&words);
+    let mut child = command
+        .args(["--", "sh", "-c", &script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let recorder = Pid::from_raw(child.id().cast_signed());
+    for (line, signal) in
+        [("ready", Some(Signal::SIGUSR1)), ("started", Some(Signal::SIGUSR2)), ("stopped", None)]
+    {
+        assert_eq!(lines.next().unwrap().unwrap(), line);
+        signal.inspect(|signal| kill(recorder, *signal).unwrap());
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        words.contains("recording started by a signal\n")
+            && words.contains("recording stopped by a signal\n"),
+        "{words}"
+    );
     assert_eq!(place.names(), Vec::<String>::new());
 }

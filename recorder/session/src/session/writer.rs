@@ -14,6 +14,7 @@ use stallmap_schema::word::LossKind;
 use super::compress::Compressed;
 use super::losses::Losses;
 use super::reserve::Reserve;
+use super::switch::Switch;
 use super::tables::{Batch, Tables};
 use crate::guard::say;
 
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     tables: Mutex<Tables>,
     losses: Mutex<Losses>,
     has_failed: AtomicBool,
+    is_paused: AtomicBool,
     written_bytes: AtomicU64,
 }
 
@@ -43,6 +45,16 @@ impl Shared {
     /// Bytes of the segment so far.
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True if launches are being left out.
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Leaves launches out, or no longer.
+    pub(super) fn set_paused(&self, paused: bool) {
+        self.is_paused.store(paused, Ordering::Relaxed);
     }
 
     /// True if rows cannot be written any more.
@@ -87,6 +99,8 @@ pub(super) struct Writer {
     pub(super) file: SegmentWriter,
     /// Null where it could not be made: the disk was full from the start.
     pub(super) reserve: Option<Reserve>,
+    /// Null where only the program starts and stops recording.
+    pub(super) switch: Option<Switch>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -103,6 +117,9 @@ impl Writer {
             // Not only when idle: a busy program's losses and rare rows must be on the disk too when it dies.
             if Instant::now() >= due {
                 self.write_waiting();
+                if let Some(switch) = &mut self.switch {
+                    switch.apply(&self.shared);
+                }
                 due = Instant::now() + FLUSH;
             }
         }
