@@ -1,20 +1,20 @@
-//! Names the version of the code analysis: a hash of the sources of the crate that analyzes code.
+//! Names the version of the code analysis: a hash of the sources of the crates that analyze code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let package = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
-    let version = analysis_version(&Path::new(&package).join("../../schema/sass/src"))?;
+    let folders = ["../../schema/sass/src", "../../schema/slice/src"];
+    let version = analysis_version(folders.map(|folder| Path::new(&package).join(folder)).to_vec())?;
     println!("cargo::rustc-env=STALLMAP_ANALYSIS_VERSION={version:016x}");
     Ok(())
 }
 
-/// Hashes the sources of the crate that analyzes code. Results cached by one version are not read by another, without
+/// Hashes the sources of the crates that analyze code. Results cached by one version are not read by another, without
 /// manual version numbers. FNV-1a, 64 bits.
-fn analysis_version(folder: &Path) -> io::Result<u64> {
+fn analysis_version(mut folders: Vec<PathBuf>) -> io::Result<u64> {
     let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         println!("cargo::rerun-if-changed={}", folder.display());
         for entry in fs::read_dir(&folder)? {

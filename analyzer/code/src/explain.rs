@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use stallmap_sass::analysis::{Link, Producer};
 use stallmap_sass::control::BARRIERS;
 use stallmap_sass::instruction::Instruction;
+use stallmap_slice::analysis::{Link, Producer};
 
 use super::section::SectionCode;
 

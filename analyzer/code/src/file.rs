@@ -2,8 +2,8 @@
 //!
 //! Input is untrusted: a file that is truncated, unrecognized, of another version or of another section is ignored.
 
-use stallmap_sass::analysis::{Block, Confidence, Link, Producer, TensorMapUse, Wait};
 use stallmap_sass::instruction::{Class, Space};
+use stallmap_slice::analysis::{Block, Confidence, Link, Producer, TensorMapUse, Wait};
 
 use super::findings::{Findings, MemoryInstruction};
 

@@ -1,8 +1,8 @@
 //! Analysis of a section of code, without the instructions: decoding them again is fast.
 
-use stallmap_sass::analysis::{Analysis, Block, Producer, TensorMapUse};
 use stallmap_sass::instruction::{Class, Space};
 use stallmap_sass::word::INSTRUCTION_BYTES;
+use stallmap_slice::analysis::{Analysis, Block, Producer, TensorMapUse};
 
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]

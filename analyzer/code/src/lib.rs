@@ -89,7 +89,7 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableE
     let findings: BTreeMap<[u8; 32], Outcome> =
         distinct.into_par_iter().map(|(key, found)| (key, outcome(&key.into(), found, cache))).collect();
     let mut cached = Cached::default();
-    let mut known = BTreeMap::new();
+    let (mut known, mut refused) = (BTreeMap::new(), BTreeMap::new());
     for (key, outcome) in findings {
         match outcome {
             Outcome::Found(_) => cached.found += 1,
@@ -101,21 +101,22 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableE
                 cached.failure.get_or_insert(error);
                 known.insert(key, findings)
             }
-            Outcome::Failed => None,
+            Outcome::Refused(reason) => {
+                refused.insert(key, reason);
+                None
+            }
         };
     }
     let mut sections = Vec::new();
     for (key, found) in keyed {
         let Found { module_id, sm, section, code, functions, lines } = found;
-        match known.get(key.as_bytes()) {
-            Some(findings) => {
-                let findings = Arc::clone(findings);
-                let name = section.name;
-                sections.push(SectionCode { module_id, name, sm, code, functions, findings, lines });
-            }
-            None => missing.extend(
-                functions.iter().map(|function| (function.function_id, "its analysis gave up".to_owned())),
-            ),
+        if let Some(findings) = known.get(key.as_bytes()) {
+            let findings = Arc::clone(findings);
+            let name = section.name;
+            sections.push(SectionCode { module_id, name, sm, code, functions, findings, lines });
+        } else {
+            let reason = refused.get(key.as_bytes()).cloned().unwrap_or_default();
+            missing.extend(functions.iter().map(|function| (function.function_id, reason.clone())));
         }
     }
     Ok(Analyzed { sections, missing, cached })
@@ -126,7 +127,8 @@ enum Outcome {
     Found(Arc<Findings>),
     /// Computed, with the result of caching it.
     Computed(Arc<Findings>, io::Result<()>),
-    Failed,
+    /// Not computed, with the reason.
+    Refused(String),
 }
 
 fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
@@ -134,8 +136,12 @@ fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
         return Outcome::Found(Arc::new(findings));
     }
     let analysis =
-        read::contained(|| stallmap_sass::analysis::analyze(&found.code, &found.section, found.sm));
-    let Some(analysis) = analysis else { return Outcome::Failed };
+        read::contained(|| stallmap_slice::analysis::analyze(&found.code, &found.section, found.sm));
+    let analysis = match analysis {
+        Some(Ok(analysis)) => analysis,
+        Some(Err(error)) => return Outcome::Refused(error.to_string()),
+        None => return Outcome::Refused("its analysis gave up".to_owned()),
+    };
     let findings = Findings::of(analysis);
     let stored = cache.put(key, &findings);
     Outcome::Computed(Arc::new(findings), stored)

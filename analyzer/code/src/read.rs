@@ -20,11 +20,11 @@ use stallmap_schema::tables::code::{Function, Module};
 
 use super::section::{Lines, Placed};
 
-/// Maximum bytes of code of a capture's sections.
-const MAX_CODE_BYTES: u64 = 2 << 30;
-/// Maximum bytes of code of a section, which is one kernel's: 65,536 instructions. The analysis takes memory and time
-/// by the square.
-const MAX_SECTION_BYTES: u64 = 1 << 20;
+/// Maximum bytes of code of a capture's sections: their analysis takes up to two microseconds an instruction, and up to
+/// twenty where the code is crafted.
+const MAX_CODE_BYTES: u64 = 128 << 20;
+/// Maximum bytes of code of a section, which is one kernel's: 262,144 instructions, whose analysis takes 600 MB.
+const MAX_SECTION_BYTES: u64 = 4 << 20;
 
 /// A section whose code is to be analyzed.
 pub(super) struct Found {

@@ -1,14 +1,16 @@
 //! Rows of the machine code tables, generated from sections on demand.
 
+use std::ops::Range;
+
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::analysis::{Block, Producer};
 use stallmap_sass::instruction::Class;
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::Row;
+use stallmap_slice::analysis::{Block, Producer};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
@@ -87,7 +89,7 @@ fn function_code(
 ) -> FunctionCode {
     let wants_accesses = asked.schema.fields().iter().any(|field| field.name().ends_with("_access_count"));
     let accesses = if wants_accesses { accesses(section, function) } else { MemoryInstructions::default() };
-    let is_here = |offset: &u32| section.function_at(*offset) == Some(function);
+    let span = section.span(function);
     let findings = &section.findings;
     FunctionCode {
         function_id: function.function_id,
@@ -95,14 +97,20 @@ fn function_code(
         is_read: true,
         reason: None,
         instruction_count: count(section.offsets(function)),
-        unknown_count: count(findings.unknown.iter().copied().filter(is_here)),
-        block_count: count(findings.blocks.iter().map(|block| block.first).filter(is_here)),
+        unknown_count: within(&findings.unknown, &span, |offset| *offset),
+        block_count: within(&findings.blocks, &span, |block| block.first),
         global_access_count: accesses.global,
         shared_access_count: accesses.shared,
         local_access_count: accesses.local,
         unpatched_shared_access_count: accesses.matrix + accesses.remote_shared,
         unpatched_access_count: accesses.tensor_map + accesses.texture + accesses.other_uncovered,
     }
+}
+
+/// Items with an offset in a range. They are in order.
+fn within<T>(items: &[T], range: &Range<u32>, offset: impl Fn(&T) -> u32) -> u32 {
+    let before = |end: u32| items.partition_point(|item| offset(item) < end);
+    u32::try_from(before(range.end) - before(range.start)).unwrap_or(u32::MAX)
 }
 
 /// Instructions of a function that access memory.
@@ -134,7 +142,7 @@ fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &As
     let block = blocks.partition_point(|block| block.first <= offset).checked_sub(1);
     let block = block.and_then(|place| blocks.get(place)).filter(|block| offset <= block.last);
     let maps = &section.findings.tensor_maps;
-    let map = maps.iter().find(|map| map.offset == offset);
+    let map = maps.binary_search_by_key(&offset, |map| map.offset).ok().and_then(|place| maps.get(place));
     let memory = decoded.memory;
     let line = section.lines.of(offset).next();
     Some(Instruction {
@@ -270,9 +278,10 @@ fn explanation(asked: &Asked, sentence: impl FnOnce() -> String) -> String {
 
 /// Rows of `tensor_map_use`.
 pub(super) fn tensor_maps(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.tensor_maps.iter().filter_map(|map| {
         let (function_id, pc) = section.place(map.offset)?;
-        let kernel_function_id = section.kernel()?.function_id;
+        let kernel_function_id = kernel?;
         let parameter_offset = map.parameter_offset;
         asked.wants_function(function_id).then_some(TensorMapUse {
             function_id,

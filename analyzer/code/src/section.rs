@@ -1,5 +1,6 @@
 //! A section of code in a capture: its bytes, its functions, its analysis.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use stallmap_sass::cubin::Section;
@@ -77,6 +78,12 @@ impl SectionCode {
     pub fn function_at(&self, offset: u32) -> Option<&Placed> {
         let behind = self.functions.partition_point(|function| function.offset <= offset);
         behind.checked_sub(1).and_then(|place| self.functions.get(place))
+    }
+
+    /// The offsets for which [`Self::function_at`] is a function.
+    pub fn span(&self, function: &Placed) -> Range<u32> {
+        let behind = self.functions.partition_point(|other| other.offset <= function.offset);
+        function.offset..self.functions.get(behind).map_or(u32::MAX, |next| next.offset)
     }
 
     /// The kernel whose section it is.

@@ -1,13 +1,15 @@
 //! The code of a cubin, with and without some of its memory instructions.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_sass::cubin::{Cubin, CubinError, Section};
 use stallmap_sass::decode;
-use stallmap_sass::graph::FlowGraph;
 use stallmap_sass::instruction::Instruction;
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::{INSTRUCTION_BYTES, Word};
+use stallmap_slice::graph::FlowGraph;
+use stallmap_slice::work::Work;
 
 use crate::reach::{self, Refusal};
 
@@ -121,15 +123,18 @@ impl<'a> Code<'a> {
     fn decoded(&mut self, position: usize) -> Result<&Decoded, Refusal> {
         let section = self.cubin.sections.get(position).ok_or(Refusal::NotFound)?;
         let code = self.bytes.get(section.bytes.clone()).ok_or(Refusal::NotFound)?;
-        Ok(self.decoded.entry(position).or_insert_with(|| Decoded::new(code, section, &self.cubin)))
+        match self.decoded.entry(position) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Decoded::new(code, section, &self.cubin)?)),
+        }
     }
 }
 
 impl Decoded {
-    fn new(code: &[u8], section: &Section, cubin: &Cubin) -> Self {
+    fn new(code: &[u8], section: &Section, cubin: &Cubin) -> Result<Self, Refusal> {
         let words = code.as_chunks::<16>().0.iter();
         let instructions: Vec<_> = words.map(|word| decode(Word::from_bytes(*word), cubin.sm)).collect();
-        let flow = FlowGraph::new(&instructions, section);
-        Self { instructions, flow }
+        let flow = FlowGraph::new(&instructions, section, &Work::of(instructions.len()))?;
+        Ok(Self { instructions, flow })
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use stallmap_sass::instruction::{Access, Class, Flow, Instruction, Memory, Space};
 use stallmap_sass::register::{File, Register, Registers};
+use stallmap_slice::work::TooMuchWork;
 
 use crate::code::Decoded;
 
@@ -46,6 +47,9 @@ pub enum Refusal {
     /// An instruction that is not decoded.
     #[error("an instruction that may use its value is not known")]
     Unknown,
+    /// Code with more jumps than compiled code has.
+    #[error(transparent)]
+    TooLong(#[from] TooMuchWork),
 }
 
 /// The effect of leaving some instructions of a section out, by their index.

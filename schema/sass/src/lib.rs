@@ -2,33 +2,23 @@
 //!
 //! ```text
 //! cubin bytes ── Cubin ── Section (code, functions) ── decode ── Instruction
-//!                                                         │
-//!                        FlowGraph (blocks, edges) ◄──────┤
-//!                                                         ▼
-//!                        Producer: which instruction a waiting one waits for
 //! ```
 //!
 //! Pure: bytes in, values out. No files, no tables, no statistics of a run. Every input may be damaged: unreadable
 //! input is an error or an unknown instruction, never a panic.
 
-pub mod analysis;
 pub mod control;
 pub mod cubin;
 pub mod fatbin;
-pub mod graph;
 pub mod instruction;
 pub mod line;
 pub mod observable;
 pub mod register;
 pub mod word;
 
-mod copies;
 mod decode;
 mod demangle;
 mod elf;
-mod scoreboard;
-mod slice;
-mod value;
 
 pub use decode::decode;
 pub use demangle::demangle;

@@ -119,15 +119,18 @@ impl Registers {
 
     /// The registers, by file and index.
     pub fn iter(&self) -> impl Iterator<Item = Register> + '_ {
-        let files =
-            [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
-        files.into_iter().flat_map(move |file| {
-            let count = match file {
-                File::General | File::Uniform => 255,
-                File::Predicate | File::UniformPredicate => 8,
-                File::Convergence => 16,
-            };
-            (0..count).map(move |index| Register { file, index }).filter(|register| self.contains(*register))
+        let one = |bits: u64| [bits, 0, 0, 0];
+        let files = [
+            (File::General, self.general),
+            (File::Uniform, self.uniform),
+            (File::Predicate, one(self.predicates.into())),
+            (File::UniformPredicate, one(self.uniform_predicates.into())),
+            (File::Convergence, one(self.convergence.into())),
+        ];
+        files.into_iter().flat_map(|(file, words)| {
+            [0_u8, 64, 128, 192].into_iter().zip(words).flat_map(move |(first, word)| {
+                bits(word).map(move |bit| Register { file, index: first + bit })
+            })
         })
     }
 
@@ -146,6 +149,15 @@ impl Registers {
             convergence: combine(self.convergence.into(), other.convergence.into()) as u16,
         }
     }
+}
+
+/// The bits of a word that are set, in order.
+fn bits(mut word: u64) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros();
+        word &= word.checked_sub(1)?;
+        u8::try_from(bit).ok()
+    })
 }
 
 impl FromIterator<Register> for Registers {

@@ -1,9 +1,9 @@
 //! Expressions of instructions that compute a sum: moves, additions, loads of constants.
 
 use super::{Base, Value};
-use crate::instruction::Instruction;
-use crate::register::{File, Register};
-use crate::word::{Sm, Word};
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::register::{File, Register};
+use stallmap_sass::word::{Sm, Word};
 
 /// The result of an instruction.
 #[derive(Clone, Debug)]

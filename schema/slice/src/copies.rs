@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{TensorMapUse, offset};
-use crate::cubin::Section;
+use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
-use crate::instruction::{Class, Instruction};
-use crate::register::{File, Register};
 use crate::value::{Base, Question, Value};
-use crate::word::Sm;
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::cubin::Section;
+use stallmap_sass::instruction::{Class, Instruction};
+use stallmap_sass::register::{File, Register};
+use stallmap_sass::word::Sm;
 
 /// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 const ADDRESS_MASK: i64 = 0xff_ffff;
@@ -29,29 +31,40 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(instructions: &[Instruction], flow: &FlowGraph, sm: Sm) -> Self {
-        let mut question = Question::new(instructions, flow, sm);
-        let (mut arrivals, mut tensor_maps): (Vec<(usize, BTreeSet<Place>)>, BTreeMap<_, _>) =
+    pub(crate) fn new(
+        instructions: &[Instruction],
+        flow: &FlowGraph,
+        definitions: &Definitions,
+        sm: Sm,
+        work: &Work,
+    ) -> Result<Self, TooMuchWork> {
+        let mut question = Question::new(instructions, flow, definitions, sm, work);
+        let (mut arrivals, mut tensor_maps): (BTreeMap<Place, Vec<usize>>, BTreeMap<_, _>) =
             Default::default();
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(mbarrier) = instruction.copy_mbarrier() {
-                arrivals.push((index, places(question.starts(index, mbarrier), 0)));
+                for place in places(question.starts(index, mbarrier)?, 0) {
+                    arrivals.entry(place).or_default().push(index);
+                }
             }
             if let Some(tensor_map) = tensor_map(instruction) {
-                tensor_maps.insert(index, question.values(index, tensor_map));
+                tensor_maps.insert(index, question.values(index, tensor_map)?);
             }
         }
         let mut arriving = BTreeMap::new();
         if !arrivals.is_empty() {
             for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one))
             {
-                let waited = waited_places(&mut question, index, instruction);
-                let meets = |(_, places): &&(usize, BTreeSet<Place>)| !waited.is_disjoint(places);
-                let met: Vec<usize> = arrivals.iter().filter(meets).map(|(copy, _)| *copy).collect();
-                arriving.insert(index, met);
+                let mut met = BTreeSet::new();
+                for place in waited_places(&mut question, index, instruction)? {
+                    let copies = arrivals.get(&place).map_or(&[][..], Vec::as_slice);
+                    work.spend(copies.len())?;
+                    met.extend(copies);
+                }
+                arriving.insert(index, met.into_iter().collect());
             }
         }
-        Self { arriving, tensor_maps }
+        Ok(Self { arriving, tensor_maps })
     }
 
     /// Copies that signal the mbarrier that an instruction tests. None for other instructions.
@@ -85,11 +98,15 @@ fn tests_mbarrier(instruction: &Instruction) -> bool {
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
 }
 
-fn waited_places(question: &mut Question<'_>, index: usize, instruction: &Instruction) -> BTreeSet<Place> {
-    let Some(memory) = instruction.memory else { return BTreeSet::new() };
+fn waited_places(
+    question: &mut Question<'_>,
+    index: usize,
+    instruction: &Instruction,
+) -> Result<BTreeSet<Place>, TooMuchWork> {
+    let Some(memory) = instruction.memory else { return Ok(BTreeSet::new()) };
     let mut sums = BTreeSet::from([(true, i64::from(memory.offset) & ADDRESS_MASK)]);
     for register in [memory.address, memory.uniform].into_iter().flatten() {
-        let parts = places(question.starts(index, register), 0);
+        let parts = places(question.starts(index, register)?, 0);
         let sum = |sum: &Place| {
             let sum = *sum;
             let add = move |part: &Place| (sum.0 && part.0, (sum.1 + part.1) & ADDRESS_MASK);
@@ -97,7 +114,7 @@ fn waited_places(question: &mut Question<'_>, index: usize, instruction: &Instru
         };
         sums = sums.iter().flat_map(sum).collect();
     }
-    sums
+    Ok(sums)
 }
 
 /// The register that holds the address of a copy's tensor map.

@@ -5,12 +5,14 @@ use std::ops::Range;
 use petgraph::graph::NodeIndex;
 
 use crate::copies::Copies;
-use crate::cubin::Section;
-use crate::decode;
+use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
-use crate::instruction::Instruction;
 use crate::slice::producers;
-use crate::word::{INSTRUCTION_BYTES, Sm, Word};
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::cubin::Section;
+use stallmap_sass::decode;
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
 
 /// Result of the analysis of a section of code. Everything is by byte offset in the section.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct Analysis {
     pub producers: Vec<Producer>,
     /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
     pub tensor_maps: Vec<TensorMapUse>,
+    /// Steps that the analysis took.
+    pub steps: u64,
 }
 
 /// Instructions that are always executed one after the other.
@@ -155,18 +159,22 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
-/// Analyzes a section's code. Bytes behind the last complete instruction are left out.
-pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Analysis {
+/// Analyzes a section's code. Bytes behind the last complete instruction are left out. An error if the answers are more
+/// than code of its length has: see [`Work`].
+pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMuchWork> {
     let words = code.as_chunks::<16>().0.iter();
     let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();
-    let flow = FlowGraph::new(&instructions, section);
-    let copies = Copies::new(&instructions, &flow, sm);
-    Analysis {
-        producers: producers(&instructions, &flow, &copies),
+    let work = Work::of(instructions.len());
+    let flow = FlowGraph::new(&instructions, section, &work)?;
+    let definitions = Definitions::new(&instructions);
+    let copies = Copies::new(&instructions, &flow, &definitions, sm, &work)?;
+    Ok(Analysis {
+        producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
+        steps: work.spent(),
         instructions,
-    }
+    })
 }
 
 fn blocks(flow: &FlowGraph) -> Vec<Block> {

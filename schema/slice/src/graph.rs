@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 
-use crate::cubin::{Function, Section};
-use crate::instruction::{Flow, Instruction};
-use crate::word::INSTRUCTION_BYTES;
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::cubin::{Function, Section};
+use stallmap_sass::instruction::{Flow, Instruction};
+use stallmap_sass::word::INSTRUCTION_BYTES;
 
 /// The way in which a warp enters a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,8 +39,8 @@ pub struct FlowGraph {
 
 impl FlowGraph {
     /// The graph of a section's instructions.
-    pub fn new(instructions: &[Instruction], section: &Section) -> Self {
-        let jumps = Jumps::new(instructions, section);
+    pub fn new(instructions: &[Instruction], section: &Section, work: &Work) -> Result<Self, TooMuchWork> {
+        let jumps = Jumps::new(instructions, section, work)?;
         let leaders = jumps.leaders();
         let mut flow = Self::default();
         for (position, first) in leaders.iter().enumerate() {
@@ -47,17 +48,19 @@ impl FlowGraph {
             let node = flow.graph.add_node(*first..end);
             flow.block_of.extend((*first..end).map(|_| node));
         }
+        let mut edges = Edges::default();
         for jump in &jumps.found {
             if let (Some(from), Some(to)) = (flow.block_of.get(jump.from), flow.block_of.get(jump.to)) {
-                flow.graph.update_edge(*from, *to, jump.edge);
+                edges.update(&mut flow.graph, (*from, *to), jump.edge);
             }
         }
         for last in flow.block_ends() {
             if jumps.falls_through(last) && last + 1 < instructions.len() {
-                flow.graph.update_edge(flow.block_of[last], flow.block_of[last + 1], Edge::Fall);
+                let ends = (flow.block_of[last], flow.block_of[last + 1]);
+                edges.update(&mut flow.graph, ends, Edge::Fall);
             }
         }
-        flow
+        Ok(flow)
     }
 
     /// Blocks in the order of their code.
@@ -70,12 +73,33 @@ impl FlowGraph {
     }
 }
 
+/// The edges of a graph by their ends. The graph itself would search all edges of a block for one.
+#[derive(Default)]
+struct Edges(BTreeMap<(NodeIndex, NodeIndex), EdgeIndex>);
+
+impl Edges {
+    /// Adds an edge, or changes the one between the same blocks.
+    fn update(
+        &mut self,
+        graph: &mut DiGraph<Range<usize>, Edge>,
+        (from, to): (NodeIndex, NodeIndex),
+        edge: Edge,
+    ) {
+        let index = *self.0.entry((from, to)).or_insert_with(|| graph.add_edge(from, to, edge));
+        if let Some(known) = graph.edge_weight_mut(index) {
+            *known = edge;
+        }
+    }
+}
+
 /// Targets of jumps.
 struct Jumps<'a> {
     instructions: &'a [Instruction],
     section: &'a Section,
     /// First instructions of the section's functions, in order.
     starts: Vec<usize>,
+    /// The same by name.
+    named: BTreeMap<&'a str, usize>,
     found: Vec<Jump>,
     /// Instructions that a return leads to.
     returned_to: BTreeSet<usize>,
@@ -91,12 +115,20 @@ struct Jump {
 const MOST_RETURN_EDGES: usize = 1 << 16;
 
 impl<'a> Jumps<'a> {
-    fn new(instructions: &'a [Instruction], section: &'a Section) -> Self {
+    fn new(instructions: &'a [Instruction], section: &'a Section, work: &Work) -> Result<Self, TooMuchWork> {
         let start = |function: &Function| (function.offset / INSTRUCTION_BYTES) as usize;
         let mut starts: Vec<usize> = section.functions.iter().map(start).collect();
         starts.sort_unstable();
-        let mut jumps =
-            Self { instructions, section, starts, found: Vec::new(), returned_to: BTreeSet::new() };
+        // The first of a name.
+        let named = section.functions.iter().rev().map(|function| (function.name.as_str(), start(function)));
+        let mut jumps = Self {
+            instructions,
+            section,
+            starts,
+            named: named.collect(),
+            found: Vec::new(),
+            returned_to: BTreeSet::new(),
+        };
         // By first instruction of a called function: where its callers go on.
         let mut callers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {
@@ -105,7 +137,9 @@ impl<'a> Jumps<'a> {
                     jumps.add(index, target(index, displacement), Edge::Branch);
                 }
                 Flow::IndirectBranch { .. } => {
-                    for target in jumps.listed(index) {
+                    let targets = jumps.listed(index);
+                    work.spend(targets.len())?;
+                    for target in targets {
                         jumps.add(index, Some(target), Edge::Indirect);
                     }
                 }
@@ -118,11 +152,11 @@ impl<'a> Jumps<'a> {
                 Flow::Next | Flow::Return { .. } | Flow::Exit { .. } => {}
             }
         }
-        jumps.add_returns(&callers);
-        jumps
+        jumps.add_returns(&callers, work)?;
+        Ok(jumps)
     }
 
-    fn add_returns(&mut self, callers: &BTreeMap<usize, Vec<usize>>) {
+    fn add_returns(&mut self, callers: &BTreeMap<usize, Vec<usize>>, work: &Work) -> Result<(), TooMuchWork> {
         let mut returns: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in self.instructions.iter().enumerate() {
             if matches!(instruction.flow, Flow::Return { .. }) {
@@ -134,11 +168,13 @@ impl<'a> Jumps<'a> {
             if returns.len().saturating_mul(behind.len()) > MOST_RETURN_EDGES {
                 continue;
             }
+            work.spend(returns.len() * behind.len())?;
             for (from, to) in returns.iter().flat_map(|from| behind.iter().map(move |to| (*from, *to))) {
                 self.add(from, Some(to), Edge::Return);
                 self.returned_to.insert(to);
             }
         }
+        Ok(())
     }
 
     fn add(&mut self, from: usize, to: Option<usize>, edge: Edge) {
@@ -158,8 +194,7 @@ impl<'a> Jumps<'a> {
     fn callee(&self, index: usize, displacement: Option<i64>) -> Option<usize> {
         let offset = u32::try_from(index).ok()?.checked_mul(INSTRUCTION_BYTES)?;
         if let Some(name) = self.section.references.get(&offset) {
-            let function = self.section.functions.iter().find(|function| function.name == *name)?;
-            return Some((function.offset / INSTRUCTION_BYTES) as usize);
+            return self.named.get(name.as_str()).copied();
         }
         target(index, displacement?)
     }

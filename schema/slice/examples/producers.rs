@@ -4,10 +4,10 @@
 use std::time::Instant;
 use std::{env, fs};
 
-use stallmap_sass::analysis::{Analysis, analyze};
 use stallmap_sass::cubin::{Cubin, Section};
 use stallmap_sass::decode;
 use stallmap_sass::word::Word;
+use stallmap_slice::analysis::{Analysis, analyze};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cubin = Cubin::read(&bytes)?;
     for section in cubin.sections.iter().filter(|section| section.name.contains(wanted)) {
         let code = bytes.get(section.bytes.clone()).unwrap_or_default();
-        show(section, &analyze(code, section, cubin.sm));
+        show(section, &analyze(code, section, cubin.sm)?);
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ fn speed(paths: &[String]) -> Result<(), Box<dyn std::error::Error>> {
                 words.filter(|word| decode(Word::from_bytes(**word), cubin.sm).mnemonic.is_none()).count();
             decoding += begin.elapsed().as_secs_f64();
             let begin = Instant::now();
-            let analysis = analyze(code, section, cubin.sm);
+            let analysis = analyze(code, section, cubin.sm)?;
             analyzing += begin.elapsed().as_secs_f64();
             instructions += analysis.instructions.len();
             waits += analysis.producers.len();

@@ -9,21 +9,34 @@ use std::collections::BTreeMap;
 
 use crate::analysis::{Confidence, Link, Producer, Wait, offset};
 use crate::copies::Copies;
+use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
-use crate::instruction::{Access, Class, Flow, Instruction};
-use crate::register::Registers;
-use crate::scoreboard::{Candidate, Through, Waiting, waiting};
+use crate::scoreboard::{Candidate, Through, Waiting, for_each_waiting};
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::control::BARRIERS;
+use stallmap_sass::instruction::{Access, Class, Flow, Instruction};
+use stallmap_sass::register::Registers;
+
+/// Steps that a producer counts: it has many bytes.
+const PRODUCER_STEPS: usize = 16;
 
 /// Producers in a section, by (waiter, wait, producer).
-pub(crate) fn producers(instructions: &[Instruction], flow: &FlowGraph, copies: &Copies) -> Vec<Producer> {
+pub(crate) fn producers(
+    instructions: &[Instruction],
+    flow: &FlowGraph,
+    definitions: &Definitions,
+    copies: &Copies,
+    work: &Work,
+) -> Result<Vec<Producer>, TooMuchWork> {
     let mut found = Vec::new();
-    for waiting in waiting(instructions, flow) {
+    for_each_waiting(instructions, flow, work, |waiting| {
         for wait in [Wait::LongScoreboard, Wait::ShortScoreboard, Wait::Stores] {
-            let slice = Slice { instructions, flow, waiting: &waiting, wait };
-            found.extend(slice.producers(copies));
+            let slice = Slice { instructions, flow, definitions, waiting, wait };
+            slice.add_producers(copies, work, &mut found)?;
         }
-    }
-    normalized(found)
+        Ok(())
+    })?;
+    Ok(normalized(found))
 }
 
 /// Sorted, each producer of a wait once, with weights that sum to 1: a fence behind the end of some lanes waits for its
@@ -44,6 +57,7 @@ fn normalized(producers: Vec<Producer>) -> Vec<Producer> {
 struct Slice<'a> {
     instructions: &'a [Instruction],
     flow: &'a FlowGraph,
+    definitions: &'a Definitions,
     waiting: &'a Waiting,
     wait: Wait,
 }
@@ -58,8 +72,16 @@ struct Linked {
     place: u32,
 }
 
+/// By barrier: cycles since it was set.
+type Newest = [Option<u32>; BARRIERS as usize];
+
 impl Slice<'_> {
-    fn producers(&self, copies: &Copies) -> Vec<Producer> {
+    fn add_producers(
+        &self,
+        copies: &Copies,
+        work: &Work,
+        found: &mut Vec<Producer>,
+    ) -> Result<(), TooMuchWork> {
         let (linked, is_fit) = self.fitting();
         let possible = linked.len();
         let chosen = self.without_covered(strongest(linked));
@@ -70,11 +92,12 @@ impl Slice<'_> {
             _ => Confidence::Shared,
         };
         let total: f64 = chosen.iter().map(|linked| nearness(linked.cycles)).sum();
-        let mut found = Vec::new();
         let slots = self.slots(&chosen);
+        let newest = self.newest();
         for (linked, slot) in chosen.into_iter().zip(slots) {
             let weight = nearness(linked.cycles) / total;
-            let producer = Producer { slot, ..self.producer(linked, weight, confidence) };
+            let producer = Producer { slot, ..self.producer(linked, weight, confidence, &newest) };
+            work.spend(PRODUCER_STEPS * copies.arriving(linked.producer).len().max(1))?;
             match copies.arriving(linked.producer) {
                 [] => found.push(producer),
                 arriving => found.extend(arriving.iter().map(|copy| Producer {
@@ -88,10 +111,10 @@ impl Slice<'_> {
                 })),
             }
         }
-        found
+        Ok(())
     }
 
-    fn producer(&self, linked: Linked, weight: f64, confidence: Confidence) -> Producer {
+    fn producer(&self, linked: Linked, weight: f64, confidence: Confidence, newest: &Newest) -> Producer {
         // A warp that has exited is found behind the exit, where there is code.
         let has_exited = self.wait == Wait::Stores
             && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. })
@@ -102,7 +125,7 @@ impl Slice<'_> {
             producer: offset(linked.producer),
             link: linked.link,
             distance_cycles: linked.cycles,
-            covered_cycles: self.since_set(linked),
+            covered_cycles: self.since_set(linked, newest),
             slot: 0,
             weight,
             confidence,
@@ -110,29 +133,44 @@ impl Slice<'_> {
     }
 
     /// The fewest cycles since the barrier of a candidate was set, by any instruction.
-    fn since_set(&self, linked: Linked) -> Option<u32> {
+    fn since_set(&self, linked: Linked, newest: &Newest) -> Option<u32> {
         let barrier = self.instructions[linked.producer].control.write_barrier;
-        let sets_it = |candidate: &&Candidate| matches!(candidate.through, Through::Written(set) if Some(set) == barrier);
-        let others = self.waiting.candidates.iter().filter(sets_it).filter_map(|candidate| candidate.cycles);
-        linked.cycles.map(|cycles| others.fold(cycles, u32::min))
+        let others = barrier.and_then(|barrier| *newest.get(usize::from(barrier))?);
+        linked.cycles.map(|cycles| others.map_or(cycles, |others| others.min(cycles)))
+    }
+
+    /// By barrier: the fewest cycles since an instruction set it.
+    fn newest(&self) -> Newest {
+        let mut newest = Newest::default();
+        for candidate in &self.waiting.candidates {
+            if let (Through::Written(barrier), Some(cycles)) = (candidate.through, candidate.cycles)
+                && let Some(fewest) = newest.get_mut(usize::from(barrier))
+            {
+                *fewest = Some(fewest.map_or(cycles, |fewest: u32| fewest.min(cycles)));
+            }
+        }
+        newest
     }
 
     /// The slot of each producer. Those that supply one register are alternatives, as are copies at one place of
     /// several groups: the oldest group is waited for. All others are taken for alternatives.
     fn slots(&self, chosen: &[Linked]) -> Vec<u32> {
-        let mut taken: Vec<(Registers, u32)> = Vec::new();
+        // Only those that supply a register which none before them does: a search finds the first.
+        let (mut taken, mut all): (Vec<(Registers, u32)>, _) = (Vec::new(), Registers::NONE);
         let mut slots = Vec::new();
         let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
-        for linked in chosen {
+        for (next, linked) in (0..).zip(chosen) {
             let supplied = self.supplied(linked);
-            let next = u32::try_from(taken.len()).unwrap_or(u32::MAX);
-            let known = taken.iter().find(|(registers, _)| registers.intersects(&supplied));
+            let known = || taken.iter().find(|(registers, _)| registers.intersects(&supplied));
             let slot = match linked.link {
                 Link::Group => count.saturating_add(linked.place),
-                Link::Reads | Link::Overwrites => known.map_or(next, |(_, slot)| *slot),
+                Link::Reads | Link::Overwrites => known().map_or(next, |(_, slot)| *slot),
                 _ => 0,
             };
-            taken.push((supplied, slot));
+            if !supplied.without(&all).is_empty() {
+                taken.push((supplied, slot));
+                all = all.or(&supplied);
+            }
             slots.push(slot);
         }
         slots
@@ -224,7 +262,7 @@ impl Slice<'_> {
             && self.flow.block_of.get(first) == self.flow.block_of.get(last)
             && one.register == other.register
             && one.negated != other.negated
-            && !self.instructions[first..last].iter().any(|between| between.writes.contains(one.register))
+            && self.definitions.within(first..last, one.register).is_empty()
     }
 }
 

@@ -6,13 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use petgraph::Direction;
+use petgraph::graph::NodeIndex;
 
+use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
-use crate::instruction::Instruction;
-use crate::register::Register;
-use crate::word::Sm;
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::register::Register;
+use stallmap_sass::word::Sm;
 
 mod expression;
 
@@ -74,10 +78,14 @@ impl Value {
 pub(crate) struct Question<'a> {
     instructions: &'a [Instruction],
     flow: &'a FlowGraph,
+    writers: &'a Definitions,
     sm: Sm,
+    work: &'a Work,
     steps: usize,
     /// Definitions on the way to the present one.
     path: Vec<(usize, Register)>,
+    /// Their places on it.
+    on_path: BTreeMap<(usize, Register), usize>,
     /// The first place on the path to which the present definition led back.
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
@@ -88,43 +96,69 @@ pub(crate) struct Question<'a> {
     circular: BTreeSet<(usize, Register)>,
     /// True to leave out additions in circular definitions.
     without_loops: bool,
-    definitions: BTreeMap<(usize, Register), Vec<Option<usize>>>,
+    /// By block and register: definitions that may reach the block's start.
+    entering: BTreeMap<(NodeIndex, Register), Sources>,
 }
 
+/// Instructions whose result a register may hold. `None` stands for a value from outside.
+type Sources = Rc<BTreeSet<Option<usize>>>;
+
 impl<'a> Question<'a> {
-    pub(crate) fn new(instructions: &'a [Instruction], flow: &'a FlowGraph, sm: Sm) -> Self {
+    pub(crate) fn new(
+        instructions: &'a [Instruction],
+        flow: &'a FlowGraph,
+        writers: &'a Definitions,
+        sm: Sm,
+        work: &'a Work,
+    ) -> Self {
         Self {
             instructions,
             flow,
+            writers,
             sm,
+            work,
             steps: 0,
             path: Vec::new(),
+            on_path: BTreeMap::new(),
             cut_at: usize::MAX,
             values: BTreeMap::new(),
             starts: BTreeMap::new(),
             circular: BTreeSet::new(),
             without_loops: false,
-            definitions: BTreeMap::new(),
+            entering: BTreeMap::new(),
         }
     }
 
     /// Every value that a register can have before an instruction, loops taken no more than once.
-    pub(crate) fn values(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+    pub(crate) fn values(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<BTreeSet<Value>, TooMuchWork> {
         self.ask(index, register, false)
     }
 
     /// The values with which a register begins, without additions in loops.
-    pub(crate) fn starts(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+    pub(crate) fn starts(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<BTreeSet<Value>, TooMuchWork> {
         // Once to find the circles, once to leave them out.
         let circles = self.circular.len();
-        self.ask(index, register, false);
+        self.ask(index, register, false)?;
         if self.circular.len() != circles {
             self.starts.clear();
         }
         self.ask(index, register, true)
     }
 
-    fn ask(&mut self, index: usize, register: Register, without_loops: bool) -> BTreeSet<Value> {
+    fn ask(
+        &mut self,
+        index: usize,
+        register: Register,
+        without_loops: bool,
+    ) -> Result<BTreeSet<Value>, TooMuchWork> {
         (self.steps, self.without_loops, self.cut_at) = (MOST_STEPS, without_loops, usize::MAX);
         self.register(index, register)
     }
@@ -134,46 +168,66 @@ impl<'a> Question<'a> {
         if self.without_loops { &mut self.starts } else { &mut self.values }
     }
 
-    fn register(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+    fn register(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
         let mut values = BTreeSet::new();
-        for definition in self.definitions(index, register) {
-            match definition {
-                Some(definition) => values.extend(self.definition(definition, register)),
+        for definition in self.definitions(index, register)?.iter() {
+            self.work.spend(1)?;
+            match *definition {
+                Some(definition) => values.extend(self.definition(definition, register)?),
                 None => {
                     values.insert(Value::UNKNOWN);
                 }
             }
         }
-        limited(values)
+        Ok(limited(values))
     }
 
-    /// Instructions whose result a register may hold before an instruction; `None` stands for a value from outside.
-    fn definitions(&mut self, index: usize, register: Register) -> Vec<Option<usize>> {
-        if let Some(known) = self.definitions.get(&(index, register)) {
-            return known.clone();
-        }
-        let Some(block) = self.flow.block_of.get(index) else { return Vec::new() };
+    /// Instructions whose result a register may hold before an instruction.
+    fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
+        let Some(block) = self.flow.block_of.get(index).copied() else { return Ok(Sources::default()) };
         let mut found = BTreeSet::new();
-        let mut seen = vec![false; self.flow.graph.node_count()];
-        let mut open = vec![(*block, self.flow.graph[*block].start..index)];
-        while let Some((block, range)) = open.pop() {
-            let is_replaced = self.last_definitions(range, register, &mut found);
-            if is_replaced {
-                continue;
-            }
+        if self.last_definitions(self.flow.graph[block].start..index, register, &mut found)? {
+            return Ok(Rc::new(found));
+        }
+        let entering = self.entering(block, register)?;
+        if found.is_empty() {
+            return Ok(entering);
+        }
+        self.work.spend(entering.len())?;
+        found.extend(entering.iter());
+        Ok(Rc::new(found))
+    }
+
+    /// Instructions whose result a register may hold at the start of a block.
+    fn entering(&mut self, block: NodeIndex, register: Register) -> Result<Sources, TooMuchWork> {
+        if let Some(known) = self.entering.get(&(block, register)) {
+            return Ok(Rc::clone(known));
+        }
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![block];
+        while let Some(block) = open.pop() {
             let mut before = self.flow.graph.neighbors_directed(block, Direction::Incoming).peekable();
             if before.peek().is_none() {
                 found.insert(None);
             }
             for earlier in before {
-                if !std::mem::replace(&mut seen[earlier.index()], true) {
-                    open.push((earlier, self.flow.graph[earlier].clone()));
+                self.work.spend(1)?;
+                let range = self.flow.graph[earlier].clone();
+                if !seen.insert(earlier) || self.last_definitions(range, register, &mut found)? {
+                    continue;
+                }
+                match self.entering.get(&(earlier, register)) {
+                    Some(known) => {
+                        self.work.spend(known.len())?;
+                        found.extend(known.iter());
+                    }
+                    None => open.push(earlier),
                 }
             }
         }
-        let found: Vec<_> = found.into_iter().collect();
-        self.definitions.insert((index, register), found.clone());
-        found
+        let found = Rc::new(found);
+        self.entering.insert((block, register), Rc::clone(&found));
+        Ok(found)
     }
 
     /// The last definitions of a register among instructions in order. The flag is true if one of them replaces all
@@ -183,40 +237,42 @@ impl<'a> Question<'a> {
         range: Range<usize>,
         register: Register,
         found: &mut BTreeSet<Option<usize>>,
-    ) -> bool {
-        for index in range.rev() {
-            let instruction = &self.instructions[index];
-            if instruction.writes.contains(register) {
-                found.insert(Some(index));
-                if instruction.is_unconditional() {
-                    return true;
-                }
+    ) -> Result<bool, TooMuchWork> {
+        for index in self.writers.within(range, register).iter().rev() {
+            self.work.spend(1)?;
+            found.insert(Some(*index));
+            if self.instructions[*index].is_unconditional() {
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     /// The value that an instruction puts into a register.
-    fn definition(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+    fn definition(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
         let key = (index, register);
         if let Some(known) = self.known().get(&key) {
-            return known.clone();
+            return Ok(known.clone());
         }
-        if let Some(place) = self.path.iter().position(|on_path| *on_path == key) {
+        if let Some(place) = self.on_path.get(&key).copied() {
+            self.work.spend(self.path.len() - place)?;
             self.circular.extend(self.path[place..].iter().copied());
             self.cut_at = self.cut_at.min(place);
-            return BTreeSet::new();
+            return Ok(BTreeSet::new());
         }
+        self.work.spend(1)?;
         self.steps = self.steps.saturating_sub(1);
         if self.steps == 0 {
             self.cut_at = 0;
-            return BTreeSet::from([Value::UNKNOWN]);
+            return Ok(BTreeSet::from([Value::UNKNOWN]));
         }
         let depth = self.path.len();
         let cut_before = std::mem::replace(&mut self.cut_at, usize::MAX);
         self.path.push(key);
-        let values = self.result(index, register);
+        self.on_path.insert(key, depth);
+        let values = self.result(index, register)?;
         self.path.pop();
+        self.on_path.remove(&key);
         // What does not depend on how it was reached is known for good.
         if self.cut_at >= depth {
             self.known().insert(key, values.clone());
@@ -224,12 +280,12 @@ impl<'a> Question<'a> {
         } else {
             self.cut_at = self.cut_at.min(cut_before);
         }
-        values
+        Ok(values)
     }
 
-    fn result(&mut self, index: usize, register: Register) -> BTreeSet<Value> {
+    fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
         match Expression::of(&self.instructions[index], register, self.sm) {
-            Expression::Unknown => BTreeSet::from([Value::UNKNOWN]),
+            Expression::Unknown => Ok(BTreeSet::from([Value::UNKNOWN])),
             Expression::Sum(terms) => {
                 let is_circular = self.without_loops && self.circular.contains(&(index, register));
                 let is_kept = |term: &Term| !is_circular || matches!(term.operand, Operand::Register(_));
@@ -237,28 +293,31 @@ impl<'a> Question<'a> {
                 self.sum(index, &terms)
             }
             Expression::Either(operands) => {
-                let values = operands.into_iter().flat_map(|operand| self.operand(index, operand));
-                limited(values.collect())
+                let mut values = BTreeSet::new();
+                for operand in operands {
+                    values.extend(self.operand(index, operand)?);
+                }
+                Ok(limited(values))
             }
         }
     }
 
-    fn sum(&mut self, index: usize, terms: &[Term]) -> BTreeSet<Value> {
+    fn sum(&mut self, index: usize, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
         let mut sums = BTreeSet::from([Value::number(0)]);
         for term in terms {
-            let values = self.operand(index, term.operand);
+            let values = self.operand(index, term.operand)?;
             let scaled = values.iter().map(|value| value.scaled(term.factor));
             let scaled: BTreeSet<Value> = scaled.collect();
             let added = sums.iter().flat_map(|sum| scaled.iter().map(|value| sum.plus(*value)));
             sums = limited(added.collect());
         }
-        sums
+        Ok(sums)
     }
 
-    fn operand(&mut self, index: usize, operand: Operand) -> BTreeSet<Value> {
+    fn operand(&mut self, index: usize, operand: Operand) -> Result<BTreeSet<Value>, TooMuchWork> {
         match operand {
             Operand::Register(register) => self.register(index, register),
-            Operand::Value(value) => BTreeSet::from([value]),
+            Operand::Value(value) => Ok(BTreeSet::from([value])),
         }
     }
 }

@@ -1,0 +1,30 @@
+//! The instructions that write each register.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::register::Register;
+
+/// By register: instructions that write it, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions(BTreeMap<Register, Vec<usize>>);
+
+impl Definitions {
+    pub(crate) fn new(instructions: &[Instruction]) -> Self {
+        let mut definitions = Self::default();
+        for (index, instruction) in instructions.iter().enumerate() {
+            for register in instruction.writes.iter() {
+                definitions.0.entry(register).or_default().push(index);
+            }
+        }
+        definitions
+    }
+
+    /// Instructions of a range that write a register, in order.
+    pub(crate) fn within(&self, range: Range<usize>, register: Register) -> &[usize] {
+        let all = self.0.get(&register).map_or(&[][..], Vec::as_slice);
+        let place = |index: usize| all.partition_point(|known| *known < index);
+        all.get(place(range.start)..place(range.end)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,18 @@
+//! Waits in machine code: control flow, scoreboard barriers, and the producers that an instruction waits for.
+//!
+//! ```text
+//! Instructions ── FlowGraph (blocks, edges) ── scoreboard (candidates) ── registers, stall reasons ── Producer
+//! ```
+//!
+//! Pure: instructions in, values out. No files, no tables, no statistics of a run. Damaged code gives other answers,
+//! never a panic. The work is bounded: see [`work`].
+
+pub mod analysis;
+pub mod graph;
+pub mod work;
+
+mod copies;
+mod definitions;
+mod scoreboard;
+mod slice;
+mod value;

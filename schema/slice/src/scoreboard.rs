@@ -1,0 +1,298 @@
+//! Possible waits of a warp at each instruction: the barriers of the scoreboard, followed along the control flow.
+//!
+//! A barrier is a counter. Instructions that set it add one until their result is written (or their sources are read),
+//! and an instruction that names it in its wait mask issues when it is zero. Every instruction that set it since the
+//! last wait for it, on any path, is a candidate. Groups of asynchronous copies are counted by age: `DEPBAR.LE SB, n`
+//! waits for all but the newest n.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::Direction;
+use petgraph::graph::NodeIndex;
+
+use crate::graph::FlowGraph;
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::instruction::{Class, Flow, Instruction};
+
+mod effect;
+mod held;
+mod pending;
+mod setters;
+
+use effect::{
+    Group, closed_group, counted_barrier, group_kind, is_found_behind, is_store, touches, waited_barriers,
+};
+use held::Held;
+use pending::{MOST_STORES, MOST_UNMARKED, Pending, push};
+use setters::{Setters, issue_cycles};
+
+/// One candidate for the producer of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// The instruction that it may wait for.
+    pub(crate) producer: usize,
+    /// The reason for the possible wait.
+    pub(crate) through: Through,
+    /// Fewest cycles of issue between them; `None` for groups.
+    pub(crate) cycles: Option<u32>,
+    /// Its place among the copies of its group. 0 without a group.
+    pub(crate) place: u32,
+}
+
+/// The means by which an instruction waits for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Through {
+    /// A barrier that is held until the result is written.
+    Written(u8),
+    /// A barrier that is held until the sources are read.
+    Read(u8),
+    /// The barrier of a later load of the same unit, whose results return in order.
+    InOrder,
+    /// A group of asynchronous copies.
+    Group,
+    /// The end of the warp, or a fence, behind stores.
+    Store,
+}
+
+/// The candidates of an instruction that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    /// The instruction.
+    pub(crate) waiter: usize,
+    /// Whom it may wait for.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// Calls `each` for every instruction that waits for a barrier, a group or stores, in order.
+pub(crate) fn for_each_waiting(
+    instructions: &[Instruction],
+    flow: &FlowGraph,
+    work: &Work,
+    mut each: impl FnMut(&Waiting) -> Result<(), TooMuchWork>,
+) -> Result<(), TooMuchWork> {
+    let mut board = Board { instructions, work, members: BTreeMap::new() };
+    let entries = board.entries(flow)?;
+    let mut setters = Setters::new(instructions, flow, work)?;
+    let mut last = None;
+    for (node, block) in flow.blocks() {
+        let mut pending = entries.get(&node).cloned().unwrap_or_default();
+        let mut held = Held::at(node, &mut setters);
+        for index in block.clone() {
+            let mut candidates = Vec::new();
+            board.step(&mut pending, index, Some((&mut held, &mut candidates)))?;
+            if candidates.is_empty() {
+                continue;
+            }
+            work.spend(candidates.len())?;
+            let also_behind = is_found_behind(&instructions[index]) && index + 1 < instructions.len();
+            note(&mut last, index, also_behind, candidates, &mut each)?;
+        }
+    }
+    last.as_ref().map_or(Ok(()), each)
+}
+
+struct Board<'a> {
+    instructions: &'a [Instruction],
+    work: &'a Work,
+    /// By the instruction that closes a group: copies that may be in it.
+    members: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl Board<'_> {
+    /// Pending results at the start of each block, those of barriers apart.
+    fn entries(&mut self, flow: &FlowGraph) -> Result<BTreeMap<NodeIndex, Pending>, TooMuchWork> {
+        let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
+        // In the order of the code, which is nearly that of execution.
+        let mut queue: BTreeSet<NodeIndex> = flow.graph.node_indices().collect();
+        while let Some(node) = queue.pop_first() {
+            let mut pending = entries.entry(node).or_default().clone();
+            for index in flow.graph[node].clone() {
+                self.step(&mut pending, index, None)?;
+            }
+            for next in flow.graph.neighbors_directed(node, Direction::Outgoing) {
+                self.work.spend(1 + pending.len())?;
+                if entries.entry(next).or_default().merge(&pending) {
+                    queue.insert(next);
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Executes an instruction. Adds its candidates to those of `waits`.
+    fn step(
+        &mut self,
+        pending: &mut Pending,
+        index: usize,
+        waits: Option<(&mut Held<'_, '_>, &mut Vec<Candidate>)>,
+    ) -> Result<(), TooMuchWork> {
+        self.work.spend(1)?;
+        let instruction = &self.instructions[index];
+        if let Some((held, candidates)) = waits {
+            self.wait_for_groups(pending, instruction, Some(candidates))?;
+            held.wait(instruction, pending, self.instructions, candidates, self.work)?;
+            self.wait_in_order(pending, instruction, candidates);
+            wait_for_stores(pending, instruction, Some(candidates));
+            held.set(index, instruction, pending.now);
+        } else {
+            self.wait_for_groups(pending, instruction, None)?;
+            wait_for_stores(pending, instruction, None);
+        }
+        self.consume(pending, instruction);
+        self.issue(pending, index)?;
+        pending.now += issue_cycles(instruction);
+        Ok(())
+    }
+
+    fn wait_for_groups(
+        &self,
+        pending: &mut Pending,
+        instruction: &Instruction,
+        candidates: Option<&mut Vec<Candidate>>,
+    ) -> Result<(), TooMuchWork> {
+        let mask = waited_barriers(instruction);
+        let counted = counted_barrier(instruction);
+        if pending.groups.is_empty() || mask == 0 && counted.is_none() {
+            return Ok(());
+        }
+        self.work.spend(pending.groups.len())?;
+        let is_noted = candidates.is_some();
+        let mut newest: BTreeMap<usize, u32> = BTreeMap::new();
+        for (commit, ages) in &mut pending.groups {
+            let barrier = self.instructions[*commit].control.write_barrier;
+            let at_least = match (barrier, counted) {
+                (Some(barrier), _) if mask >> barrier & 1 == 1 => 0,
+                (Some(barrier), Some((waited, left))) if waited == barrier => u32::from(left).min(63),
+                _ => continue,
+            };
+            // Older groups were closed before the one that the wait is about, and end before it.
+            if is_noted && *ages >> at_least & 1 == 1 {
+                let members = self.members.get(commit);
+                self.work.spend(members.map_or(0, BTreeSet::len))?;
+                newest.extend(members.into_iter().flatten().copied().zip(0..));
+            }
+            if !matches!(instruction.flow, Flow::Exit { .. }) {
+                *ages &= (1 << at_least) - 1;
+            }
+        }
+        pending.groups.retain(|_, ages| *ages != 0);
+        let through = Through::Group;
+        let copy = |(producer, place)| Candidate { producer, through, cycles: None, place };
+        if let Some(candidates) = candidates {
+            candidates.extend(newest.into_iter().map(copy));
+        }
+        Ok(())
+    }
+
+    /// Loads without a barrier whose results the instruction takes, where it waits for a load of the same unit.
+    fn wait_in_order(&self, pending: &Pending, instruction: &Instruction, candidates: &mut Vec<Candidate>) {
+        let same_unit = |candidate: &Candidate| {
+            let producer = &self.instructions[candidate.producer];
+            producer.class == Class::Shared && matches!(candidate.through, Through::Written(_))
+        };
+        if !candidates.iter().any(same_unit) {
+            return;
+        }
+        for (producer, time) in &pending.unmarked {
+            if touches(instruction, &self.instructions[*producer].writes) {
+                let cycles = Some(pending.since(*time));
+                candidates.push(Candidate {
+                    producer: *producer,
+                    through: Through::InOrder,
+                    cycles,
+                    place: 0,
+                });
+            }
+        }
+    }
+
+    /// A load without a barrier is no longer pending when its result is used.
+    fn consume(&self, pending: &mut Pending, instruction: &Instruction) {
+        if !pending.unmarked.is_empty() {
+            let instructions = self.instructions;
+            pending.unmarked.retain(|index, _| !touches(instruction, &instructions[*index].writes));
+        }
+    }
+
+    fn issue(&mut self, pending: &mut Pending, index: usize) -> Result<(), TooMuchWork> {
+        let instruction = &self.instructions[index];
+        let (now, control) = (pending.now, instruction.control);
+        if let Some(kind) = closed_group(instruction) {
+            self.close_group(pending, index, kind)?;
+        }
+        if group_kind(instruction).is_some() {
+            pending.open.insert(index);
+        }
+        if is_store(instruction) {
+            push(&mut pending.stores, index, now, MOST_STORES);
+        }
+        let is_load = instruction.class == Class::Shared && !instruction.writes.is_empty();
+        if is_load && control.write_barrier.is_none() {
+            push(&mut pending.unmarked, index, now, MOST_UNMARKED);
+        }
+        Ok(())
+    }
+
+    fn close_group(&mut self, pending: &mut Pending, commit: usize, kind: Group) -> Result<(), TooMuchWork> {
+        self.work.spend(pending.groups.len() + pending.open.len())?;
+        let instructions = self.instructions;
+        let barrier = instructions[commit].control.write_barrier;
+        for (other, ages) in &mut pending.groups {
+            if instructions[*other].control.write_barrier == barrier {
+                *ages <<= 1;
+            }
+        }
+        pending.groups.retain(|_, ages| *ages != 0);
+        *pending.groups.entry(commit).or_default() |= 1;
+        let members = self.members.entry(commit).or_default();
+        members.extend(pending.open.iter().filter(|copy| group_kind(&instructions[**copy]) == Some(kind)));
+        pending.open.retain(|copy| group_kind(&instructions[*copy]) != Some(kind));
+        Ok(())
+    }
+}
+
+/// Adds a wait: of the instruction itself and, where samples find the warp there, of the next one. `last` is the last
+/// wait, which the next instruction's may join. The one before it is complete.
+fn note(
+    last: &mut Option<Waiting>,
+    index: usize,
+    also_behind: bool,
+    candidates: Vec<Candidate>,
+    each: &mut impl FnMut(&Waiting) -> Result<(), TooMuchWork>,
+) -> Result<(), TooMuchWork> {
+    let behind = also_behind.then(|| Waiting { waiter: index + 1, candidates: candidates.clone() });
+    if let Some(known) = last.as_mut().filter(|last| last.waiter == index) {
+        known.candidates.extend(candidates);
+    } else {
+        let complete = last.replace(Waiting { waiter: index, candidates });
+        complete.as_ref().map_or(Ok(()), &mut *each)?;
+    }
+    if let Some(behind) = behind {
+        let complete = last.replace(behind);
+        complete.as_ref().map_or(Ok(()), &mut *each)?;
+    }
+    Ok(())
+}
+
+fn wait_for_stores(
+    pending: &mut Pending,
+    instruction: &Instruction,
+    candidates: Option<&mut Vec<Candidate>>,
+) {
+    let is_fence = instruction.mnemonic == Some("MEMBAR");
+    if is_fence || matches!(instruction.flow, Flow::Exit { .. }) {
+        let through = Through::Store;
+        let store = |(producer, time): (&usize, &i64)| Candidate {
+            producer: *producer,
+            through,
+            cycles: Some(pending.since(*time)),
+            place: 0,
+        };
+        if let Some(candidates) = candidates {
+            candidates.extend(pending.stores.iter().map(store));
+        }
+    }
+    if is_fence {
+        pending.stores.clear();
+    }
+}

@@ -1,0 +1,67 @@
+//! An assembler for small programs of tests.
+
+use stallmap_sass::word::Sm;
+
+pub(crate) const SM: Sm = Sm(90);
+
+/// Instructions as ptxas makes them, operands and scheduling to be filled in: upper and lower half.
+const TEMPLATES: &[(&str, u64, u64)] = &[
+    ("LDG", 0x0000_0000_0c1e_1900, 0x0000_0004_0202_7981),
+    ("STG", 0x0000_0000_0c10_1906, 0x0000_0009_0200_7986),
+    ("ATOMG", 0x0000_0000_081e_e1c4, 0x0000_000f_0606_79a8),
+    ("LDS", 0x0000_0000_0000_0800, 0x0000_0000_0609_7984),
+    ("S2R", 0x0000_0000_0000_2100, 0x0000_0000_0000_7919),
+    ("ADD", 0x0000_0000_07ff_e0ff, 0x0000_0000_0000_7210),
+    ("LDGSTS", 0x0000_0000_0b92_1846, 0x0000_0000_080f_7fae),
+    ("LDGDEPBAR", 0, 0x0000_0000_0000_79af),
+    ("DEPBAR", 0, 0x0000_8000_0000_791a),
+    ("BRA", 0x0000_0000_0380_0000, 0x0000_0000_0000_7947),
+    ("CALL", 0x0000_0000_03c0_0000, 0x0000_0000_0000_7944),
+    ("RET", 0x0000_0000_03c0_0000, 0x0000_0000_1400_7950),
+    ("EXIT", 0x0000_0000_0380_0000, 0x0000_0000_0000_794d),
+];
+
+/// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
+/// barriers, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight.
+pub(crate) fn assemble(index: usize, line: &str) -> u128 {
+    let mut words = line.split_whitespace().peekable();
+    let guard = words.next_if(|word| word.starts_with('@'));
+    let name = words.next().unwrap();
+    let (_, high, low) = TEMPLATES.iter().find(|(known, ..)| *known == name).unwrap();
+    let mut word = u128::from(*high) << 64 | u128::from(*low);
+    let mut set = |start: u32, width: u32, value: u64| {
+        let mask = ((1_u128 << width) - 1) << start;
+        word = word & !mask | u128::from(value) << start & mask;
+    };
+    if let Some(guard) = guard {
+        set(12, 3, guard.trim_start_matches(['@', '!', 'P']).parse().unwrap());
+        set(15, 1, u64::from(guard.starts_with("@!")));
+    }
+    for (start, width, value) in [(105, 4, 1), (110, 3, 7), (113, 3, 7), (116, 6, 0)] {
+        set(start, width, value);
+    }
+    // Stores have no destination.
+    let places = if name == "STG" { &[24, 32][..] } else { &[16, 24, 32] };
+    let mut places = places.iter();
+    for word in words {
+        let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let value: u64 = digits.parse().unwrap();
+        match &word[..word.len() - digits.len()] {
+            "R" => set(*places.next().unwrap(), 8, value),
+            "w" => set(110, 3, value),
+            "r" => set(113, 3, value),
+            "stall" => set(105, 4, value),
+            "wait" => digits.bytes().for_each(|digit| set(116 + u32::from(digit - b'0'), 1, 1)),
+            "<=" => set(38, 6, value),
+            ">" => {
+                let displacement =
+                    (i64::try_from(value).unwrap() - i64::try_from(index).unwrap() - 1) * 16 / 4;
+                let bits = displacement.cast_unsigned();
+                set(16, 8, bits & 0xff);
+                set(34, 48, bits >> 8);
+            }
+            _ => panic!("what is `{word}`?"),
+        }
+    }
+    word
+}
