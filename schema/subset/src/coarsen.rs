@@ -23,7 +23,11 @@ use crate::losses::lose_requests;
 /// # Errors
 /// Fails if the capture cannot be read or the output not be written.
 pub fn coarsen(reader: &CaptureReader, output: &Path) -> Result<u64, CaptureError> {
-    let summary = reader.read_rows::<AccessSummary>()?;
+    // Captures of earlier releases lack the table.
+    let summary = match reader.read_rows::<AccessSummary>() {
+        Err(CaptureError::MissingTable { .. }) => Vec::new(),
+        rows => rows?,
+    };
     let measured = summary.iter().map(|row| row.kernel_id).collect();
     let counter = Some(Counter::new(reader)?);
     let mut coarse = Coarse { summary, measured, counter, rows: 0 };
