@@ -103,6 +103,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Redact(redact) => redact::run(&redact),
         Command::Id(id) => id::run(&id),
+        Command::Serve(serve) if serve.postgres.is_some() => stallmap_serve::run(context, &serve),
         Command::Serve(serve) => serve::run(context, &serve),
         Command::Completions(completions) => completions::run(&completions),
     }

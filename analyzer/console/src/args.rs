@@ -132,7 +132,7 @@ pub enum Command {
     Redact(share::Redact),
     /// Print the content of captures as one number, and compare it
     Id(share::Id),
-    /// Serve queries of another program over pipes: what `stallmap.open` in Python starts
+    /// Serve queries of other programs: with PostgreSQL's protocol, or over pipes as `stallmap.open` in Python does
     Serve(serve::Serve),
     /// Print completions for a shell
     Completions(Completions),

@@ -204,6 +204,30 @@ impl Session {
         })
     }
 
+    /// Runs a plan of [`Session::plan`] that passes [`Session::check_reads_only`], for example with values for its
+    /// parameters.
+    pub fn read(&self, plan: LogicalPlan) -> Planning<'_, DataFrame> {
+        Box::pin(async move {
+            Self::check_reads_only(&plan)?;
+            self.frame(plan).await
+        })
+    }
+
+    /// An error for a plan that changes anything: captures, the session, its settings.
+    pub fn check_reads_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
+        let refuse = |statement: &str| {
+            let hint = "use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW";
+            Err(AnalyzeError::ReadOnly { statement: statement.into(), hint })
+        };
+        match plan {
+            LogicalPlan::Ddl(ddl) => refuse(ddl.name()),
+            LogicalPlan::Dml(dml) => refuse(&dml.op.to_string()),
+            LogicalPlan::Copy(_) => refuse("COPY"),
+            LogicalPlan::Statement(statement) => refuse(statement.name()),
+            _ => plan.inputs().into_iter().try_for_each(Self::check_reads_only),
+        }
+    }
+
     /// One statement's plan, with views as leaves.
     pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
         Box::pin(async move { Ok(self.context.state().create_logical_plan(sql).await?) })

@@ -14,8 +14,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Commands that begin with these are shown, not run: they record, or build.
 const FOREIGN: [&str; 5] = ["cargo", "git", "scripts/", "stallmap-record", "uvx"];
 
-/// External requirements of an example: servers, Graphviz, a browser.
-const NEEDS: [&str; 5] = ["https://", "s3://", "| dot", "stallmap-record ", "stallmap open "];
+/// External requirements of an example: servers, clients, Graphviz, a browser.
+const NEEDS: [&str; 7] =
+    ["https://", "s3://", "| dot", "stallmap-record ", "stallmap open ", " --postgres ", "psql "];
 
 /// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 2] =

@@ -17,6 +17,7 @@ mod import;
 mod library;
 mod mcp;
 mod page;
+mod postgres;
 mod prepare;
 mod python;
 mod readme;

@@ -1,0 +1,209 @@
+//! Prepared statements: parsed, bound to values, described, run in parts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ParamValues;
+use datafusion::logical_expr::LogicalPlan;
+use stallmap::statements;
+
+use super::Connection;
+use crate::failure::Refusal;
+use crate::kind::Kind;
+use crate::message::{Bind, Format, Reply, Request, nth_format};
+use crate::parameter;
+use crate::query::{Column, Fault, Rows, columns, planned, send_columns};
+use crate::statement::Action;
+
+/// Most prepared statements, and most portals, of one connection.
+const MOST_NAMES: usize = 1_000;
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    action: Action,
+    /// The plan of a statement with rows.
+    plan: Option<LogicalPlan>,
+    columns: Vec<Column>,
+    /// Each parameter: its type on the wire, and the type that the plan expects.
+    parameters: Vec<(Kind, Option<DataType>)>,
+}
+
+/// A statement with values.
+pub(super) struct Portal {
+    prepared: Arc<Prepared>,
+    plan: Option<LogicalPlan>,
+    formats: Vec<Format>,
+    /// The rows that are being sent.
+    rows: Option<Rows>,
+}
+
+impl Connection {
+    /// Handles a message of the extended protocol.
+    pub(super) async fn prepared(&mut self, request: Request) -> Result<(), Fault> {
+        match request {
+            Request::Parse { name, sql, types } => self.parse(name, &sql, &types).await?,
+            Request::Bind(bind) => self.bind(bind)?,
+            Request::DescribeStatement(name) => {
+                let prepared = Arc::clone(self.statement(&name)?);
+                let types: Vec<u32> = prepared.parameters.iter().map(|(kind, _)| kind.type_id()).collect();
+                self.wire.send(&Reply::Parameters(&types));
+                self.describe(&prepared, &[]);
+            }
+            Request::DescribePortal(name) => {
+                let portal = self.portals.get(&name).ok_or_else(|| no_portal(&name))?;
+                let (prepared, formats) = (Arc::clone(&portal.prepared), portal.formats.clone());
+                self.describe(&prepared, &formats);
+            }
+            Request::Execute { portal, most_rows } => self.execute(&portal, most_rows).await?,
+            Request::CloseStatement(name) => {
+                self.statements.remove(&name);
+                self.wire.send(&Reply::Closed);
+            }
+            Request::ClosePortal(name) => {
+                self.portals.remove(&name);
+                self.wire.send(&Reply::Closed);
+            }
+            _ => return Err(Refusal::protocol("this message is not supported").into()),
+        }
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
+        let missing =
+            || Refusal::message("26000", format!("no statement is prepared as `{name}`"), "prepare it first");
+        self.statements.get(name).ok_or_else(missing)
+    }
+
+    async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Fault> {
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            let message = format!("`{name}` is prepared already");
+            return Err(Refusal::message("42P05", message, "close it first").into());
+        }
+        check_count(&self.statements)?;
+        if statements::split(sql).len() > 1 {
+            let message = "several statements cannot be prepared as one";
+            return Err(Refusal::message("42601", message, "prepare each by itself").into());
+        }
+        let action = self.admitted(sql)?;
+        let plan = match &action {
+            Action::Rows(sql) => {
+                let mut limit = self.limit();
+                Some(planned(&self.server, sql, &mut self.wire, &mut limit).await?)
+            }
+            _ => None,
+        };
+        let parameters = plan.as_ref().map_or_else(|| Ok(Vec::new()), |plan| parameters(plan, types))?;
+        let columns = plan.as_ref().map(columns).unwrap_or_default();
+        self.statements.insert(name, Arc::new(Prepared { action, plan, columns, parameters }));
+        self.wire.send(&Reply::Parsed);
+        Ok(())
+    }
+
+    fn bind(&mut self, bind: Bind) -> Result<(), Fault> {
+        let prepared = Arc::clone(self.statement(&bind.statement)?);
+        self.portals.remove(&bind.portal);
+        check_count(&self.portals)?;
+        let (expected, given) = (prepared.parameters.len(), bind.values.len());
+        if expected != given {
+            return Err(Refusal::protocol(format!("{given} values for {expected} parameters")).into());
+        }
+        let values = bind.values.into_iter().zip(&prepared.parameters).enumerate();
+        let values = values.map(|(index, ((format, bytes), (kind, expected)))| {
+            parameter::value(index + 1, *kind, format, bytes, expected.as_ref())
+        });
+        let values: Vec<_> = values.collect::<Result<_, Refusal>>()?;
+        let plan = match prepared.plan.clone() {
+            Some(plan) if !values.is_empty() => Some(with_values(plan, values)?),
+            plan => plan,
+        };
+        self.portals.insert(bind.portal, Portal { prepared, plan, formats: bind.results, rows: None });
+        self.wire.send(&Reply::Bound);
+        Ok(())
+    }
+
+    fn describe(&mut self, prepared: &Prepared, formats: &[Format]) {
+        if prepared.plan.is_some() {
+            send_columns(&mut self.wire, &prepared.columns, |index| nth_format(formats, index));
+        } else {
+            self.wire.send(&Reply::NoData);
+        }
+    }
+
+    async fn execute(&mut self, name: &str, most_rows: usize) -> Result<(), Fault> {
+        // A portal that fails is gone.
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        match portal.prepared.action.clone() {
+            Action::Empty => self.wire.send(&Reply::Empty),
+            Action::Done(tag, effect) => self.done(tag, &effect),
+            Action::Rows(sql) => {
+                let is_suspended = self.run(&mut portal, &sql, most_rows).await?;
+                let count = portal.rows.as_ref().map_or(0, |rows| rows.count);
+                let done = Reply::Done(format!("SELECT {count}").into());
+                self.wire.send(if is_suspended { &Reply::Suspended } else { &done });
+            }
+        }
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    /// Sends rows of a portal. True if rows may be left.
+    async fn run(&mut self, portal: &mut Portal, sql: &str, most_rows: usize) -> Result<bool, Fault> {
+        let mut limit = self.limit();
+        let session = &self.server.session;
+        if let Some(plan) = portal.plan.take() {
+            let columns = portal.prepared.columns.iter().enumerate();
+            let types = columns.map(|(index, (_, column))| (*column, nth_format(&portal.formats, index)));
+            let types = types.collect();
+            portal.rows = Some(Rows::start(&self.server, sql, plan, types));
+        }
+        match &mut portal.rows {
+            Some(rows) => rows.send(session, most_rows, &mut self.wire, &mut limit).await,
+            None => Ok(false),
+        }
+    }
+}
+
+fn no_portal(name: &str) -> Refusal {
+    Refusal::message("34000", format!("no portal is named `{name}`"), "bind a prepared statement first")
+}
+
+fn check_count<T>(names: &HashMap<String, T>) -> Result<(), Refusal> {
+    if names.len() < MOST_NAMES {
+        return Ok(());
+    }
+    let message = format!("a connection has {MOST_NAMES} prepared statements or portals");
+    Err(Refusal::message("54000", message, "close some, or DEALLOCATE ALL"))
+}
+
+/// The parameters of a plan by number.
+fn parameters(plan: &LogicalPlan, declared: &[u32]) -> Result<Vec<(Kind, Option<DataType>)>, Refusal> {
+    let wrong = |name: &str| {
+        Refusal::message("42P02", format!("`{name}` is not a parameter"), "use $1, $2, ... up to $999")
+    };
+    let known = plan.get_parameter_types().map_err(|_| wrong("?"))?;
+    let mut numbered = BTreeMap::new();
+    for (name, expected) in BTreeMap::from_iter(known) {
+        let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+        let number = number.filter(|number| (1..1_000).contains(number)).ok_or_else(|| wrong(&name))?;
+        numbered.insert(number, expected);
+    }
+    let count = numbered.keys().copied().max().unwrap_or(0).max(declared.len());
+    let parameter = |number: usize| {
+        let expected = numbered.remove(&number).flatten();
+        let declared = declared.get(number - 1).copied().unwrap_or(0);
+        (parameter::kind(declared, expected.as_ref()), expected)
+    };
+    Ok((1..=count).map(parameter).collect())
+}
+
+/// A plan with the values of its parameters.
+fn with_values(
+    plan: LogicalPlan,
+    values: Vec<datafusion::common::ScalarValue>,
+) -> Result<LogicalPlan, Refusal> {
+    plan.with_param_values(ParamValues::from(values)).map_err(|error| {
+        let message = format!("the values do not fit: {}", error.strip_backtrace());
+        Refusal::message("22000", message, "write a cast: CAST($1 AS BIGINT)")
+    })
+}

@@ -1,0 +1,128 @@
+//! Connections: their number, their logins, and requests to cancel a query.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stallmap::session::Session;
+use stallmap_console::exit::Outcome;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::catalog::Catalog;
+use crate::connection::Connection;
+use crate::failure::Refusal;
+use crate::login::{self, Welcome};
+use crate::message::Reply;
+use crate::scram::Verifier;
+use crate::settings::{Settings, random};
+use crate::statement::SETTINGS;
+use crate::wire::Wire;
+
+/// Most connections that have not given the password yet.
+const MOST_STRANGERS: usize = 32;
+/// Time to give the password.
+const LONGEST_LOGIN: Duration = Duration::from_secs(10);
+/// Pause after the system has no connection to give.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What connections share.
+pub(crate) struct Server {
+    pub(crate) session: Session,
+    /// Threads for queries.
+    pub(crate) queries: Handle,
+    pub(crate) catalog: Catalog,
+    pub(crate) verifier: Verifier,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) must_encrypt: bool,
+    /// Time of a query.
+    pub(crate) longest: Duration,
+    most_connections: usize,
+    slots: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
+    /// Each connection's secret, and the number of requests to cancel its queries.
+    keys: Mutex<HashMap<u32, (u32, watch::Sender<u64>)>>,
+}
+
+impl Server {
+    pub(crate) fn new(session: Session, settings: Settings, queries: Handle) -> Self {
+        Self {
+            catalog: Catalog::new(&session),
+            session,
+            queries,
+            verifier: settings.verifier,
+            tls: settings.tls,
+            must_encrypt: settings.must_encrypt,
+            longest: settings.longest,
+            most_connections: settings.connections,
+            slots: Arc::new(Semaphore::new(settings.connections)),
+            strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
+            keys: Mutex::default(),
+        }
+    }
+
+    /// Accepts connections, each in a task of its own.
+    pub(crate) async fn listen(self: Arc<Self>, listener: &TcpListener) -> Outcome {
+        loop {
+            // Without a place for a stranger, the next one waits.
+            let Ok(place) = Arc::clone(&self.strangers).acquire_owned().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            let server = Arc::clone(&self);
+            drop(tokio::spawn(async move {
+                let welcome = timeout(LONGEST_LOGIN, login::admit(&server, stream)).await;
+                drop(place);
+                if let Ok(Ok(Some(Welcome { wire, slot }))) = welcome {
+                    server.serve(wire).await;
+                    drop(slot);
+                }
+            }));
+        }
+    }
+
+    /// Serves one client.
+    async fn serve(self: Arc<Self>, mut wire: Wire) {
+        let (Ok(process), Ok(secret)) = (random(), random()) else { return };
+        let (process, secret) = (u32::from_be_bytes(process) >> 1, u32::from_be_bytes(secret));
+        let (sender, cancelled) = watch::channel(0);
+        self.keys().insert(process, (secret, sender));
+        for (name, value) in SETTINGS {
+            wire.send(&Reply::Setting(name, value));
+        }
+        wire.send(&Reply::Key { process, secret });
+        // The end of a connection is no failure of the server.
+        drop(Connection::new(Arc::clone(&self), wire, cancelled).serve().await);
+        self.keys().remove(&process);
+    }
+
+    /// Cancels the running query of a connection, if the secret is its own.
+    pub(crate) fn cancel(&self, process: u32, secret: u32) {
+        if let Some((own, sender)) = self.keys().get(&process)
+            && *own == secret
+        {
+            sender.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// A place for a connection.
+    pub(crate) fn slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            let message = format!("all {} connections are taken", self.most_connections);
+            Refusal::message("53300", message, "close one, or raise --connections")
+        })
+    }
+
+    fn keys(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (u32, watch::Sender<u64>)>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends small messages at once.
+pub(crate) fn prompt(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)
+}
