@@ -5,8 +5,8 @@
 //!              └─ message, wire          └─ statement, catalog (psql's \d)
 //! ```
 //!
-//! [`wire`] bounds each message, [`server`] the connections, [`query`] the time of a query. Rows are streamed: one batch
-//! of a query is in memory, and the network's speed is the query's.
+//! [`wire`] bounds each message, [`server`] the connections, [`query`] the time of a query. Rows are streamed: a few batches
+//! are in memory, and the network's speed is the query's.
 
 mod catalog;
 mod cell;

@@ -116,7 +116,7 @@ impl Request {
     }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 pub(crate) struct Body(pub(crate) Bytes);
 
 impl Body {

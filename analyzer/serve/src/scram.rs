@@ -12,7 +12,7 @@ pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 const ROUNDS: NonZeroU32 = NonZeroU32::new(4_096).unwrap();
 const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
-/// What a server stores of a password.
+/// The part of a password that a server stores.
 pub(crate) struct Verifier {
     salt: [u8; 16],
     stored_key: [u8; KEY_BYTES],
@@ -20,7 +20,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// What remains of a password and a random salt.
+    /// The part for a password and a random salt.
     pub(crate) fn new(password: &str, salt: [u8; 16]) -> Self {
         let mut salted = [0; KEY_BYTES];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, &salt, password.as_bytes(), &mut salted);

@@ -29,7 +29,7 @@ const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections share.
+/// The state that connections share.
 pub(crate) struct Server {
     pub(crate) session: Session,
     /// Threads for queries.

@@ -61,7 +61,7 @@ impl Settings {
         })
     }
 
-    /// What the user needs to connect.
+    /// The text that a user needs to connect.
     pub(crate) fn welcome(&self, address: SocketAddr) -> String {
         let password = self.own_password.as_deref().unwrap_or("as given");
         let (host, port) = (address.ip(), address.port());

@@ -7,7 +7,7 @@ use stallmap::lexer::{self, Kind as TokenKind, Token};
 use crate::catalog::rewrite::rewritten;
 use crate::failure::Refusal;
 
-/// What clients read about the server. Rows are text in UTF-8, and times are UTC.
+/// Settings that clients read. Rows are text in UTF-8, and times are UTC.
 pub(crate) const SETTINGS: [(&str, &str); 13] = [
     ("server_version", concat!("14.0 (stallmap ", env!("CARGO_PKG_VERSION"), ")")),
     ("server_encoding", "UTF8"),
@@ -50,7 +50,7 @@ const SETTABLE: [&str; 14] = [
     "timezone",
 ];
 
-/// What to do with a statement.
+/// The action for a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Nothing: the text is empty.

@@ -69,7 +69,7 @@ pub(crate) fn rewritten(sql: &str) -> String {
     out.trim_start().to_owned()
 }
 
-/// What is left of a statement.
+/// The rest of a statement.
 struct Rest<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
