@@ -15,6 +15,7 @@ use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
 use stallmap_replay::bundle::{Bundle, Bundles};
 use stallmap_replay::error::ReplayError;
+use stallmap_replay::export::Language;
 use stallmap_replay::plan::{Outcome, Plan, Translation};
 use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
@@ -53,7 +54,11 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let messages = Messages(options.voice);
     let (capture, bundles) = open(options, messages)?;
     if let Some(folder) = &options.export {
-        return export(&capture, &bundles, folder, messages);
+        let language = match options.language {
+            None | Some(options::Language::C) => Language::C,
+            Some(options::Language::Python) => Language::Python,
+        };
+        return export(&capture, &bundles, folder, language, messages);
     }
     let output = options.output.clone().unwrap_or_else(|| options.capture.clone());
     if options.output.is_some() {
@@ -201,10 +206,11 @@ fn export(
     capture: &CaptureReader,
     bundles: &Bundles,
     folder: &Path,
+    language: Language,
     messages: Messages,
 ) -> Result<ExitCode, Failure> {
     for bundle in bundles.bundles.values() {
-        let path = stallmap_replay::export::export(capture, bundle, folder);
+        let path = stallmap_replay::export::export(capture, bundle, folder, language);
         let path = path.map_err(|error| {
             let text = anyhow!(error).context(format!("export launch {}", bundle.kernel_id.0));
             Failure::before(text).hint("name a folder that can be written and has no such launch yet")

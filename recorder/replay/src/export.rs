@@ -1,4 +1,7 @@
-//! A bundle as a program of its own: cubin, memory, and a C file that runs it on any machine with that GPU architecture.
+//! A bundle as a program of its own: cubin, memory, and a file in C or Python that runs it on any machine with that GPU
+//! architecture.
+
+mod python;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,18 +15,32 @@ use stallmap_sys::replayer::Attribute;
 use crate::bundle::{self, Bundle, Contents};
 use crate::error::ReplayError;
 
-/// The program, the same for every bundle.
+/// The language of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C, with the driver's headers.
+    C,
+    /// Python, with the driver alone.
+    Python,
+}
+
+/// The program in C, the same for every bundle.
 const PROGRAM: &str = include_str!("export/replay.c");
 
 /// Writes a bundle into a new folder below `folder`, completely or not at all. Returns that folder.
-pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result<PathBuf, ReplayError> {
+pub fn export(
+    capture: &CaptureReader,
+    bundle: &Bundle,
+    folder: &Path,
+    language: Language,
+) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
     bundle.check_whole(&contents)?;
     let cubin = capture.cubin(&bundle.content_hash)?;
     fs::create_dir_all(folder).map_err(io("create folder", folder))?;
     fs::create_dir(&path).map_err(io("create folder", &path))?;
-    let written = write_files(&path, bundle, &cubin, &contents);
+    let written = write_files(&path, bundle, &cubin, &contents, language);
     if written.is_err() {
         // The reason is reported already. A failure to clean up adds nothing.
         drop(fs::remove_dir_all(&path));
@@ -31,11 +48,24 @@ pub fn export(capture: &CaptureReader, bundle: &Bundle, folder: &Path) -> Result
     written.map(|()| path)
 }
 
-fn write_files(path: &Path, bundle: &Bundle, cubin: &[u8], contents: &Contents) -> Result<(), ReplayError> {
+fn write_files(
+    path: &Path,
+    bundle: &Bundle,
+    cubin: &[u8],
+    contents: &Contents,
+    language: Language,
+) -> Result<(), ReplayError> {
     let numbers: BTreeMap<u64, u64> = contents.keys().copied().zip(0..).collect();
     write(&path.join("kernel.cubin"), cubin)?;
-    write(&path.join("replay.c"), PROGRAM.as_bytes())?;
-    write(&path.join("launch.h"), header(bundle, &numbers).as_bytes())?;
+    let files = match language {
+        Language::C => [("replay.c", PROGRAM.to_owned()), ("launch.h", header(bundle, &numbers))],
+        Language::Python => {
+            [("replay.py", python::PROGRAM.to_owned()), ("launch.json", python::launch(bundle, &numbers))]
+        }
+    };
+    for (name, text) in files {
+        write(&path.join(name), text.as_bytes())?;
+    }
     write(&path.join("pages.bin"), &pages(bundle, &numbers))?;
     write_contents(&path.join("contents.bin"), contents)
 }
@@ -196,6 +226,60 @@ mod tests {
         let expected: Vec<String> =
             pages.iter().map(|page| format!("{:016x}", hash::content_hash(page))).collect();
         assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+    }
+
+    /// Runs lines of Python after `import replay`, in a folder with a launch.
+    fn python(lines: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("replay.py"), python::PROGRAM).unwrap();
+        let launch = python::launch(&bundle(), &BTreeMap::from([(5, 3)]));
+        fs::write(folder.path().join("launch.json"), launch).unwrap();
+        let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or("python3".into());
+        let program = format!("import json, replay\n{lines}");
+        let output = Command::new(python)
+            .current_dir(folder.path())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .args(["-c", &program])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The Python program hashes pages as the recorder does, with and without numpy.
+    #[test]
+    fn python_hashes_pages_alike() {
+        let shown = python(
+            "pages = b''.join(bytes((at * page * 31 + at // 7) % 256 for at in range(4096)) for page in range(3))\n\
+             fast = replay.hash_pages(pages)\n\
+             replay.numpy = None\n\
+             assert replay.hash_pages(pages) == fast\n\
+             print(*[f'{x:016x}' for x in fast])",
+        );
+        let page = |page: usize| {
+            let bytes = (0..PAGE_BYTES).map(|at| u8::try_from((at * page * 31 + at / 7) % 256).unwrap());
+            format!("{:016x}", hash::content_hash(&bytes.collect::<Vec<u8>>()))
+        };
+        assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), [0, 1, 2].map(page));
+    }
+
+    /// The program reads the launch, whatever the names in it are. Its structures are as large as the driver's.
+    #[test]
+    fn python_reads_the_launch() {
+        let shown = python(
+            "launch = json.loads((replay.HERE / 'launch.json').read_text())\n\
+             print(bytes.fromhex(launch['kernel']), launch['grid'], launch['block'], launch['max_dynamic_shared_bytes'])\n\
+             print(len(bytes.fromhex(launch['attributes'])), launch['attribute_count'], bytes.fromhex(launch['parameters']))\n\
+             symbol = launch['symbols'][0]\n\
+             print(symbol['content'], symbol['size_bytes'], int(symbol['hash_after'], 16) == 2**64 - 1)\n\
+             kinds = replay.AllocationProp, replay.AccessDesc, replay.LaunchConfig\n\
+             print(*[replay.ctypes.sizeof(kind) for kind in kinds])\n\
+             buffer, address = replay.aligned(b'ab')\n\
+             print(address % 64, replay.ctypes.string_at(address, 2))\n\
+             print(replay.Launch.array(4096, (2, 3), '<f4').__cuda_array_interface__['data'])",
+        );
+        let expected = "b'_Z1k\"\\\\n' [1, 2, 3] [4, 5, 6] 7\n72 1 b'\\x01\\x02'\n3 4 True\n32 12 56\n0 b'ab'\n(4096, False)\n";
+        assert_eq!(shown, expected);
     }
 
     /// The header is C, whatever the names in it are.

@@ -16,6 +16,7 @@ Examples:
   stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
   stallmap-record replay step.stallmap --kernels softmax --ablate=tensors,lines
   stallmap-record replay step.stallmap --launches 1 --export repro
+  stallmap-record replay step.stallmap --launches 1 --export repro --language python
 
 Launches can be replayed if the capture was recorded with --replay. Each one runs
 in fresh processes at its recorded addresses: first without an instrument, to
@@ -58,9 +59,12 @@ pub(crate) struct Replay {
         require_equals = true
     )]
     pub ablate: Option<Vec<Target>>,
-    /// Write each launch as a C program into this folder, and replay nothing
+    /// Write each launch as a program into this folder, and replay nothing
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
+    /// Language of the program [default: c]
+    #[arg(long, value_enum, value_name = "LANGUAGE", requires = "export")]
+    pub language: Option<Language>,
     /// Keep the folder of the replays, NAME.stallmap.replays
     #[arg(long)]
     pub keep: bool,
@@ -92,6 +96,15 @@ impl Replay {
             instructions: has(Target::Instructions),
         })
     }
+}
+
+/// The language of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// C, built with the driver's headers
+    C,
+    /// Python, with no package but numpy if it is there
+    Python,
 }
 
 /// The accesses that an experiment leaves out.

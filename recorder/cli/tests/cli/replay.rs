@@ -202,6 +202,38 @@ fn a_launch_becomes_a_program() {
     assert_eq!(place.names(), ["a.stallmap", "out"]);
 }
 
+#[test]
+fn a_launch_becomes_a_program_in_python() {
+    let place = place();
+    let export = ["replay", "a.stallmap", "--export", "out", "--language", "python"];
+    assert_snapshot!(place.run(&export), @r"
+    exit code 0
+    --- stdout
+    --- stderr
+    stallmap-record: wrote `out/launch-1`: _Z3addPff
+    ");
+    let folder = place.path(&format!("out/launch-{BUNDLE}"));
+    let size = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
+    assert!(size("pages.bin") > 0 && size("pages.bin").is_multiple_of(32) && size("kernel.cubin") > 0);
+    // The program compiles, and the pages that it reads name contents that are there.
+    let program = "import py_compile, replay\n\
+        py_compile.compile('replay.py', cfile='replay.pyc', doraise=True)\n\
+        words = replay.struct.iter_unpack('<4Q', open('pages.bin', 'rb').read())\n\
+        contents = open('contents.bin', 'rb').read()\n\
+        pages = [contents[number * 4096:(number + 1) * 4096] for _, number, _, _ in words]\n\
+        assert pages and all(len(page) == 4096 for page in pages)\n\
+        print(bytes.fromhex(replay.json.load(open('launch.json'))['kernel']).decode())";
+    let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or("python3".into());
+    let ran = std::process::Command::new(python).current_dir(&folder).args(["-c", program]).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stdout),
+        "_Z3addPff\n",
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert!(place.run(&["replay", "a.stallmap", "--language", "python"]).contains("--export"));
+}
+
 /// Without a driver the first worker reports it as missing. With one, the cubin of this capture is the error.
 #[test]
 fn without_a_driver() {

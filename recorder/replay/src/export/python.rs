@@ -1,0 +1,49 @@
+//! The launch as JSON, for the Python program.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use stallmap_sys::replayer::Attribute;
+
+use crate::bundle::{Bundle, Symbol};
+
+/// The program, the same for every bundle.
+pub(super) const PROGRAM: &str = include_str!("replay.py");
+
+/// The launch. Bytes and names are hexadecimal: names are untrusted, and of any encoding.
+pub(super) fn launch(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
+    let Bundle { shape, parameters, .. } = bundle;
+    let attributes: Vec<u8> = shape.attributes.iter().flat_map(|Attribute(bytes)| *bytes).collect();
+    let symbol = |symbol: &Symbol| {
+        json!({
+            "name": hex(symbol.name.as_bytes()),
+            "offset_bytes": symbol.offset_bytes,
+            "size_bytes": symbol.size_bytes,
+            "content": numbers.get(&symbol.content_id).copied().unwrap_or(0),
+            "hash_after": symbol.hash_after.map(|hash| format!("{hash:016x}")),
+        })
+    };
+    let allowed = i64::from(bundle.max_dynamic_shared_bytes.unwrap_or(0));
+    let launch = json!({
+        "kernel": hex(bundle.name.as_bytes()),
+        "grid": shape.grid,
+        "block": shape.block,
+        "dynamic_shared_bytes": shape.dynamic_shared_bytes,
+        "max_dynamic_shared_bytes": allowed.max(shape.dynamic_shared_bytes.into()),
+        "shared_carveout": bundle.shared_carveout.unwrap_or(-1),
+        "parameters": hex(parameters),
+        "attributes": hex(&attributes),
+        "attribute_count": shape.attributes.len(),
+        "symbols": bundle.symbols.iter().map(symbol).collect::<Vec<_>>(),
+    });
+    format!("{launch:#}\n")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            text.extend(char::from_digit(digit.into(), 16));
+        }
+        text
+    })
+}
