@@ -26,7 +26,8 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// Adds the functions that need no relations.
     pub(crate) fn new(session: &Session) -> Self {
-        for function in functions::constant() {
+        let first = session.captures().first().map_or("", |capture| capture.name.as_str());
+        for function in functions::constant(first) {
             session.context().register_udf(function);
         }
         Self::default()

@@ -24,10 +24,9 @@ pub(crate) const SETTINGS: [(&str, &str); 13] = [
     ("application_name", ""),
 ];
 /// Further settings that `SHOW` knows. Captures do not change: transactions are as if one followed the other.
-const SHOWN: [(&str, &str); 6] = [
+const SHOWN: [(&str, &str); 5] = [
     ("transaction_isolation", "serializable"),
     ("transaction_read_only", "on"),
-    ("search_path", "capture"),
     ("max_identifier_length", "63"),
     ("server_version_num", "140000"),
     ("bytea_output", "hex"),
@@ -175,6 +174,7 @@ fn show(sql: &str, words: &[String]) -> Action {
     };
     let found = SETTINGS.iter().chain(&SHOWN).find(|(known, _)| known.eq_ignore_ascii_case(name));
     Action::Rows(match found {
+        None if name == "search_path" => "SELECT current_schema() AS search_path".to_owned(),
         Some((name, value)) => format!("SELECT '{value}' AS \"{name}\""),
         None => sql.to_owned(),
     })

@@ -290,6 +290,11 @@ fn the_catalog_describes_relations() {
     ];
     assert_eq!(texts(&columns), expected);
     assert!(client.query("SELECT 1 FROM pg_catalog.pg_index").unwrap().is_empty());
+    assert_eq!(
+        texts(&client.query("SELECT current_schema(), current_database()").unwrap()),
+        [["one", "stallmap"]]
+    );
+    assert_eq!(texts(&client.query("SHOW search_path").unwrap()), [["one"]]);
     let listed =
         "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'two' AND table_name = 'launch'";
     assert_eq!(texts(&client.query(listed).unwrap()), [["1"]]);

@@ -11,10 +11,10 @@ use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf}
 use super::relations::Relations;
 use crate::kind::{ColumnType, Kind};
 
-/// Functions that return one value.
-pub(super) fn constant() -> Vec<ScalarUDF> {
+/// Functions that return one value. Names without schema mean the first capture.
+pub(super) fn constant(first: &str) -> Vec<ScalarUDF> {
     let version = concat!("PostgreSQL 14.0 (the protocol only: stallmap ", env!("CARGO_PKG_VERSION"), ")");
-    let texts = [("version", version), ("current_database", "stallmap"), ("current_schema", "capture")];
+    let texts = [("version", version), ("current_database", "stallmap"), ("current_schema", first)];
     let mut functions: Vec<ScalarUDF> =
         texts.into_iter().map(|(name, value)| same(name, vec![], ScalarValue::from(value))).collect();
     let number = || vec![DataType::Int64];
