@@ -78,23 +78,28 @@ impl Connection {
 
     async fn handle(&mut self, request: Request) -> Result<(), Fault> {
         match request {
-            Request::Query(text) => {
-                self.is_skipping = false;
-                if let Err(fault) = self.simple(&text).await {
-                    let Fault::Refused(refusal) = fault else { return Err(fault) };
-                    self.failed(&refusal);
-                    self.is_skipping = false;
-                }
-                self.ready();
-                Ok(timeout(FAREWELL, self.wire.flush()).await.map_err(io::Error::from)??)
-            }
             Request::Sync => {
                 self.is_skipping = false;
+                if self.block == Block::Idle {
+                    self.portals.clear();
+                }
                 self.ready();
                 Ok(self.wire.flush().await?)
             }
-            Request::Flush => Ok(self.wire.flush().await?),
             _ if self.is_skipping => Ok(()),
+            Request::Flush => Ok(self.wire.flush().await?),
+            Request::Query(text) => match self.simple(&text).await {
+                Ok(()) => {
+                    self.ready();
+                    Ok(self.wire.flush().await?)
+                }
+                Err(Fault::Refused(refusal)) => {
+                    self.failed(&refusal);
+                    self.ready();
+                    Ok(timeout(FAREWELL, self.wire.flush()).await.map_err(io::Error::from)??)
+                }
+                Err(gone) => Err(gone),
+            },
             request => {
                 self.is_skipping = true;
                 self.prepared(request).await?;

@@ -27,7 +27,7 @@ mod wire;
 use std::sync::Arc;
 
 use stallmap_console::args::serve::Serve;
-use stallmap_console::context::{Context, no_threads, runtime};
+use stallmap_console::context::{Context, STACK_BYTES, no_threads};
 use stallmap_console::exit::{Failure, Outcome};
 use stallmap_console::output;
 
@@ -35,13 +35,22 @@ use server::Server;
 use settings::Settings;
 use tokio::runtime::Builder;
 
+/// Threads for queries. A query that computes for long occupies one for each core, and others go on.
+const THREADS_PER_CORE: usize = 4;
+
 /// Serves until a signal ends the program.
 pub fn run(context: &Context, args: &Serve) -> Outcome {
     let settings = Settings::of(args)?;
     let captures = folder::captures(&args.captures)?;
     let session = context.open(&captures)?;
     // A query that computes for long occupies its runtime's threads. The network has its own.
-    let queries = runtime()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let queries = Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(cores * THREADS_PER_CORE)
+        .thread_stack_size(STACK_BYTES)
+        .build()
+        .map_err(no_threads)?;
     let network = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
     network.block_on(async {
         let address = settings.address;

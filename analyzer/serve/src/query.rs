@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt as _;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
@@ -228,14 +232,31 @@ impl Rows {
     }
 }
 
+/// The stream of a plan whose joins pause regularly. Else one with many rows on both sides computes for minutes in one
+/// step, and neither its limit of time nor a request to cancel ends it.
+async fn started(session: &Session, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AnalyzeError> {
+    let frame = session.read(plan).await?;
+    let context = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let pausing =
+        |plan: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>, DataFusionError> {
+            let is_join = plan.children().len() > 1 || plan.name().ends_with("JoinExec");
+            Ok(if is_join {
+                Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>)
+            } else {
+                Transformed::no(plan)
+            })
+        };
+    Ok(execute_stream(plan.transform_up(pausing)?.data, context)?)
+}
+
 /// Runs a query. The next batch is computed while one is sent.
 async fn run(
     server: Arc<Server>,
     plan: LogicalPlan,
     sender: mpsc::Sender<Result<RecordBatch, AnalyzeError>>,
 ) {
-    let started = async { Ok::<_, AnalyzeError>(server.session.read(plan).await?.execute_stream().await?) };
-    match started.await {
+    match started(&server.session, plan).await {
         Ok(mut stream) => {
             while let Some(batch) = stream.next().await {
                 let is_last = batch.is_err();

@@ -16,8 +16,10 @@ use crate::parameter;
 use crate::query::{Column, Fault, Rows, columns, planned, send_columns};
 use crate::statement::Action;
 
-/// Most prepared statements, and most portals, of one connection.
-const MOST_NAMES: usize = 1_000;
+/// Most prepared statements of one connection.
+const MOST_STATEMENTS: usize = 1_000;
+/// Most portals of one connection. Each can hold a query that runs.
+const MOST_PORTALS: usize = 32;
 
 /// A prepared statement.
 pub(super) struct Prepared {
@@ -80,7 +82,8 @@ impl Connection {
             let message = format!("`{name}` is prepared already");
             return Err(Refusal::message("42P05", message, "close it first").into());
         }
-        check_count(&self.statements)?;
+        self.statements.remove(&name);
+        check_count(&self.statements, MOST_STATEMENTS, "prepared statements")?;
         if statements::split(sql).len() > 1 {
             let message = "several statements cannot be prepared as one";
             return Err(Refusal::message("42601", message, "prepare each by itself").into());
@@ -103,7 +106,7 @@ impl Connection {
     fn bind(&mut self, bind: Bind) -> Result<(), Fault> {
         let prepared = Arc::clone(self.statement(&bind.statement)?);
         self.portals.remove(&bind.portal);
-        check_count(&self.portals)?;
+        check_count(&self.portals, MOST_PORTALS, "portals")?;
         let (expected, given) = (prepared.parameters.len(), bind.values.len());
         if expected != given {
             return Err(Refusal::protocol(format!("{given} values for {expected} parameters")).into());
@@ -168,11 +171,11 @@ fn no_portal(name: &str) -> Refusal {
     Refusal::message("34000", format!("no portal is named `{name}`"), "bind a prepared statement first")
 }
 
-fn check_count<T>(names: &HashMap<String, T>) -> Result<(), Refusal> {
-    if names.len() < MOST_NAMES {
+fn check_count<T>(names: &HashMap<String, T>, most: usize, noun: &str) -> Result<(), Refusal> {
+    if names.len() < most {
         return Ok(());
     }
-    let message = format!("a connection has {MOST_NAMES} prepared statements or portals");
+    let message = format!("the connection has {most} {noun}");
     Err(Refusal::message("54000", message, "close some, or DEALLOCATE ALL"))
 }
 
