@@ -181,16 +181,40 @@ fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
     fs::write(&manifest, json.to_string()).unwrap();
 }
 
+/// A packed cubin whose sections of code hold other code, of so many instructions.
+fn with_code(packed: &[u8], count: usize) -> Vec<u8> {
+    // LDG R2, [R4] under barrier 0, and @P0 EXIT: each end of some lanes waits for each load before it.
+    let words = [0x000e_0200_0c1e_1900_0000_0004_0402_7981_u128, 0x000f_c200_0380_0000_0000_0000_0000_094d];
+    let mut cubin = zstd::decode_all(packed).unwrap();
+    let number = |cubin: &[u8], at: usize| u64::from_le_bytes(cubin[at..at + 8].try_into().unwrap());
+    let (headers, start) = (number(&cubin, 0x28), cubin.len() as u64);
+    let section_count = u16::from_le_bytes(cubin[0x3c..0x3e].try_into().unwrap());
+    for section in 0..u64::from(section_count) {
+        let header = usize::try_from(headers + 64 * section).unwrap();
+        let is_code = number(&cubin, header + 8) & 4 != 0;
+        if is_code {
+            cubin[header + 0x18..header + 0x20].copy_from_slice(&start.to_le_bytes());
+            cubin[header + 0x20..header + 0x28].copy_from_slice(&(16 * count as u64).to_le_bytes());
+        }
+    }
+    cubin.extend(words.iter().cycle().take(count).flat_map(|word| word.to_le_bytes()));
+    zstd::encode_all(&cubin[..], 3).unwrap()
+}
+
 #[tokio::test]
 async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
+    let crafted = |bytes: &mut Vec<u8>| *bytes = with_code(bytes, 20_000);
+    let long = |bytes: &mut Vec<u8>| *bytes = with_code(bytes, (4 << 20) / 16 + 1);
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let flip = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
-    let cases: [(Change, bool, &str); 3] = [
+    let cases: [(Change, bool, &str); 5] = [
         (cut, true, "its cubin is damaged: "),
         (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),
+        (crafted, true, "its analysis takes more than 3724288 steps"),
+        (long, true, "its section has more than 4194304 bytes of code"),
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
