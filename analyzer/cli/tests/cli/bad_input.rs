@@ -111,6 +111,31 @@ fn full_disk() {
     ran.expect_error(5).check("bad_full_disk");
 }
 
+/// A limit of the size of files is a full disk for each of the formats.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_the_old_rows() {
+    let place = Place::new();
+    let sql = "SELECT value, value * 12345 AS product FROM generate_series(1, 200000)";
+    for name in ["rows.csv", "rows.json", "rows.jsonl", "rows.parquet"] {
+        place.file(name, "old");
+        let script =
+            format!("trap '' XFSZ && ulimit -f 64 && exec \"$0\" sql tiny.stallmap -c '{sql}' -o {name}");
+        let program = env!("CARGO_BIN_EXE_stallmap");
+        let ran = std::process::Command::new("sh")
+            .args(["-c", &script, program])
+            .current_dir(place.path(""))
+            .env("STALLMAP_CACHE", "off")
+            .output()
+            .unwrap();
+        let error = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(5), "{name}: {error}");
+        assert!(error.contains("File too large"), "{name}: {error}");
+        assert_eq!(fs::read(place.path(name)).unwrap(), b"old", "{name}");
+    }
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 5, "no temporary file is left");
+}
+
 #[test]
 fn folder_that_is_no_capture() {
     let place = Place::new();

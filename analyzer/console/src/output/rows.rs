@@ -1,7 +1,7 @@
 //! Rows of a query, batch by batch, in the requested format.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::csv;
@@ -77,6 +77,72 @@ impl From<ParquetError> for WriteError {
 
 /// A writer of rows with a schema.
 pub fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn RowWriter>, WriteError> {
+    let failure = Failed::default();
+    let sink = Box::new(Watched { sink, failure: failure.clone() });
+    let rows = of_format(sink, schema, style).map_err(|error| failure.cause_of(error))?;
+    Ok(Box::new(Explained { rows, failure }))
+}
+
+/// The error of a destination. Writers of formats turn it into text.
+#[derive(Clone, Default)]
+struct Failed(Arc<OnceLock<(Option<i32>, io::ErrorKind)>>);
+
+impl Failed {
+    fn cause_of(&self, error: WriteError) -> WriteError {
+        match (error, self.0.get()) {
+            (WriteError::Arrow(_) | WriteError::Parquet(_), Some((code, kind))) => {
+                WriteError::Io(code.map_or_else(|| (*kind).into(), io::Error::from_raw_os_error))
+            }
+            (error, _) => error,
+        }
+    }
+}
+
+/// A destination whose error is remembered.
+struct Watched {
+    sink: Sink,
+    failure: Failed,
+}
+
+impl Watched {
+    fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        let interrupted = |error: &io::Error| error.kind() == io::ErrorKind::Interrupted;
+        if let Some(error) = result.as_ref().err().filter(|error| !interrupted(error)) {
+            self.failure.0.get_or_init(|| (error.raw_os_error(), error.kind()));
+        }
+        result
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes);
+        self.watch(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.sink.flush();
+        self.watch(flushed)
+    }
+}
+
+/// Rows whose errors are those of their destination, where it has one.
+struct Explained {
+    rows: Box<dyn RowWriter>,
+    failure: Failed,
+}
+
+impl RowWriter for Explained {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        self.rows.write(batch).map_err(|error| self.failure.cause_of(error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+        self.rows.finish().map_err(|error| self.failure.cause_of(error))
+    }
+}
+
+fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn RowWriter>, WriteError> {
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
