@@ -155,7 +155,7 @@ pub(crate) struct Rows {
     pub(crate) count: u64,
 }
 
-/// Work on the threads for queries, which ends when nobody waits for it.
+/// Work on the threads for queries, which ends when no client waits for it.
 struct Task<T>(JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
@@ -170,7 +170,7 @@ fn defect() -> Refusal {
 }
 
 impl Rows {
-    /// Starts a query with the types that its client was told.
+    /// Starts a query with the types that its client has.
     pub(crate) fn start(
         server: &Arc<Server>,
         sql: &str,

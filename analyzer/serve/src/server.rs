@@ -23,7 +23,7 @@ use crate::statement::SETTINGS;
 use crate::wire::Wire;
 
 /// Most connections that have not given the password yet.
-const MOST_STRANGERS: usize = 32;
+const MOST_UNKNOWN: usize = 32;
 /// Time to give the password.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
@@ -42,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) longest: Duration,
     most_connections: usize,
     slots: Arc<Semaphore>,
-    strangers: Arc<Semaphore>,
+    unknown: Arc<Semaphore>,
     /// Each connection's secret, and the number of requests to cancel its queries.
     keys: Mutex<HashMap<u32, (u32, watch::Sender<u64>)>>,
 }
@@ -59,7 +59,7 @@ impl Server {
             longest: settings.longest,
             most_connections: settings.connections,
             slots: Arc::new(Semaphore::new(settings.connections)),
-            strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
+            unknown: Arc::new(Semaphore::new(MOST_UNKNOWN)),
             keys: Mutex::default(),
         }
     }
@@ -67,8 +67,8 @@ impl Server {
     /// Accepts connections, each in a task of its own.
     pub(crate) async fn listen(self: Arc<Self>, listener: &TcpListener) -> Outcome {
         loop {
-            // Without a place for a stranger, the next one waits.
-            let Ok(place) = Arc::clone(&self.strangers).acquire_owned().await else { continue };
+            // Without a place for an unknown client, the next one waits.
+            let Ok(place) = Arc::clone(&self.unknown).acquire_owned().await else { continue };
             let Ok((stream, _)) = listener.accept().await else {
                 sleep(PAUSE).await;
                 continue;

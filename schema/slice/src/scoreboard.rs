@@ -274,13 +274,18 @@ fn note(
     Ok(())
 }
 
+/// Instructions that make a fence.
+const FENCE: [&str; 4] = ["MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL"];
+
+/// A fence and the end of a warp wait for stores. Behind a MEMBAR samples find the warp at the instructions that complete
+/// the fence, up to the first one of another kind.
 fn wait_for_stores(
     pending: &mut Pending,
     instruction: &Instruction,
     candidates: Option<&mut Vec<Candidate>>,
 ) {
-    let is_fence = instruction.mnemonic == Some("MEMBAR");
-    if is_fence || matches!(instruction.flow, Flow::Exit { .. }) {
+    pending.is_fenced |= instruction.mnemonic == Some("MEMBAR");
+    if pending.is_fenced || matches!(instruction.flow, Flow::Exit { .. }) {
         let through = Through::Store;
         let store = |(producer, time): (&usize, &i64)| Candidate {
             producer: *producer,
@@ -292,7 +297,9 @@ fn wait_for_stores(
             candidates.extend(pending.stores.iter().map(store));
         }
     }
-    if is_fence {
+    let completes_fence = instruction.mnemonic.is_some_and(|mnemonic| FENCE.contains(&mnemonic));
+    if pending.is_fenced && !completes_fence {
         pending.stores.clear();
+        pending.is_fenced = false;
     }
 }

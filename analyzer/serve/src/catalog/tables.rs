@@ -1,5 +1,6 @@
 //! The catalog's tables, with the columns that clients read.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -57,7 +58,7 @@ impl Columns {
     /// Columns with the same number in every row.
     fn all_ids(mut self, names: &[&'static str], value: i64) -> Self {
         for name in names {
-            self.list.push((name, Arc::new(Int64Array::from(vec![value; self.rows]))));
+            self.list.push((name, Arc::new(Int64Array::from_iter_values(repeat_n(value, self.rows)))));
         }
         self
     }
@@ -70,7 +71,7 @@ impl Columns {
 
     fn all_texts(mut self, names: &[&'static str], value: &str) -> Self {
         for name in names {
-            self.list.push((name, Arc::new(StringArray::from(vec![value; self.rows]))));
+            self.list.push((name, Arc::new(StringArray::from_iter_values(repeat_n(value, self.rows)))));
         }
         self
     }
@@ -84,7 +85,7 @@ impl Columns {
 
     fn all_bools(mut self, names: &[&'static str], value: bool) -> Self {
         for name in names {
-            self.list.push((name, Arc::new(BooleanArray::from(vec![value; self.rows]))));
+            self.list.push((name, Arc::new(repeat_n(Some(value), self.rows).collect::<BooleanArray>())));
         }
         self
     }

@@ -262,7 +262,7 @@ fn signals_start_and_stop_recording() {
     let place = Place::new();
     let library = super::run::any_library();
     let turned =
-        |state| format!("until grep -q {state} a.stallmap.partial/switch 2>/dev/null; do sleep 0.01; done");
+        |state| format!("until grep -q {state} a.stallmap.partial/switch 2>/dev/null\ndo sleep 0.01; done");
     let script = format!("echo ready; {}; echo started; {}; echo stopped", turned("on"), turned("off"));
     let words =
         ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "--only", "accesses", "--signals"];
