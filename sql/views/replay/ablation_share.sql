@@ -16,6 +16,10 @@ CREATE VIEW ablation_share (
   is_cold,
   -- Its share of the time that these experiments save.
   saved_share,
+  -- Lower end of the 95 % confidence interval of its saving, as a share of the same time.
+  saved_share_low,
+  -- Upper end of it.
+  saved_share_high,
   -- Its share of the samples attributed to their instructions.
   charged_share,
   -- Its rank by time in the launch, from 1.
@@ -36,7 +40,8 @@ WITH measured AS (
   WINDOW launch AS (PARTITION BY run_id, kernel_id, target, is_cold)
 )
 SELECT
-  run_id, kernel_id, experiment, target, is_cold, saved / all_saved, samples / all_samples,
+  run_id, kernel_id, experiment, target, is_cold, saved / all_saved,
+  greatest(saved_low_ns, 0.0) / all_saved, greatest(saved_high_ns, 0.0) / all_saved, samples / all_samples,
   rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY saved DESC),
   rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY samples DESC)
 FROM summed
