@@ -32,10 +32,11 @@ fn text(command: &mut Command) -> String {
     String::from_utf8_lossy(&stdout).into_owned()
 }
 
-fn build(binaries: &Path, folder: &Path) -> PathBuf {
+fn build(binaries: &Path, notices: &Path, folder: &Path) -> PathBuf {
+    text(python().arg(root().join("scripts/notices")).arg("--output").arg(notices));
     let mut command = python();
     command.arg(root().join("scripts/wheel")).arg("--binaries").arg(binaries).arg("--output").arg(folder);
-    text(command.args(["--level", "0", "--strip"]));
+    text(command.args(["--level", "0", "--strip", "--notices"]).arg(notices));
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let wheels: Vec<PathBuf> = entries.collect();
     let [wheel] = &wheels[..] else { panic!("{wheels:?}") };
@@ -74,7 +75,7 @@ fn a_fresh_environment_has_every_part() {
         return skipped(1, "no Python with venv");
     }
     let dist = folder.path().join("dist");
-    let wheel = build(&binaries, &dist);
+    let wheel = build(&binaries, &folder.path().join("notices"), &dist);
     let name = wheel.file_name().unwrap().to_string_lossy().into_owned();
     let version = env!("CARGO_PKG_VERSION");
     assert!(name.starts_with(&format!("stallmap-{version}-py3-none-manylinux_2_")), "{name}");
@@ -108,6 +109,12 @@ fn a_fresh_environment_has_every_part() {
     let printed = text(program(&bin, "python").args(["-c", code]).arg(&capture));
     assert_eq!(printed, format!("{version} 3\npip install pyarrow\n"));
 
+    // The licenses of linked packages, and what the programs consist of.
+    let code = "import importlib.metadata as metadata\n\
+        print(sorted(file.name for file in metadata.files('stallmap') if file.parent.name in ('licenses', 'sboms')))\n";
+    let printed = text(program(&bin, "python").args(["-c", code]));
+    assert_eq!(printed, "['LICENSE', 'NOTICE.txt', 'sbom.cdx.json']\n");
+
     // Every file is as RECORD lists it, and all of it goes again.
     text(Command::new(bin.join("pip")).args(["check", "--disable-pip-version-check"]));
     text(Command::new(bin.join("pip")).args(["uninstall", "--quiet", "--yes", "stallmap"]));
@@ -120,8 +127,9 @@ fn a_wheel_is_the_same_bytes_again_and_promises_no_older_system() {
     let Some(binaries) = binaries(folder.path()) else { return skipped(1, "the recorder was not built") };
     let folder = TempDir::new().unwrap();
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-    let first = build(&binaries, &one);
-    let second = build(&binaries, &two);
+    let notices = folder.path().join("notices");
+    let first = build(&binaries, &notices, &one);
+    let second = build(&binaries, &notices, &two);
     assert_eq!(first.file_name(), second.file_name());
     assert!(std::fs::read(first).unwrap() == std::fs::read(second).unwrap(), "the bytes differ");
     let mut command = python();
