@@ -1,4 +1,4 @@
-//! The begin of a connection: encryption, a request to cancel, or the password.
+//! The begin of a connection: encryption, a cancelled query, or the password.
 
 use std::io;
 use std::time::Duration;

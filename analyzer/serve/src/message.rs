@@ -56,11 +56,11 @@ pub(crate) struct Bind {
 /// The first message of a connection.
 #[derive(Debug, PartialEq)]
 pub(crate) enum First {
-    /// A request for encryption.
+    /// `SSLRequest`: the client wants encryption.
     Tls,
-    /// A request for encryption by GSSAPI.
+    /// `GSSENCRequest`: it wants encryption by GSSAPI.
     Gss,
-    /// A request to end a query of another connection.
+    /// `CancelRequest`: ends a query of another connection.
     Cancel { process: u32, secret: u32 },
     /// A version's major and minor number. A user and options follow, which have no meaning here.
     Start { major: u16, minor: u16, options: Vec<String> },
@@ -198,7 +198,7 @@ pub(crate) enum Reply<'a> {
     Login(u32, &'a [u8]),
     /// A setting that clients read.
     Setting(&'a str, &'a str),
-    /// The numbers that a request to cancel repeats.
+    /// The numbers that `CancelRequest` repeats.
     Key {
         process: u32,
         secret: u32,

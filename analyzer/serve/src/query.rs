@@ -46,7 +46,7 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// The end of a query: a time, a request of the client, or the end of its connection.
+/// The end of a query: a time, a cancel by the client, or the end of its connection.
 pub(crate) struct Limit {
     deadline: Instant,
     longest: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// A limit from now on. Earlier requests to cancel have no effect.
+    /// A limit from now on. Earlier cancels have no effect.
     pub(crate) fn new(longest: Duration, cancelled: &watch::Receiver<u64>) -> Self {
         let mut cancelled = cancelled.clone();
         cancelled.mark_unchanged();
@@ -233,7 +233,7 @@ impl Rows {
 }
 
 /// The stream of a plan whose joins pause regularly. Else one with many rows on both sides computes for minutes in one
-/// step, and neither its limit of time nor a request to cancel ends it.
+/// step, and neither its limit of time nor a cancel ends it.
 async fn started(session: &Session, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AnalyzeError> {
     let frame = session.read(plan).await?;
     let context = Arc::new(frame.task_ctx());

@@ -1,4 +1,4 @@
-//! Connections: their number, their logins, and requests to cancel a query.
+//! Connections: their number, their logins, and cancelled queries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     most_connections: usize,
     slots: Arc<Semaphore>,
     unknown: Arc<Semaphore>,
-    /// Each connection's secret, and the number of requests to cancel its queries.
+    /// Each connection's secret, and how often its queries were cancelled.
     keys: Mutex<HashMap<u32, (u32, watch::Sender<u64>)>>,
 }
 
