@@ -377,6 +377,9 @@ impl FromStr for NamedCapture {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if is_statement(text) {
+            return Err("this is a statement, not a capture: put -c before it".to_owned());
+        }
         let is_name = |name: &str| {
             !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
         };
@@ -389,6 +392,12 @@ impl FromStr for NamedCapture {
             _ => Ok(Self { name: None, path: text.into() }),
         }
     }
+}
+
+/// True for text that begins as SQL does.
+pub(crate) fn is_statement(text: &str) -> bool {
+    let begin = text.split_once(char::is_whitespace).map_or("", |(word, _)| word);
+    ["select", "with", "explain", "describe", "show"].iter().any(|word| begin.eq_ignore_ascii_case(word))
 }
 
 /// A parameter's value.
@@ -449,6 +458,8 @@ mod tests {
         };
         assert_eq!(parse("a=one.stallmap"), named(Some("a"), "one.stallmap"));
         assert_eq!(parse("one.stallmap"), named(None, "one.stallmap"));
+        assert!(parse("SELECT * FROM launch WHERE a = 1").unwrap_err().contains("-c"));
+        assert_eq!(parse("with.stallmap"), named(None, "with.stallmap"));
         assert_eq!(parse("runs/lr=0.1/one.stallmap"), named(None, "runs/lr=0.1/one.stallmap"));
         assert!(parse("a=").is_err());
     }

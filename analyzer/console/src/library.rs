@@ -3,6 +3,7 @@
 use stallmap::session::Session;
 
 use super::names::nearest;
+use crate::args::is_statement;
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output::table::Table;
 
@@ -14,6 +15,7 @@ pub fn saved_query(session: &Session, name: &str, values: &[(String, String)]) -
     let names = || session.queries().iter().map(|query| query.name.as_str());
     let Some(query) = session.queries().iter().find(|query| query.name == name) else {
         let hint = match nearest(name, names()) {
+            _ if is_statement(name) => "this is a statement: put -c before it".to_owned(),
             Some(near) => format!("did you mean `{near}`?"),
             None if session.queries().is_empty() => {
                 format!("name a folder of .sql files with --library DIR, or set {VARIABLE}")

@@ -1,6 +1,7 @@
 //! Opens captures and runs SQL: the only place that builds a DataFusion context.
 
 mod answers;
+mod context;
 pub mod every;
 mod first_words;
 mod hex_text;
@@ -14,21 +15,17 @@ use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use datafusion::optimizer::Analyzer;
-use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionContext};
 use futures::future::BoxFuture;
-use object_store::memory::InMemory;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
+use self::context::context;
 use self::every::{EVERY, Every};
-use self::first_words::FirstWords;
-use self::hex_text::HexText;
 use self::resources::Resources;
 use self::stored::Store;
 use self::views::empty::causes;
@@ -46,11 +43,8 @@ use stallmap_code::table::{CodeTable, Kind};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
-use stallmap_engine::launches::of_launches;
 use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
-use stallmap_joins::keys::KeysOfJoins;
-use stallmap_tables::captured::{CapturedTable, Presence, STORE};
-use stallmap_tables::guard::GuardScans;
+use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
 
@@ -380,39 +374,6 @@ fn derived() -> impl Iterator<Item = TableDef> {
         .chain(analyses::Kind::ALL.map(analyses::Kind::table))
         .chain(Kind::ALL.map(Kind::table))
         .chain([CaptureTable::TABLE])
-}
-
-fn context(first: &str, resources: &Resources) -> Result<SessionContext, AnalyzeError> {
-    let mut config = SessionConfig::new()
-        .with_information_schema(true)
-        .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema(CATALOG, first);
-    config.options_mut().execution.parquet.pushdown_filters = true;
-    // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
-    config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
-    // The filters of `KeysOfJoins`.
-    config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
-    let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(HexText));
-    rules.insert(1, Arc::new(FirstWords));
-    let state = SessionStateBuilder::new_with_default_features()
-        .with_config(config)
-        .with_runtime_env(resources.runtime()?)
-        .with_analyzer_rules(rules)
-        .with_physical_optimizer_rules(stallmap_joins::rule::rules())
-        .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
-        .with_physical_optimizer_rule(Arc::new(GuardScans))
-        .build();
-    let context = SessionContext::new_with_state(state);
-    for function in stallmap_functions::functions() {
-        context.register_udf(function.as_ref().clone());
-    }
-    for aggregate in stallmap_functions::aggregates() {
-        context.register_udaf(aggregate);
-    }
-    let store = ObjectStoreUrl::parse(STORE)?;
-    context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
-    Ok(context)
 }
 
 /// Names that SQL reads without quotes.

@@ -223,3 +223,14 @@ fn a_query_beyond_the_memory_limit_names_the_option() {
     assert!(ran.stderr.contains("hint: select fewer launches"), "{}", ran.stderr);
     place.run(&["report", "tiny.stallmap", "--memory", "lots"]).expect_error(2);
 }
+
+#[test]
+fn a_query_that_puts_batches_aside_ends() {
+    let place = Place::new();
+    // Two tasks of a repartition write files that one task reads. Their order differs from run to run.
+    let sql = "SELECT count(*) FROM (SELECT DISTINCT repeat(CAST(value AS VARCHAR), 40) AS x, \
+        array_agg(repeat('x', 1000)) FROM generate_series(1, 400000) GROUP BY x)";
+    for _ in 0..6 {
+        place.run(&["sql", "tiny.stallmap", "--memory", "64M", "-c", sql]).expect_error(4);
+    }
+}

@@ -1,0 +1,56 @@
+//! The DataFusion context of a session: its settings, rules, functions and resources.
+
+use std::sync::Arc;
+
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::optimizer::Analyzer;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::memory::InMemory;
+use stallmap_engine::launches::of_launches;
+use stallmap_joins::keys::KeysOfJoins;
+use stallmap_tables::captured::STORE;
+use stallmap_tables::guard::GuardScans;
+
+use super::CATALOG;
+use super::first_words::FirstWords;
+use super::hex_text::HexText;
+use super::resources::Resources;
+use crate::error::AnalyzeError;
+
+/// The context of a session, before it has captures.
+pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionContext, AnalyzeError> {
+    let mut config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(CATALOG, first);
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    // A file for each batch that a repartition puts aside. With longer files, two writers and a reader wait for each
+    // other, and the query never ends (apache/datafusion#24883, mended after 55.2).
+    config.options_mut().set("datafusion.execution.max_spill_file_size_bytes", "1")?;
+    // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
+    config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    // The filters of `KeysOfJoins`.
+    config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(HexText));
+    rules.insert(1, Arc::new(FirstWords));
+    let state = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_runtime_env(resources.runtime()?)
+        .with_analyzer_rules(rules)
+        .with_physical_optimizer_rules(stallmap_joins::rule::rules())
+        .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
+        .with_physical_optimizer_rule(Arc::new(GuardScans))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    for function in stallmap_functions::functions() {
+        context.register_udf(function.as_ref().clone());
+    }
+    for aggregate in stallmap_functions::aggregates() {
+        context.register_udaf(aggregate);
+    }
+    let store = ObjectStoreUrl::parse(STORE)?;
+    context.register_object_store(store.as_ref(), Arc::new(InMemory::new()));
+    Ok(context)
+}
