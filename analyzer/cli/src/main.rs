@@ -18,6 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()));
+    output::paint::choose(cli.color);
     // A reader's panic on a damaged capture becomes an error. The text of the panic would say it a second time.
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
         std::panic::set_hook(Box::new(|_| ()));

@@ -45,15 +45,22 @@ pub async fn answers(
     parameters: &[(&str, u64)],
 ) -> Outcome<Vec<Answer>> {
     let progress = Progress::start("asking");
-    let texts: Vec<(Query, String)> =
-        wanted.iter().map(|section| (*section, section.sql(parameters))).collect();
-    let whole: Vec<&str> =
-        texts.iter().filter(|(section, _)| section.is_whole()).map(|(_, sql)| sql.as_str()).collect();
+    let texts = wanted.iter().map(|section| (*section, section.sql(parameters)));
+    let found: Vec<_> = texts.map(|(section, sql)| (section, session.remembered(&sql), sql)).collect();
+    let is_new = |section: &Query, rows: &Option<_>| rows.is_none() && section.is_whole();
+    let whole: Vec<&str> = found
+        .iter()
+        .filter(|(section, rows, _)| is_new(section, rows))
+        .map(|(_, _, sql)| sql.as_str())
+        .collect();
     session.keep_views_of(&whole).await.map_err(|error| explain(error, Some(session)))?;
     let mut answers = Vec::new();
-    for (section, sql) in texts {
+    for (section, remembered, sql) in found {
         progress.say(format!("querying {}", section.name));
-        let rows = rows(session, &sql).await?;
+        let rows = match remembered {
+            Some(rows) => rows,
+            None => computed(session, &sql).await?,
+        };
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         let absence = if is_empty { absent::why(session, &sql).await } else { None };
         answers.push(Answer { section, sql, rows, absence });
@@ -73,14 +80,32 @@ pub async fn asked(session: &Session, query: Query, sql: &str) -> Outcome<Vec<Re
     if query.is_whole() { kept_rows(session, sql).await } else { rows(session, sql).await }
 }
 
-/// The rows of a query that reads views whole. Their rows are stored for later commands.
+/// The rows of a query of the library that reads views whole. Their rows are stored for later commands.
 pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    if let Some(rows) = session.remembered(sql) {
+        return Ok(rows);
+    }
     session.keep_views_of(&[sql]).await.map_err(|error| explain(error, Some(session)))?;
-    rows(session, sql).await
+    computed(session, sql).await
 }
 
-/// The rows of a query: one batch or more, for the column types.
+/// The rows of a query of the library: one batch or more, for the column types. They are stored for later commands.
 pub async fn rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    match session.remembered(sql) {
+        Some(rows) => Ok(rows),
+        None => computed(session, sql).await,
+    }
+}
+
+/// The rows of a query of the library, computed.
+async fn computed(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
+    let rows = fresh_rows(session, sql).await?;
+    session.remember(sql, &rows);
+    Ok(rows)
+}
+
+/// The rows of any query: one batch or more, for the column types.
+pub async fn fresh_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;
     let schema = Arc::clone(frame.schema().inner());

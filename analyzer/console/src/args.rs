@@ -8,6 +8,7 @@ pub mod import;
 pub mod list;
 pub mod mcp;
 pub mod memory;
+pub mod named;
 pub mod order;
 #[cfg(test)]
 mod page;
@@ -20,10 +21,11 @@ pub mod verdict;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use stallmap::location::Location;
 
 use self::memory::Memory;
+use self::named::NamedCapture;
 use crate::exit;
 
 /// Which tensor, line and kernel was the GPU waiting for?
@@ -68,6 +70,17 @@ pub struct Cli {
         help_heading = "Global options"
     )]
     pub memory: Memory,
+    /// Colours: auto, always or never. By default on a terminal that can, unless NO_COLOR is set, or with CLICOLOR_FORCE
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = ColorChoice::Auto,
+        hide_possible_values = true,
+        help_heading = "Global options"
+    )]
+    pub color: ColorChoice,
 }
 
 /// The commands.
@@ -109,8 +122,9 @@ pub enum Command {
     Check(Check),
     /// Compute results of captures in advance, for faster later commands
     ///
-    /// Results are the analyses of machine code and the rows of the views that commands read. They are cached in
-    /// $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else in ~/.cache/stallmap. Their key is the content of the
+    /// Results are the analyses of machine code, the rows of the views that commands read, and the answers to the
+    /// questions of the report and its page. They are cached in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else
+    /// in ~/.cache/stallmap. Their key is the content of the
     /// capture or function and the rules of this release: captures with the same function share its analysis. Every
     /// command uses and fills the cache, and runs without it if the folder is not writable. STALLMAP_CACHE=off disables
     /// it, and --recompute replaces its content. It can be deleted at any time.
@@ -163,7 +177,7 @@ pub struct Report {
     pub top: Option<u32>,
     /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
     /// coverage
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub section: Vec<String>,
     /// Every section, also those that the verdict replaces
     #[arg(long)]
@@ -364,42 +378,6 @@ pub enum RowFormat {
     Parquet,
 }
 
-/// A capture and its name in SQL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedCapture {
-    /// The name before `=`.
-    pub name: Option<String>,
-    /// The capture.
-    pub path: Location,
-}
-
-impl FromStr for NamedCapture {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if is_statement(text) {
-            return Err("this is a statement, not a capture: put -c before it".to_owned());
-        }
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
-        };
-        match text.split_once('=') {
-            // A path may contain `=` too: the text before it is a name only if it looks like one.
-            Some((name, path)) if is_name(name) && !path.is_empty() => {
-                Ok(Self { name: Some(name.to_ascii_lowercase()), path: path.into() })
-            }
-            Some((name, "")) => Err(format!("`{name}=` names no capture")),
-            _ => Ok(Self { name: None, path: text.into() }),
-        }
-    }
-}
-
-/// True for text that begins as SQL does.
-pub(crate) fn is_statement(text: &str) -> bool {
-    let begin = text.split_once(char::is_whitespace).map_or("", |(word, _)| word);
-    ["select", "with", "explain", "describe", "show"].iter().any(|word| begin.eq_ignore_ascii_case(word))
-}
-
 /// A parameter's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -448,19 +426,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn names_of_captures_are_before_the_equals_sign() {
-        let parse = |text: &str| text.parse::<NamedCapture>();
-        let named = |name: Option<&str>, path: &str| {
-            Ok(NamedCapture { name: name.map(str::to_owned), path: path.into() })
-        };
-        assert_eq!(parse("a=one.stallmap"), named(Some("a"), "one.stallmap"));
-        assert_eq!(parse("one.stallmap"), named(None, "one.stallmap"));
-        assert!(parse("SELECT * FROM launch WHERE a = 1").unwrap_err().contains("-c"));
-        assert_eq!(parse("with.stallmap"), named(None, "with.stallmap"));
-        assert_eq!(parse("runs/lr=0.1/one.stallmap"), named(None, "runs/lr=0.1/one.stallmap"));
-        assert!(parse("a=").is_err());
     }
 }

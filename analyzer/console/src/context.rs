@@ -10,6 +10,7 @@ use stallmap::session::resources::Resources;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::memory::Memory;
+use crate::args::named::with_names;
 use crate::exit::{Failure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
@@ -46,10 +47,14 @@ impl Context {
         }
     }
 
-    /// Opens captures for queries, with the user's library next to the bundled one.
-    pub fn open<L: Clone + Into<Location>>(&self, captures: &[(Option<String>, L)]) -> Outcome<Session> {
-        let mut session =
-            Session::open_with(captures, &self.resources).map_err(|error| explain(error, None))?;
+    /// Opens captures for queries, with the user's library next to the bundled one. Several captures without names have
+    /// those of their files.
+    pub fn open<L: Clone + AsRef<Path> + Into<Location>>(
+        &self,
+        captures: &[(Option<String>, L)],
+    ) -> Outcome<Session> {
+        let mut session = Session::open_with(&with_names(captures), &self.resources)
+            .map_err(|error| explain(error, None))?;
         if let Some(library) = self.library()? {
             session.extend(&library).map_err(|error| explain(error, None))?;
         }

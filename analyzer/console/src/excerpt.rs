@@ -1,6 +1,6 @@
 //! Location of an error in a statement: its line, with a caret below.
 
-use stallmap::lexer::{self, Kind};
+use stallmap::lexer::{self, Kind, Token};
 
 /// Maximum columns of a line.
 const WIDTH: usize = 100;
@@ -25,6 +25,20 @@ pub fn of_name(sql: &str, name: &str, is_call: bool) -> Option<String> {
     });
     let (_, token) = found?;
     place(sql, token.start, token.text.chars().count())
+}
+
+/// The name before the first comparison with a number without quotes.
+pub fn compared_with_number(sql: &str) -> Option<&str> {
+    let is_solid = |token: &Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
+    let tokens: Vec<_> = lexer::tokens(sql).filter(is_solid).collect();
+    let is_comparison = |token: &Token<'_>| matches!(token.text, "=" | "<" | ">" | "!");
+    let is_number = |token: &Token<'_>| token.kind == Kind::Literal && !token.text.starts_with('\'');
+    tokens.iter().enumerate().find_map(|(index, name)| {
+        let rest = &tokens[index + 1..];
+        let signs = rest.iter().take_while(|token| is_comparison(token)).count();
+        let is_meant = name.kind == Kind::Word && signs > 0 && rest.get(signs).is_some_and(is_number);
+        is_meant.then_some(name.text)
+    })
 }
 
 /// The end of a statement.
@@ -68,6 +82,13 @@ mod tests {
         );
         assert_eq!(of_name("SELECT f, f (1)", "f", true).unwrap(), "  SELECT f, f (1)\n            ^");
         assert_eq!(end("SELECT (1\n").unwrap(), "  SELECT (1\n           ^");
+    }
+
+    #[test]
+    fn a_number_is_compared() {
+        let sql = "SELECT 1 FROM t WHERE a = '1' AND b.c >= -- why\n 3 AND d = 4";
+        assert_eq!(compared_with_number(sql), Some("c"));
+        assert_eq!(compared_with_number("SELECT a = b, c IN (1), 2 = 3"), None);
     }
 
     #[test]

@@ -26,6 +26,17 @@ const SYNONYMS: [(&str, &str); 4] = [
     ("tensors", "`object_cost` has the cost of each tensor, `tensor` its properties"),
     ("lines", "`line_cost` has the cost of each line"),
 ];
+/// Parts of the engine that put their name before an error.
+const LAYERS: [&str; 8] = [
+    "Error during planning: ",
+    "Execution error: ",
+    "External error: ",
+    "Parquet error: ",
+    "External: ",
+    "Compute error: ",
+    "Arrow error: ",
+    "Cast error: ",
+];
 /// Maximum columns that a hint lists.
 const MOST_COLUMNS: usize = 12;
 
@@ -132,9 +143,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
         DataFusionError::External(error) if error.is::<TableError>() => damaged(&error.to_string(), CAPTURE),
         root => {
             let message = one_line(&root.strip_backtrace());
-            let message =
-                strip(&message, &["Error during planning: ", "Execution error: ", "External error: "]);
-            planning(message, names, sql)
+            planning(strip(&message, &LAYERS), names, sql)
         }
     }
 }
@@ -167,7 +176,26 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
         let failure = Failure::message(QUERY, format!("no table is called `{alias}` here"));
         return failure.excerpt(excerpt::of_name(sql, alias, false));
     }
+    if let Some(failure) = values(message, sql) {
+        return failure;
+    }
     Failure::message(QUERY, message)
+}
+
+/// Rewords errors about values, which come while rows are computed.
+fn values(message: &str, sql: &str) -> Option<Failure> {
+    if message.contains("Divide by zero") {
+        let hint = "write a / nullif(b, 0), which is null there".to_owned();
+        return Some(Failure::message(QUERY, "division by zero").hint(hint));
+    }
+    let text = between(message, "Cannot cast string '", "' to value of ")?;
+    let failure = Failure::message(QUERY, format!("the text '{text}' is no number"));
+    let column = excerpt::compared_with_number(sql);
+    let hint = column.map_or_else(
+        || "try_cast(column AS DOUBLE) is null where a text is no number".to_owned(),
+        |column| format!("`{column}` holds text: compare it with text in quotes, as in {column} = '{text}'"),
+    );
+    Some(failure.excerpt(column.and_then(|column| excerpt::of_name(sql, column, false))).hint(hint))
 }
 
 /// Text between two markers in a message.

@@ -3,7 +3,7 @@
 use stallmap::session::Session;
 
 use super::names::nearest;
-use crate::args::is_statement;
+use crate::args::named::is_statement;
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output::table::Table;
 

@@ -1,7 +1,7 @@
 //! Folded stacks: one call path per line with its samples, for flame graph programs.
 
 use stallmap::library::queries::export as queries;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::fresh_rows as rows;
 use stallmap_console::args::export::Folded;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};

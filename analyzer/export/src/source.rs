@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use stallmap::library::queries::Query;
 use stallmap::location::Location;
 use stallmap::session::Session;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::fresh_rows as rows;
 use stallmap_console::args::export::File;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, IO, OK, Outcome, QUERY, USAGE};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::folder::Folder;
 use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::fresh_rows as rows;
 use stallmap_console::args::export::Folder as Tenprof;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};

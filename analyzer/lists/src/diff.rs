@@ -28,9 +28,9 @@ pub use self::shown::{Change, Changed, Difference, Shown, shown};
 use self::verdict::{Headline, LineKernel, Words};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::{Answer, kept_rows};
-use stallmap_console::args::NamedCapture;
 use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::args::gate::Gate;
+use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
 use stallmap_console::output;
@@ -355,6 +355,10 @@ const fn total_of(metric: DiffMetric) -> &'static str {
 
 /// Creates missing tables, and runs the query.
 async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
+    let text = script.text();
+    if let Some(rows) = session.remembered_script(&text) {
+        return Ok(rows);
+    }
     for table in &script.tables {
         let name = table.split_whitespace().nth(2).unwrap_or_default();
         let is_made = session.context().table_exist(name).unwrap_or(false);
@@ -362,7 +366,9 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
             kept_rows(session, table).await?;
         }
     }
-    kept_rows(session, &script.query).await
+    let rows = kept_rows(session, &script.query).await?;
+    session.remember_script(&text, &rows);
+    Ok(rows)
 }
 
 /// The selected parts.

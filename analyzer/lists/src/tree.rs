@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
     sides.extend(before.map(|before| (Side::Before, before.launches)));
     sides.push((Side::After, launches));
     warn(args, &sides);
-    let paths = path::paths(&sides, &args.by, args.frame);
+    let paths = path::paths(&sides, &args.by, args.frame());
     let mut rows = choose(args, &paths, &choice(args));
     if args.diff.is_some() {
         compare(args, &session, &paths, &mut rows)?;

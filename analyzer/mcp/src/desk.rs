@@ -9,7 +9,7 @@ use stallmap::library::queries::{agent as queries, report};
 use stallmap::session::Session;
 use stallmap_console::absent;
 use stallmap_console::answer::kept_rows;
-use stallmap_console::args::NamedCapture;
+use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::explain::{explain, explain_in};

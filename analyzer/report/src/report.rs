@@ -7,6 +7,7 @@ mod write;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
+use stallmap::location::Location;
 use stallmap::session::Session;
 
 use stallmap::library::queries::{Query, report as queries};
@@ -98,6 +99,32 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     Ok(OK)
 }
 
+/// Asks all that the verdict, the text and the page ask, so that the answers are stored for them.
+///
+/// # Errors
+/// Fails if a query fails.
+pub async fn prepare(session: &Session, capture: &Location) -> Outcome<()> {
+    answers(session, &wanted(&[])?, &top(DEFAULT_TOP)).await?;
+    let mut brief = wanted(&[])?;
+    brief.retain(|section| !REPLACED.contains(&section.name));
+    answers(session, &brief, &top(BRIEF_TOP)).await?;
+    let subject = subject::subject(session).await?;
+    let verdict = Verdict::of(session).await?;
+    let args = Report {
+        capture: capture.clone(),
+        format: ReportFormat::Text,
+        json: false,
+        all: false,
+        top: None,
+        section: Vec::new(),
+        sql: false,
+        html: None,
+        baseline: None,
+        root: None,
+    };
+    page::page(&args, session, (subject, None), &verdict).await.map(drop)
+}
+
 /// One section with its rows, for other programs. `rows` is the maximum, and the rest is one row.
 ///
 /// # Errors
@@ -135,7 +162,12 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
             || format!("sections: {}", SECTIONS.map(|section| section.name).join(", ")),
             |name| format!("did you mean `{name}`?"),
         );
-        return Err(Failure::message(USAGE, format!("no section `{unknown}`")).hint(hint));
+        let message = if unknown.is_empty() {
+            "no section is named".to_owned()
+        } else {
+            format!("no section `{unknown}`")
+        };
+        return Err(Failure::message(USAGE, message).hint(hint));
     }
     Ok(SECTIONS
         .into_iter()

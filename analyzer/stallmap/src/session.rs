@@ -5,6 +5,7 @@ mod context;
 pub mod every;
 mod first_words;
 mod hex_text;
+mod remembered;
 pub mod resources;
 pub(crate) mod stored;
 pub(crate) mod views;
@@ -12,6 +13,7 @@ pub(crate) mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
@@ -26,6 +28,7 @@ use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 
 use self::context::context;
 use self::every::{EVERY, Every};
+use self::hex_text::hex_numbers;
 use self::resources::Resources;
 use self::stored::Store;
 use self::views::empty::causes;
@@ -38,8 +41,8 @@ use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
-use stallmap_code::Code;
 use stallmap_code::table::{CodeTable, Kind};
+use stallmap_code::{Cache, Code};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
@@ -66,6 +69,11 @@ pub struct Session {
     /// The built-in views, then the user's.
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
+    /// Number of the built-in views.
+    built_in: usize,
+    cache: Cache,
+    /// True after a statement that made something, or changed a setting.
+    is_changed: AtomicBool,
 }
 
 /// One open capture.
@@ -132,7 +140,15 @@ impl Session {
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
         let views = library::views()?;
-        let mut session = Self { context, captures: Vec::new(), views: views.to_vec(), queries: Vec::new() };
+        let mut session = Self {
+            context,
+            captures: Vec::new(),
+            views: views.to_vec(),
+            queries: Vec::new(),
+            built_in: views.len(),
+            cache: resources.cache.clone(),
+            is_changed: AtomicBool::new(false),
+        };
         let mut schemas = Vec::new();
         for (name, reader) in captures {
             check_name(&name)?;
@@ -224,7 +240,7 @@ impl Session {
 
     /// One statement's plan, with views as leaves.
     pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
-        Box::pin(async move { Ok(self.context.state().create_logical_plan(sql).await?) })
+        Box::pin(async move { Ok(self.context.state().create_logical_plan(&hex_numbers(sql)).await?) })
     }
 
     /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
@@ -291,10 +307,17 @@ impl Session {
     /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.
     async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
         keep_again(&self.context, &plan).await?;
+        if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+            self.is_changed.store(true, Ordering::Relaxed);
+        }
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
         // The views of a new view are inlined when it is read: they may be cached by then.
         let plan = if is_view { plan } else { expanded(plan)? };
         Ok(self.context.execute_logical_plan(plan).await?)
+    }
+
+    fn is_changed(&self) -> bool {
+        self.is_changed.load(Ordering::Relaxed)
     }
 
     /// The engine's context, for completion, settings and metrics.

@@ -16,6 +16,7 @@ use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::progress::Progress;
+use stallmap_report::report;
 
 /// Prepares each capture, even if another one cannot be opened.
 pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
@@ -62,6 +63,8 @@ fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Pre
     let session = context.open(&[(None, capture.clone())])?;
     progress.say(format!("computing views of {}", capture.display()));
     let views = runtime()?.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
+    progress.say(format!("answering the questions of reports of {}", capture.display()));
+    runtime()?.block_on(report::prepare(&session, capture))?;
     let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
     Ok(Prepared { code, views: views.len(), stored, lasted: started.elapsed() })
 }

@@ -61,20 +61,32 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
 
 /// The requested format, by option or by the file's extension.
 fn format(args: &Sql) -> Outcome<RowFormat> {
-    let by_ending =
-        args.output.as_deref().and_then(Path::extension).and_then(|ending| match ending.to_str()? {
-            "csv" => Some(RowFormat::Csv),
-            "json" => Some(RowFormat::Json),
-            "jsonl" | "ndjson" => Some(RowFormat::Jsonl),
-            "parquet" => Some(RowFormat::Parquet),
-            _ => None,
-        });
+    let by_ending = match args.output.as_deref().and_then(Path::extension) {
+        Some(ending) if args.format.is_none() => Some(of_ending(&ending.to_string_lossy())?),
+        _ => None,
+    };
     let format = args.format.or(by_ending).unwrap_or(RowFormat::Table);
     if format == RowFormat::Parquet && args.output.is_none() && output::is_terminal() {
         let failure = Failure::message(USAGE, "Parquet cannot be shown on a terminal");
         return Err(failure.hint("write it to a file with -o FILE.parquet".to_owned()));
     }
     Ok(format)
+}
+
+/// The format of files with this ending.
+fn of_ending(ending: &str) -> Outcome<RowFormat> {
+    Ok(match ending {
+        "csv" => RowFormat::Csv,
+        "json" => RowFormat::Json,
+        "jsonl" | "ndjson" => RowFormat::Jsonl,
+        "parquet" => RowFormat::Parquet,
+        "txt" => RowFormat::Table,
+        _ => {
+            let hint = "endings: csv, json, jsonl, parquet, txt. For another one, name the --format";
+            return Err(Failure::message(USAGE, format!("no format is known for files .{ending}"))
+                .hint(hint.to_owned()));
+        }
+    })
 }
 
 fn statements(args: &Sql) -> Outcome<String> {

@@ -94,7 +94,7 @@ fn stored_rows_are_those_that_are_computed() {
     let cache = place.path("cache");
     let computed = COMMANDS.map(|command| run(&place, Path::new("off"), command));
     assert!(computed.iter().all(|(_, code)| *code == Some(0)), "{computed:?}");
-    let stored = || files(&cache.join("views"));
+    let stored = || [files(&cache.join("views")), files(&cache.join("answers"))].concat();
     let check_answers = |when: &str| {
         for (command, computed) in COMMANDS.iter().zip(&computed) {
             assert_eq!(&run(&place, &cache, command), computed, "{when}: {command:?}");
@@ -114,6 +114,9 @@ fn stored_rows_are_those_that_are_computed() {
         }
     }
     check_answers("when they are damaged");
+    // Without the answers, the views are read and mended too.
+    fs::remove_dir_all(cache.join("answers")).unwrap();
+    check_answers("when the answers are gone");
     assert_eq!(stored().len(), full);
     let (text, code) = run(&place, &cache, &["--recompute", "prepare", "views.stallmap"]);
     assert!(code == Some(0) && text.contains("0 found in the cache"), "{text}");

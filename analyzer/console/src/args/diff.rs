@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::examples;
 use super::gate::Gate;
+use super::named::NamedCapture;
 use super::tree::share;
-use super::{NamedCapture, examples};
 
 /// `stallmap diff`
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{NamedCapture, examples};
+use super::examples;
+use super::named::NamedCapture;
 
 /// `stallmap mcp`
 #[derive(Args, Debug)]

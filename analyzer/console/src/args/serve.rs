@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{NamedCapture, examples};
+use super::examples;
+use super::named::NamedCapture;
 
 /// `stallmap serve`
 #[derive(Args, Debug)]

@@ -58,9 +58,10 @@ pub struct Tree {
     /// Levels to show. Deeper ones are aggregated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "flat")]
     pub depth: Option<u32>,
-    /// Names of Python frames. Frames with the same name are merged
-    #[arg(short, long, value_enum, value_name = "FORM", default_value_t = FrameName::FileFunctionLine)]
-    pub frame: FrameName,
+    /// Names of Python frames. Frames with the same name are merged [default: file_function_line, with --diff
+    /// file_function, which edits do not change]
+    #[arg(short, long, value_enum, value_name = "FORM")]
+    pub frame: Option<FrameName>,
     /// Sort key: the largest of a metric, or by name [default: the first metric]
     #[arg(long, value_enum, value_name = "METRIC|name")]
     pub sort: Option<TreeSort>,
@@ -76,6 +77,14 @@ pub struct Tree {
     /// Print the query for the tree's rows instead of running it. With --diff, also the comparison query
     #[arg(long)]
     pub sql: bool,
+}
+
+impl Tree {
+    /// The names of frames.
+    pub fn frame(&self) -> FrameName {
+        let usual = if self.diff.is_some() { FrameName::FileFunction } else { FrameName::FileFunctionLine };
+        self.frame.unwrap_or(usual)
+    }
 }
 
 /// Metric of paths.

@@ -1,6 +1,9 @@
 //! Colour: highlighted roles, and the choice to use colour at all.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+use clap::ColorChoice;
 
 /// Role of a piece of text, for colouring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,14 @@ impl Role {
     }
 }
 
+/// The choice on the command line.
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Makes the choice for all output. The first one counts.
+pub fn choose(choice: ColorChoice) {
+    CHOICE.get_or_init(|| choice);
+}
+
 /// Use of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paint(bool);
@@ -62,11 +73,18 @@ impl Paint {
         self.0
     }
 
-    /// Coloured on a terminal that can, unless `NO_COLOR` is set (<https://no-color.org>).
+    /// Coloured as the command line says. By default on a terminal that can, unless `NO_COLOR` is set
+    /// (<https://no-color.org>), or where `CLICOLOR_FORCE` is (<https://bixense.com/clicolors>).
     pub fn for_stream(stream: &impl IsTerminal) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        Self(stream.is_terminal() && !refused && !dumb)
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_forced =
+            || std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+        let is_dumb = || std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self(match CHOICE.get() {
+            Some(ColorChoice::Always) => true,
+            Some(ColorChoice::Never) => false,
+            _ => !is_set("NO_COLOR") && (is_forced() || stream.is_terminal() && !is_dumb()),
+        })
     }
 
     /// The text in its role's colour.

@@ -51,7 +51,7 @@ pub(super) async fn judge(
     for row in rows.iter_mut() {
         row.changes = vec![Change::default(); question.metrics.len()];
     }
-    for judged in Judged::read(queries::diff::TREE_NODES.name, &answer::rows(session, query).await?)? {
+    for judged in Judged::read(queries::diff::TREE_NODES.name, &answer::fresh_rows(session, query).await?)? {
         let Some((place, metric)) = judged.place() else { continue };
         let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
         *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =

@@ -7,6 +7,7 @@ use stallmap::session::Session;
 use stallmap::library::queries;
 use stallmap_console::answer::answers;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::output;
 use stallmap_console::output::number::measured;
 use stallmap_console::output::shorten::{Shorten, printable, shorten};
 use stallmap_console::row::Row as _;
@@ -28,7 +29,7 @@ rows! {
     }
 }
 
-/// The requested kernel, by default the hottest. None if the capture has no kernels.
+/// The hottest of the requested kernels, by default of all. None if the capture has no kernels.
 pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
     let answers = answers(session, &[queries::source::KERNELS], &[]).await?;
     let batches: Vec<RecordBatch> = answers.into_iter().flat_map(|answer| answer.rows).collect();
@@ -37,10 +38,14 @@ pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<O
     let found = find(&kernels, wanted)?;
     match found.as_slice() {
         [kernel] => Ok(Some(kernel.function_id)),
-        [] => Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(listed(&kernels))),
-        several => {
-            let message = format!("{} kernels match `{wanted}`", several.len());
-            Err(Failure::message(USAGE, message).hint(listed(several)))
+        [] => Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(&kernels))),
+        [hottest, ..] => {
+            let count = found.len();
+            output::note(format!(
+                "{count} kernels match `{wanted}`: the hottest is shown.{}",
+                listed(&found)
+            ));
+            Ok(Some(hottest.function_id))
         }
     }
 }
@@ -67,13 +72,18 @@ fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
         return Ok(part);
     }
     let pattern = Regex::new(wanted)
-        .map_err(|_| Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(listed(kernels)))?;
+        .map_err(|_| Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)))?;
     Ok(named(&|name| pattern.is_match(name)))
 }
 
-/// Kernels as a hint lists them.
+/// Kernels as a hint.
+fn others(kernels: &[Kernel]) -> String {
+    format!("name one of these, or its identity:{}", listed(kernels))
+}
+
+/// Kernels, a line each.
 fn listed(kernels: &[Kernel]) -> String {
-    let mut text = "name one of these, or its identity:".to_owned();
+    let mut text = String::new();
     for kernel in kernels.iter().take(MOST_LISTED) {
         let name = kernel.name.as_deref().unwrap_or("(unnamed)");
         let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);

@@ -1,4 +1,6 @@
-//! Numbers as text in hexadecimal: `WHERE function_id = '0x1a2b'` compares numbers, not texts.
+//! Numbers in hexadecimal: `WHERE pc = 0x4ec0`, and as text, `WHERE function_id = '0x1a2b'`.
+
+use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -10,6 +12,23 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::lexer::{Kind, Token, tokens};
+
+/// A statement with decimal numbers for those such as `0x1a2b`, which the planner takes for strings of bytes. Numbers
+/// beyond 64 bits stay as they are.
+pub(super) fn hex_numbers(sql: &str) -> Cow<'_, str> {
+    let number = |token: &Token<'_>| {
+        let digits = token.text.strip_prefix("0x").filter(|_| token.kind == Kind::Literal)?;
+        u64::from_str_radix(digits, 16).ok()
+    };
+    if !tokens(sql).any(|token| number(&token).is_some()) {
+        return Cow::Borrowed(sql);
+    }
+    let text =
+        |token: Token<'_>| number(&token).map_or_else(|| token.text.to_owned(), |value| value.to_string());
+    Cow::Owned(tokens(sql).map(text).collect())
+}
 
 /// Puts numbers for texts such as `'0x1a2b'` where they are compared with integers. It runs before types are coerced,
 /// which would read such a text as a decimal number and fail.
@@ -91,4 +110,20 @@ fn value(text: &Expr) -> Option<u64> {
     let digits = text.try_as_str().flatten()?.strip_prefix("0x")?;
     let is_plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u64::from_str_radix(digits, 16).ok().filter(|_| is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_hexadecimal_are_numbers() {
+        let same = ["SELECT '0x10', \"0x10\", a0x10 -- 0x10", "SELECT 0x1ffffffffffffffff, 0xz, x'10'"];
+        for sql in same {
+            assert_eq!(hex_numbers(sql), sql);
+        }
+        let sql = "SELECT 0x10+0xffffffffffffffff, pc FROM pc_sample WHERE pc IN (0x0,0X10)";
+        let plain = "SELECT 16+18446744073709551615, pc FROM pc_sample WHERE pc IN (0,0X10)";
+        assert_eq!(hex_numbers(sql), plain);
+    }
 }

@@ -50,6 +50,7 @@ pub(crate) struct Store {
     answers: OnceLock<BTreeMap<String, Vec<u8>>>,
     /// The folder of this capture and these rules. None if the capture is not in memory.
     folder: OnceLock<Option<PathBuf>>,
+    content: OnceLock<Option<blake3::Hash>>,
 }
 
 /// The rows of a view.
@@ -65,7 +66,8 @@ impl Store {
     /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
     pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
         let (cache, trusts) = (resources.cache.clone(), resources.trusts_stored);
-        Self { reader, cache, trusts, answers: OnceLock::new(), folder: OnceLock::new() }
+        let (answers, folder, content) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { reader, cache, trusts, answers, folder, content }
     }
 
     /// The stored rows of a view.
@@ -87,32 +89,52 @@ impl Store {
     }
 
     fn cached(&self, view: &str, cache: &Cache) -> Option<Stored> {
-        let bytes = cache.read(&self.path(view)?, MAX_FILE_BYTES)?;
-        let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
-        if hash != hash_of(view, content).as_bytes() {
-            return None;
-        }
-        // The hash is no secret: a reader of foreign bytes may panic.
-        catch_unwind(AssertUnwindSafe(|| read(content.to_vec()))).ok()?
+        load(cache, &self.path(view)?, view)
     }
 
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
     pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
-        let Some(path) = self.path(view) else { return false };
-        let written =
-            encode(stored).map(|content| write(&path, &[hash_of(view, &content).as_bytes(), &content]));
-        matches!(written, Ok(Ok(())))
+        self.path(view).is_some_and(|path| save(&path, view, stored))
     }
 
     fn path(&self, view: &str) -> Option<PathBuf> {
-        let folder = self.folder.get_or_init(|| {
-            let root = self.cache.folder()?.join("views");
-            let content = content_hash(&self.reader)?.to_hex();
-            let (first, rest) = content.split_at(2);
-            Some(root.join(first).join(rest).join(RULES))
-        });
+        let folder = self.folder.get_or_init(|| folder(&self.cache, "views", &self.content()?));
         folder.as_ref().map(|folder| folder.join(format!("{view}.parquet")))
     }
+
+    /// The hash of the capture's content.
+    pub(super) fn content(&self) -> Option<blake3::Hash> {
+        *self.content.get_or_init(|| content_hash(&self.reader))
+    }
+
+    /// True if answers in the capture are read.
+    pub(super) const fn trusts(&self) -> bool {
+        self.trusts
+    }
+}
+
+/// The folder of rows that these rules made from this content.
+pub(super) fn folder(cache: &Cache, kind: &str, content: &blake3::Hash) -> Option<PathBuf> {
+    let content = content.to_hex();
+    let (first, rest) = content.split_at(2);
+    Some(cache.folder()?.join(kind).join(first).join(rest).join(RULES))
+}
+
+/// The rows in a file. None if there is none, or if it is damaged.
+pub(super) fn load(cache: &Cache, path: &Path, name: &str) -> Option<Stored> {
+    let bytes = cache.read(path, MAX_FILE_BYTES)?;
+    let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
+    if hash != hash_of(name, content).as_bytes() {
+        return None;
+    }
+    // The hash is no secret: a reader of foreign bytes may panic.
+    catch_unwind(AssertUnwindSafe(|| read(content.to_vec()))).ok()?
+}
+
+/// Writes rows to a file. Returns false if it cannot be written.
+pub(super) fn save(path: &Path, name: &str, stored: &Stored) -> bool {
+    let written = encode(stored).map(|content| write(path, &[hash_of(name, &content).as_bytes(), &content]));
+    matches!(written, Ok(Ok(())))
 }
 
 /// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not in memory: reading all of a

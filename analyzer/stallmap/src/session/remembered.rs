@@ -1,0 +1,65 @@
+//! Rows of the library's queries on disk, by the content of all captures, the rules, and the text of the query.
+//!
+//! A report is asked for again and again, and planning its queries takes longer than running them. As for views, a key
+//! of content and rules makes a stored row that is out of date impossible.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use super::Session;
+use super::stored::{Stored, folder, load, save};
+
+/// Maximum size of remembered rows in memory.
+const MOST_BYTES: usize = 8 << 20;
+
+impl Session {
+    /// The rows of a query of the library that an earlier session left. None after a statement that changed this one.
+    pub fn remembered(&self, sql: &str) -> Option<Vec<RecordBatch>> {
+        if self.is_changed() { None } else { self.remembered_script(sql) }
+    }
+
+    /// Leaves the rows of a query of the library to later sessions. Large ones, those of a session that a statement
+    /// changed, and those of a trusted sender are left out.
+    pub fn remember(&self, sql: &str, rows: &[RecordBatch]) {
+        if !self.is_changed() {
+            self.remember_script(sql, rows);
+        }
+    }
+
+    /// The rows of statements that read nothing but what they make themselves, and captures.
+    pub fn remembered_script(&self, sql: &str) -> Option<Vec<RecordBatch>> {
+        let stored = load(&self.cache, &self.answer_path(sql)?, sql)?;
+        let is_empty = stored.rows.is_empty();
+        Some(if is_empty { vec![RecordBatch::new_empty(stored.schema)] } else { stored.rows })
+    }
+
+    /// The same, to leave them.
+    pub fn remember_script(&self, sql: &str, rows: &[RecordBatch]) {
+        let size_bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
+        let (Some(path), Some(first)) = (self.answer_path(sql), rows.first()) else { return };
+        if size_bytes <= MOST_BYTES {
+            let schema = Arc::clone(first.schema_ref());
+            // What cannot be written is computed again.
+            save(&path, sql, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
+        }
+    }
+
+    /// The file of a query's rows. None if they depend on more than the captures' content, or without a cache.
+    fn answer_path(&self, sql: &str) -> Option<PathBuf> {
+        let is_own = self.views.len() > self.built_in || !self.queries.is_empty();
+        if is_own || self.captures.iter().any(|capture| capture.store.trusts()) {
+            return None;
+        }
+        let mut all = blake3::Hasher::new();
+        for capture in &self.captures {
+            all.update(&(capture.name.len() as u64).to_le_bytes());
+            all.update(capture.name.as_bytes());
+            all.update(capture.store.content()?.as_bytes());
+        }
+        let name = blake3::hash(sql.as_bytes()).to_hex();
+        Some(folder(&self.cache, "answers", &all.finalize())?.join(format!("{name}.parquet")))
+    }
+}
