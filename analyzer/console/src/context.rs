@@ -47,8 +47,8 @@ impl Context {
         }
     }
 
-    /// Opens captures for queries, with the user's library next to the bundled one. Several captures without names have
-    /// those of their files.
+    /// Opens captures for queries, with the user's library next to the bundled one. Each of several captures without a
+    /// name has its file's.
     pub fn open<L: Clone + AsRef<Path> + Into<Location>>(
         &self,
         captures: &[(Option<String>, L)],

@@ -99,7 +99,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     Ok(OK)
 }
 
-/// Asks all that the verdict, the text and the page ask, so that the answers are stored for them.
+/// Asks all that the verdict, the text and the page ask, and stores the answers for them.
 ///
 /// # Errors
 /// Fails if a query fails.

@@ -422,7 +422,10 @@ fn map(path: &Path) -> Result<Bytes, CaptureError> {
     let file = File::open(path).map_err(CaptureError::io("open capture", path))?;
     let found = file.metadata().map_err(CaptureError::io("open capture", path))?;
     if !found.is_file() {
-        return Err(CaptureError::NotACapture { cause: "it is no file".to_owned(), path: path.to_owned() });
+        return Err(CaptureError::NotACapture {
+            cause: "it is a device, a pipe or a socket".to_owned(),
+            path: path.to_owned(),
+        });
     }
     #[expect(unsafe_code, reason = "a memory map is what serves entries without a copy")]
     // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns

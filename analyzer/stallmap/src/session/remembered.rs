@@ -1,7 +1,7 @@
 //! Rows of the library's queries on disk, by the content of all captures, the rules, and the text of the query.
 //!
-//! A report is asked for again and again, and planning its queries takes longer than running them. As for views, a key
-//! of content and rules makes a stored row that is out of date impossible.
+//! A report is asked for again and again, and planning its queries takes longer than running them. As for views, the key
+//! holds content and rules, and nothing stored can be out of date.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
