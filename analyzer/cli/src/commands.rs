@@ -1,7 +1,7 @@
 //! The commands by name. Nothing is decided here.
 
 mod check;
-mod completions;
+pub(crate) mod completions;
 pub(crate) mod describe;
 mod id;
 mod info;

@@ -9,7 +9,8 @@ mod shell;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 use stallmap_console::{args, output};
 
 /// Planning a query is mostly allocating: the system's allocator takes a third more time over it.
@@ -17,6 +18,7 @@ use stallmap_console::{args, output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
     let cli = args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()));
     output::paint::choose(cli.color);
     // A reader's panic on a damaged capture becomes an error. The text of the panic would say it a second time.

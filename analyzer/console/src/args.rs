@@ -22,11 +22,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use stallmap::location::Location;
 
 use self::memory::Memory;
 use self::named::NamedCapture;
-use crate::exit;
+use crate::{complete, exit};
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
@@ -177,7 +178,7 @@ pub struct Report {
     pub top: Option<u32>,
     /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
     /// coverage
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", add = ArgValueCandidates::new(complete::sections))]
     pub section: Vec<String>,
     /// Every section, also those that the verdict replaces
     #[arg(long)]
@@ -224,7 +225,7 @@ pub struct Source {
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
     /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
-    #[arg(short, long, value_name = "KERNEL")]
+    #[arg(short, long, value_name = "KERNEL", add = ArgValueCandidates::new(complete::kernels))]
     pub kernel: Option<String>,
     /// Locations to show, the rest as one row
     #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -272,7 +273,13 @@ pub struct Sql {
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     pub file: Option<PathBuf>,
     /// Run a saved query of the library (see --library) and exit
-    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["command", "file"])]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["command", "file"],
+        add = ArgValueCandidates::new(complete::queries)
+    )]
     pub query: Option<String>,
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
@@ -299,7 +306,7 @@ pub struct Info {
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
     /// Table or view
-    #[arg(value_name = "TABLE|VIEW")]
+    #[arg(value_name = "TABLE|VIEW", add = ArgValueCandidates::new(complete::relations))]
     pub name: Option<String>,
 }
 
@@ -374,6 +381,9 @@ pub enum RowFormat {
     Json,
     /// One object per line
     Jsonl,
+    /// A table for comments and documents
+    #[value(alias = "md")]
+    Markdown,
     /// Parquet, to a file
     Parquet,
 }

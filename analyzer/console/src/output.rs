@@ -7,6 +7,7 @@ pub mod file;
 pub mod frames;
 pub mod gate;
 pub mod html;
+pub mod markdown;
 pub mod number;
 pub mod pager;
 pub mod paint;

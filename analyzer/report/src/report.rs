@@ -187,3 +187,13 @@ async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_is_completed() {
+        assert_eq!(SECTIONS.map(|section| section.name), stallmap_console::complete::SECTIONS);
+    }
+}

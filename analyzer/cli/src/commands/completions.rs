@@ -1,14 +1,23 @@
-//! `stallmap completions`: completions of the command line for shells.
+//! `stallmap completions`: completions of the command line for shells. They call this program with a variable.
 
-use clap::CommandFactory;
+use clap_complete::env::Shells;
 
-use stallmap_console::args::{Cli, Completions};
-use stallmap_console::exit::{OK, Outcome};
+use stallmap_console::args::Completions;
+use stallmap_console::exit::{Failure, IO, OK, Outcome};
 use stallmap_console::output;
 
-/// Prints the completions for a shell.
+/// The variable that names the shell to complete for.
+pub(crate) const VARIABLE: &str = "STALLMAP_COMPLETE";
+
+/// Prints what a shell runs to get completions.
 pub(super) fn run(args: &Completions) -> Outcome {
+    let name = args.shell.to_string();
+    let builtin = Shells::builtins();
+    let shell = builtin.completer(&name);
+    let shell = shell.ok_or_else(|| Failure::message(IO, format!("no completions for {name}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "stallmap", &mut script);
+    shell
+        .write_registration(VARIABLE, "stallmap", "stallmap", "stallmap", &mut script)
+        .map_err(|error| Failure::io(error, "write completions"))?;
     output::print(&String::from_utf8_lossy(&script)).map(|()| OK)
 }

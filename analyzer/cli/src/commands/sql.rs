@@ -79,10 +79,11 @@ fn of_ending(ending: &str) -> Outcome<RowFormat> {
         "csv" => RowFormat::Csv,
         "json" => RowFormat::Json,
         "jsonl" | "ndjson" => RowFormat::Jsonl,
+        "md" => RowFormat::Markdown,
         "parquet" => RowFormat::Parquet,
         "txt" => RowFormat::Table,
         _ => {
-            let hint = "endings: csv, json, jsonl, parquet, txt. For another one, name the --format";
+            let hint = "endings: csv, json, jsonl, md, parquet, txt. For another one, name the --format";
             return Err(Failure::message(USAGE, format!("no format is known for files .{ending}"))
                 .hint(hint.to_owned()));
         }

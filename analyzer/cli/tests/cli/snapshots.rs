@@ -138,13 +138,18 @@ snapshot!(stdin_unknown_sql, ["sql", "tiny.stallmap"], ".sql nothing\n");
 fn output_files_are_what_they_are_named() {
     let place = Place::new();
     let select = "SELECT kernel_id, ordinal FROM launch ORDER BY ordinal";
-    for name in ["out.csv", "out.json", "out.jsonl", "out.parquet"] {
+    for name in ["out.csv", "out.json", "out.jsonl", "out.md", "out.parquet"] {
         let ran = place.run(&["sql", "tiny.stallmap", "-c", select, "-o", name]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
     }
     assert!(std::fs::read_to_string(place.path("out.csv")).unwrap().starts_with("kernel_id,ordinal\n"));
     assert!(std::fs::read_to_string(place.path("out.json")).unwrap().starts_with("[{"));
     assert_eq!(std::fs::read_to_string(place.path("out.jsonl")).unwrap().lines().count(), 3);
+    let markdown = std::fs::read_to_string(place.path("out.md")).unwrap();
+    assert!(markdown.starts_with("| kernel\\_id | ordinal |\n| ---: | ---: |\n| "), "{markdown}");
+    let refused = place.run(&["sql", "tiny.stallmap", "-c", select, "-o", "out.xlsx"]);
+    refused.expect_error(2);
+    assert!(refused.stderr.contains("md, parquet") && !place.path("out.xlsx").exists(), "{}", refused.stderr);
     assert!(std::fs::read(place.path("out.parquet")).unwrap().starts_with(b"PAR1"));
 }
 
@@ -199,8 +204,24 @@ fn shells_get_their_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = Place::new().run(&["completions", shell]);
         assert_eq!(ran.code, Some(0));
-        assert!(ran.stdout.contains("stallmap"));
+        assert!(ran.stdout.contains("STALLMAP_COMPLETE"));
     }
+}
+
+#[test]
+fn names_are_completed_from_the_capture() {
+    let place = Place::new();
+    let complete = |words: &[&str]| {
+        let mut shell = command(&place.path("."));
+        shell.env("STALLMAP_COMPLETE", "bash").env("_CLAP_IFS", " ");
+        shell.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+        let output = shell.args(["--", "stallmap"]).args(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(complete(&["report", "tiny.stallmap", "--section", "co"]), "counters coverage");
+    assert_eq!(complete(&["source", "tiny.stallmap", "--kernel", "ga"]), "gather");
+    assert_eq!(complete(&["info", "tiny.stallmap", "line_c"]), "line_cost");
+    assert_eq!(complete(&["source", "missing.stallmap", "--kernel", "ga"]), "");
 }
 
 #[test]

@@ -16,6 +16,9 @@ pub enum ListFormat {
     Json,
     /// One object per line
     Jsonl,
+    /// A table for comments and documents
+    #[value(alias = "md")]
+    Markdown,
 }
 
 impl ListFormat {
@@ -26,6 +29,7 @@ impl ListFormat {
             Self::Csv => Some(RowFormat::Csv),
             Self::Json => Some(RowFormat::Json),
             Self::Jsonl => Some(RowFormat::Jsonl),
+            Self::Markdown => Some(RowFormat::Markdown),
         }
     }
 }

@@ -14,6 +14,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+use super::markdown::MarkdownRows;
 use super::table::{Canvas, Table};
 use super::value::{Look, with_hex};
 use crate::args::RowFormat;
@@ -151,6 +152,7 @@ fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Row
         RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
         RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
         RowFormat::Jsonl => Box::new(JsonRows::<LineDelimited>::new(sink, b"")),
+        RowFormat::Markdown => Box::new(MarkdownRows::new(sink, schema)?),
         RowFormat::Parquet => {
             let level = ZstdLevel::try_new(3)?;
             let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();

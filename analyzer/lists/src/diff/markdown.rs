@@ -1,5 +1,6 @@
 //! A comparison as markdown, for a comment: verdict, changes, gates, how comparable the captures are.
 
+use stallmap_console::output::markdown::{code, prose};
 use stallmap_console::output::number;
 
 use super::fact::Fact;
@@ -11,8 +12,6 @@ use super::write::{Subject, unit};
 
 /// Most rows of a table: a comment holds 65,536 characters.
 const MOST_ROWS: usize = 50;
-/// Longest text of a cell.
-const LONGEST: usize = 240;
 
 /// The text.
 pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
@@ -77,45 +76,4 @@ fn facts(facts: &[Fact]) -> String {
     }
     lines.push("\n</details>".to_owned());
     lines.join("\n")
-}
-
-/// Text of a capture as code: no markup, no mention of a user. The fence is longer than any run of its backticks.
-fn code(text: &str) -> String {
-    let text: String =
-        text.chars().take(LONGEST).map(|char| if char.is_control() { ' ' } else { char }).collect();
-    if text.trim().is_empty() {
-        return String::new();
-    }
-    let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
-    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
-    format!("{fence}{space}{}{space}{fence}", text.replace('|', "\\|"))
-}
-
-/// Prose of stallmap's with names of captures in it: every sign of markup is escaped.
-fn prose(text: &str) -> String {
-    let mut escaped = String::new();
-    for char in text.chars().filter(|char| !char.is_control()) {
-        match char {
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '@' => escaped += "&#64;\u{200b}",
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => escaped.extend(['\\', char]),
-            char => escaped.push(char),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_leave_their_cell() {
-        assert_eq!(code("a|b"), "`a\\|b`");
-        assert_eq!(code("``x`` @user\n| y"), "``` ``x`` @user \\| y ```");
-        assert_eq!(code(" "), "");
-        assert_eq!(prose("<b>*x*</b> @me"), "&lt;b&gt;\\*x\\*&lt;/b&gt; &#64;\u{200b}me");
-    }
 }
