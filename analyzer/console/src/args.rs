@@ -263,7 +263,7 @@ pub struct Source {
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
 pub struct Sql {
-    /// Captures, each as NAME=CAPTURE if there are several
+    /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,
     /// Run these statements and exit
