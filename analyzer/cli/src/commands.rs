@@ -85,6 +85,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
     match command {
         Command::Report(report) => report::run(context, &report),
         Command::Why(why) => why::run(context, &why),
+        Command::Open(open) if open.serve => stallmap_serve::web::open(context, &open),
         Command::Open(open) => open::run(context, &open),
         Command::Top(top) => top::run(context, &top),
         Command::Tree(tree) => tree::run(context, &tree),
@@ -103,7 +104,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Redact(redact) => redact::run(&redact),
         Command::Id(id) => id::run(&id),
-        Command::Serve(serve) if serve.postgres.is_some() => stallmap_serve::run(context, &serve),
+        Command::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
         Command::Serve(serve) => serve::run(context, &serve),
         Command::Completions(completions) => completions::run(&completions),
     }

@@ -147,7 +147,8 @@ pub enum Command {
     Redact(share::Redact),
     /// Print the content of captures as one number, and compare it
     Id(share::Id),
-    /// Serve queries of other programs: with PostgreSQL's protocol, or over pipes as `stallmap.open` in Python does
+    /// Serve browsers and queries of other programs: pages with a box for SQL, PostgreSQL's protocol, or pipes as `stallmap.open`
+    /// in Python uses
     Serve(serve::Serve),
     /// Print completions for a shell
     Completions(Completions),

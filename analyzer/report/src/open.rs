@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use stallmap_console::args::Report;
 use stallmap_console::args::verdict::Open;
-use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::Context;
 use stallmap_console::exit::{Failure, OK, Outcome};
 use stallmap_console::output;
 use stallmap_console::output::shorten::printable;
+
+use crate::report::served::report;
 
 /// Programs that show a file, by the order of trial.
 const OPENERS: [&str; 2] =
@@ -17,29 +19,37 @@ const OPENERS: [&str; 2] =
 /// Writes the page to a folder for temporary files, prints its path and shows it.
 pub fn run(context: &Context, args: &Open) -> Outcome {
     let path = path(&args.capture)?;
-    let report = Report {
-        capture: args.capture.clone(),
-        format: ReportFormat::Text,
-        json: false,
-        all: false,
-        top: None,
-        section: Vec::new(),
-        sql: false,
-        html: Some(path.clone()),
-        baseline: None,
-        root: args.root.clone(),
-    };
+    let root = args.root.clone();
+    let report = Report { html: Some(path.clone()), root, ..report(&args.capture) };
     crate::report::run(context, &report)?;
     output::print(&format!("{}\n", printable(&path.display().to_string())))?;
-    if !OPENERS.iter().any(|program| shows(program, &path)) {
+    if !show(&path) {
         output::note("no program opened the page: open the file in a browser");
     }
     Ok(OK)
 }
 
+/// Shows a file in the browser. False if no program took it.
+pub fn show(path: &Path) -> bool {
+    OPENERS.iter().any(|program| shows(program, path))
+}
+
+/// A file in a folder for temporary files that only the user can read, with this text. The folder stays.
+///
+/// # Errors
+/// Fails if the file cannot be written.
+pub fn private(name: &Path, text: &str) -> Outcome<PathBuf> {
+    let path = path(name)?;
+    crate::source::write_page(&path, text)?;
+    Ok(path)
+}
+
 /// A file named as the capture, in a new folder that only the user can read.
 fn path(capture: &Path) -> Outcome<PathBuf> {
-    let folder = tempfile::Builder::new().prefix("stallmap-").tempdir();
+    let mut folder = tempfile::Builder::new();
+    #[cfg(unix)]
+    folder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder = folder.prefix("stallmap-").tempdir();
     let folder = folder.map_err(|error| Failure::io(error, "create a folder for the page"))?;
     let name =
         capture.file_stem().map_or_else(|| "report".into(), |name| name.to_string_lossy().into_owned());

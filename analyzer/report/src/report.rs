@@ -1,6 +1,7 @@
 //! `stallmap report`: the verdict, stalls by cost, coverage last.
 
 pub(crate) mod page;
+pub mod served;
 mod subject;
 mod write;
 

@@ -39,6 +39,16 @@ impl Refusal {
         Self { state: "08P01", failure: Failure::message(QUERY, message.into()) }
     }
 
+    /// Its code.
+    pub(crate) fn state(&self) -> &'static str {
+        self.state
+    }
+
+    /// Its message, excerpt and hint.
+    pub(crate) fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
     /// Sends it as an error of a statement, or as the end of the connection.
     pub(crate) fn send(&self, wire: &mut Wire, is_fatal: bool) {
         let (reason, severity) = (self.failure.reason(), if is_fatal { "FATAL" } else { "ERROR" });

@@ -85,18 +85,26 @@ impl Limit {
     }
 
     fn over(&self) -> Refusal {
-        let message = format!("the query ran longer than {:.1} s", self.longest.as_secs_f64());
-        Refusal::message(
-            "57014",
-            message,
-            "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
-        )
+        over(self.longest)
     }
 }
 
-fn cancelled() -> Refusal {
-    Refusal::message("57014", "the query was cancelled", "its client asked for it")
+/// The end of a query by its time.
+pub(crate) fn over(longest: Duration) -> Refusal {
+    let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
+    Refusal::message(
+        TOO_LONG,
+        message,
+        "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
+    )
 }
+
+fn cancelled() -> Refusal {
+    Refusal::message(TOO_LONG, "the query was cancelled", "its client asked for it")
+}
+
+/// The code of a query that was ended.
+pub(crate) const TOO_LONG: &str = "57014";
 
 /// A column of an answer: its name and type.
 pub(crate) type Column = (String, ColumnType);
@@ -156,7 +164,7 @@ pub(crate) struct Rows {
 }
 
 /// Work on the threads for queries, which ends when no client waits for it.
-struct Task<T>(JoinHandle<T>);
+pub(crate) struct Task<T>(pub(crate) JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
@@ -165,7 +173,7 @@ impl<T> Drop for Task<T> {
 }
 
 /// The end of a query's task by a panic.
-fn defect() -> Refusal {
+pub(crate) fn defect() -> Refusal {
     Refusal::message("XX000", "internal error in the query", "this is a defect: report it with the statement")
 }
 
@@ -234,7 +242,10 @@ impl Rows {
 
 /// The stream of a plan whose joins pause regularly. Else one with many rows on both sides computes for minutes in one
 /// step, and neither its limit of time nor a cancel ends it.
-async fn started(session: &Session, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AnalyzeError> {
+pub(crate) async fn started(
+    session: &Session,
+    plan: LogicalPlan,
+) -> Result<SendableRecordBatchStream, AnalyzeError> {
     let frame = session.read(plan).await?;
     let context = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;

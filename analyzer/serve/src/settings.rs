@@ -32,10 +32,17 @@ pub(crate) struct Settings {
     own_password: Option<String>,
 }
 
-impl Settings {
-    /// Checks the options.
-    pub(crate) fn of(args: &Serve) -> Outcome<Self> {
-        let address = address(args.postgres.as_deref().unwrap_or_default())?;
+/// An address to listen on, with its certificate.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) is_local: bool,
+}
+
+impl Endpoint {
+    /// Checks the address and reads the certificate. Beyond loopback there must be one.
+    pub(crate) fn of(text: &str, args: &Serve) -> Outcome<Self> {
+        let address = address(text)?;
         let tls = match (&args.tls_cert, &args.tls_key) {
             (Some(certificate), Some(key)) => Some(acceptor(certificate, key)?),
             _ => None,
@@ -47,6 +54,15 @@ impl Settings {
             let hint = "add --tls-cert CERT.pem --tls-key KEY.pem, or listen on 127.0.0.1 and forward the port with ssh -L";
             return Err(Failure::message(USAGE, message).hint(hint.to_owned()));
         }
+        Ok(Self { address, tls, is_local })
+    }
+}
+
+impl Settings {
+    /// Checks the options.
+    pub(crate) fn of(args: &Serve) -> Outcome<Self> {
+        let Endpoint { address, tls, is_local } =
+            Endpoint::of(args.postgres.as_deref().unwrap_or_default(), args)?;
         let given = password(args.password_file.as_deref())?;
         let own_password = if given.is_some() { None } else { Some(random_password()?) };
         let password = given.as_deref().or(own_password.as_deref()).unwrap_or_default();
@@ -88,7 +104,7 @@ fn address(text: &str) -> Outcome<SocketAddr> {
 }
 
 /// The password of a file or of the environment. None if neither is there.
-fn password(file: Option<&Path>) -> Outcome<Option<String>> {
+pub(crate) fn password(file: Option<&Path>) -> Outcome<Option<String>> {
     let (text, place) = match file {
         Some(path) => {
             let read = fs::read_to_string(path);
@@ -111,7 +127,8 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
     Ok(Some(text))
 }
 
-fn random_password() -> Outcome<String> {
+/// 128 random bits as text.
+pub(crate) fn random_password() -> Outcome<String> {
     let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
 }

@@ -9,6 +9,7 @@ mod remembered;
 pub mod resources;
 pub(crate) mod stored;
 pub(crate) mod views;
+mod within;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ pub struct Session {
 }
 
 /// One open capture.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OpenCapture {
     /// The schema in SQL.
     pub name: String,

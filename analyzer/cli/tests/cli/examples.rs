@@ -15,8 +15,17 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FOREIGN: [&str; 5] = ["cargo", "git", "scripts/", "stallmap-record", "uvx"];
 
 /// External requirements of an example: servers, clients, Graphviz, a browser.
-const NEEDS: [&str; 7] =
-    ["https://", "s3://", "| dot", "stallmap-record ", "stallmap open ", " --postgres ", "psql "];
+const NEEDS: [&str; 9] = [
+    "http://",
+    "https://",
+    "s3://",
+    "| dot",
+    "stallmap-record ",
+    "stallmap open ",
+    " --http ",
+    " --postgres ",
+    "psql ",
+];
 
 /// Names in examples, and their replacements in the test capture.
 const NAMES: [(&str, &str); 2] =

@@ -13,6 +13,7 @@ mod examples;
 mod export;
 mod forest;
 mod hostile;
+mod http;
 mod import;
 mod library;
 mod mcp;

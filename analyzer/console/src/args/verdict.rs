@@ -57,6 +57,7 @@ pub struct Why {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap open train.stallmap", "write the report as an HTML page, print its path and show it in the browser"),
+    ("stallmap open train.stallmap --serve", "the same with a box for SQL, until Ctrl-C"),
 ]))]
 pub struct Open {
     /// Capture
@@ -65,6 +66,9 @@ pub struct Open {
     /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<std::path::PathBuf>,
+    /// Serve the page with a box for SQL on a free port of this machine, until Ctrl-C
+    #[arg(long)]
+    pub serve: bool,
 }
 
 impl Verdict {

@@ -15,6 +15,7 @@ mod json;
 mod life;
 mod links;
 mod paths;
+mod sql;
 mod stalls;
 mod table;
 mod timeline;
@@ -54,21 +55,37 @@ pub(super) async fn page(
     (program, change): (String, Option<Block>),
     verdict: &Verdict,
 ) -> Outcome<String> {
-    let asker = Asker::of(session);
-    let mut blocks = blocks(&asker, args, verdict).await?;
+    let mut blocks = blocks(&Asker::of(session), args, verdict).await?;
     let place = blocks.len().min(1);
     blocks.splice(place..place, change);
+    Ok(document::document(&subject(args, verdict, &program, "report"), &blocks))
+}
+
+/// The page of a capture with a box for SQL behind the verdict.
+pub(crate) async fn served(
+    args: &Report,
+    session: &Session,
+    program: &str,
+    verdict: &Verdict,
+) -> Outcome<document::Served> {
+    let mut blocks = blocks(&Asker::of(session), args, verdict).await?;
+    let place = blocks.len().min(1);
+    blocks.insert(place, sql::block());
+    Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
+}
+
+fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Subject {
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
     let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
     let capture = printable(&file.to_string_lossy());
-    let subject = Subject {
-        command: format!("stallmap report {capture} --html"),
+    let format = if command == "serve" { "--http" } else { "--html" };
+    Subject {
+        command: format!("stallmap {command} {capture} {format}"),
         title: capture,
         facts: printable(&facts.join(" · ")),
-        program: printable(&program),
-    };
-    Ok(document::document(&subject, &blocks))
+        program: printable(program),
+    }
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.

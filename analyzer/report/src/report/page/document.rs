@@ -9,7 +9,7 @@ use stallmap_console::output::html::Html;
 use stallmap_lists::forest::STYLE as FOREST_STYLE;
 
 /// Subject of the page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
     /// Its heading: the capture's file.
     pub(crate) title: String,
@@ -23,6 +23,31 @@ pub(crate) struct Subject {
 
 /// The page: one self-contained file.
 pub(crate) fn document(subject: &Subject, blocks: &[Block]) -> String {
+    page(subject, blocks, None).text
+}
+
+/// The page with a box for SQL, for a browser that reads it from `stallmap serve`.
+pub(crate) fn served(subject: &Subject, blocks: &[Block]) -> Served {
+    page(subject, blocks, Some([include_str!("sql.js"), include_str!("sql.css")]))
+}
+
+/// A page of a title and content, without scripts.
+pub(crate) fn plain(title: &str, body: &Html) -> Served {
+    let subject = Subject { title: title.to_owned(), ..Subject::default() };
+    let mut html = Html::default();
+    html.markup("<main>\n<header>\n<h1>").text(title).markup("</h1>\n</header>\n").piece(body);
+    html.markup("</main>\n</body>\n</html>\n");
+    let main = html.finish();
+    let nonce = nonce(&subject, &main, "");
+    let policy = policy(&nonce, "form-action 'self'");
+    let mut html = Html::default();
+    head(&mut html, &subject, &nonce, &policy);
+    html.markup("</style>\n</head>\n<body class=\"plain\">\n");
+    Served { text: html.finish() + &main, policy }
+}
+
+/// The page, with the script and the style of a box for SQL if it has one.
+fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> Served {
     let mut main = Html::default();
     for block in blocks {
         block.write(&mut main);
@@ -35,8 +60,12 @@ pub(crate) fn document(subject: &Subject, blocks: &[Block]) -> String {
         .collect();
     let data = embedded(&Value::Object(data));
     let nonce = nonce(subject, &main, &data);
+    let forms = "form-action 'none'";
+    let policy = policy(&nonce, if sql.is_some() { SERVED } else { forms });
     let mut html = Html::default();
-    head(&mut html, subject, &nonce);
+    head(&mut html, subject, &nonce, &policy);
+    html.markup(sql.map_or("", |[_, style]| style)).markup("</style>\n</head>\n<body>\n");
+    html.markup("<a class=\"skip\" href=\"#verdict\">to the report</a>\n");
     contents(&mut html, blocks);
     html.markup("<main>\n<header>\n<h1>").text(&subject.title).markup("</h1>\n<p class=\"dim\">");
     html.text(&subject.facts).markup("</p>\n</header>\n");
@@ -51,35 +80,44 @@ pub(crate) fn document(subject: &Subject, blocks: &[Block]) -> String {
     page += &data;
     let mut html = Html::default();
     html.markup("</script>\n<script nonce=\"").text(&nonce).markup("\">\n\"use strict\";\n");
-    for script in SCRIPTS {
+    for script in SCRIPTS.into_iter().chain(sql.map(|[script, _]| script)) {
         html.markup(script);
     }
     html.markup("</script>\n</body>\n</html>\n");
-    page + &html.finish()
+    Served { text: page + &html.finish(), policy }
+}
+
+/// A page in a browser's window, and the policy of its content, which the server sends too.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The page.
+    pub text: String,
+    /// Its Content-Security-Policy.
+    pub policy: String,
+}
+
+/// The box for SQL asks the server that sent the page, and no other.
+const SERVED: &str = "connect-src 'self'; form-action 'none'";
+
+/// Nothing is fetched. If text ever became markup, it still could not run, load or style anything.
+fn policy(nonce: &str, more: &str) -> String {
+    format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; {more}"
+    )
 }
 
 /// The page's scripts, in order of dependency.
 const SCRIPTS: [&str; 4] =
     [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
 
-fn head(html: &mut Html, subject: &Subject, nonce: &str) {
+/// The head up to the end of the style that every page has.
+fn head(html: &mut Html, subject: &Subject, nonce: &str, policy: &str) {
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    // Nothing is fetched. If text ever became markup, it still could not run, load or style anything.
-    html.markup(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'nonce-",
-    );
-    html.text(nonce)
-        .markup("'; script-src 'nonce-")
-        .text(nonce)
-        .markup("'; base-uri 'none'; form-action 'none'\">\n");
+    html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"").drawing(policy).markup("\">\n");
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.title);
     html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
-    html.markup(CODE_STYLE)
-        .markup(FOREST_STYLE)
-        .markup(include_str!("page.css"))
-        .markup("</style>\n</head>\n<body>\n");
-    html.markup("<a class=\"skip\" href=\"#verdict\">to the report</a>\n");
+    html.markup(CODE_STYLE).markup(FOREST_STYLE).markup(include_str!("page.css"));
 }
 
 fn contents(html: &mut Html, blocks: &[Block]) {

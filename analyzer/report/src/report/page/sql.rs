@@ -1,0 +1,17 @@
+//! The box for SQL of a page from `stallmap serve`. Its script asks the server, and draws the rows.
+
+use super::block::Block;
+
+/// The box, still without rows.
+pub(super) fn block() -> Block {
+    let mut block = Block {
+        id: "sql",
+        title: "SQL".to_owned(),
+        doc: vec![
+            "Type a statement and press Ctrl-Enter. The address of this page has the statement, for a link.",
+        ],
+        ..Block::default()
+    };
+    block.body.markup(include_str!("sql.html"));
+    block
+}

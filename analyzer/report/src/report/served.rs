@@ -1,0 +1,46 @@
+//! Pages for a browser that asks `stallmap serve`.
+
+use std::path::Path;
+
+use stallmap::location::Location;
+use stallmap::session::Session;
+use stallmap_console::args::{Report, ReportFormat};
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::html::Html;
+use stallmap_verdict::Verdict;
+
+use super::page::{self, document};
+use super::subject;
+pub use document::Served;
+
+/// The page of a capture: that of `stallmap report --html` with a box for SQL. `root` is the folder of source files.
+///
+/// # Errors
+/// Fails if a query of the page fails.
+pub async fn page(session: &Session, capture: &Location, root: Option<&Path>) -> Outcome<Served> {
+    let args = Report { root: root.map(Path::to_owned), ..report(capture) };
+    let program = subject::subject(session).await?;
+    let verdict = Verdict::of(session).await?;
+    page::served(&args, session, &program, &verdict).await
+}
+
+/// A page of a title and content, in the style of reports, without scripts.
+pub fn plain(title: &str, body: &Html) -> Served {
+    document::plain(title, body)
+}
+
+/// The options of a report without any.
+pub(crate) fn report(capture: &Location) -> Report {
+    Report {
+        capture: capture.clone(),
+        format: ReportFormat::Text,
+        json: false,
+        all: false,
+        top: None,
+        section: Vec::new(),
+        sql: false,
+        html: None,
+        baseline: None,
+        root: None,
+    }
+}

@@ -1,0 +1,133 @@
+//! `stallmap serve --http`: the pages of captures with a box for SQL, for browsers, read only.
+//!
+//! ```text
+//! socket ──> channel (bounds, one request) ──> gate (Host, Origin, token, cookie) ──> routes ─┬─> hall: pages, made once
+//!                                                                                             └─> rows: JSON, files
+//! ```
+//!
+//! A page and its script come from `stallmap_report`. Texts of captures are never HTML: they are escaped in pages, and answers
+//! to the script are JSON.
+
+mod channel;
+mod gate;
+mod hall;
+mod host;
+mod names;
+mod reply;
+mod request;
+mod routes;
+mod rows;
+mod running;
+mod text;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stallmap_console::args::serve::Serve;
+use stallmap_console::args::verdict::Open;
+use stallmap_console::args::{Cli, Command, NamedCapture};
+use stallmap_console::context::Context;
+use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::output;
+use stallmap_console::output::html::Html;
+use stallmap_report::open::{private, show};
+
+use crate::settings::{Endpoint, password, random_password};
+use crate::{bound, folder, network_thread, query_threads};
+use gate::Gate;
+use hall::Hall;
+use host::Host;
+
+/// Serves until a signal ends the program.
+pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
+    let endpoint = Endpoint::of(address, args)?;
+    let given = password(args.password_file.as_deref())?;
+    serve(context, args, endpoint, given.as_deref(), false)
+}
+
+/// `stallmap open --serve`: serves one capture on a free port of this machine, and shows its page in the browser.
+///
+/// # Errors
+/// Fails if the capture cannot be opened, and if no port is free.
+pub fn open(context: &Context, args: &Open) -> Outcome {
+    let capture = NamedCapture { name: None, path: args.capture.clone() };
+    let serving = Serve { captures: vec![capture], root: args.root.clone(), ..defaults()? };
+    let endpoint = Endpoint::of("127.0.0.1:0", &serving)?;
+    serve(context, &serving, endpoint, None, true)
+}
+
+/// The options of `stallmap serve` that were not given.
+fn defaults() -> Outcome<Serve> {
+    let words = ["stallmap", "serve", "--http", "127.0.0.1:0", "NAME.stallmap"];
+    match <Cli as clap::Parser>::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Some(Command::Serve(args))) => Ok(args),
+        _ => Err(Failure::message(USAGE, "the options of `stallmap serve` have no defaults")),
+    }
+}
+
+fn serve(
+    context: &Context,
+    args: &Serve,
+    endpoint: Endpoint,
+    given: Option<&str>,
+    is_shown: bool,
+) -> Outcome {
+    let mut captures = folder::captures(&args.captures)?;
+    for (name, path) in &mut captures {
+        // The address of a page has the name of its capture.
+        name.get_or_insert_with(|| folder::free_name(path, &[]));
+    }
+    let session = context.open(&captures)?;
+    let queries = query_threads()?;
+    network_thread()?.block_on(async {
+        let (listener, address) = bound(endpoint.address, "--http").await?;
+        let token = given.map_or_else(random_password, |given| Ok(given.to_owned()))?;
+        let site = site(address, endpoint.tls.is_some());
+        let link =
+            format!("{site}/{}", if given.is_some() { String::new() } else { format!("?token={token}") });
+        let hall = Hall::new(&session, &captures, args.root.clone(), queries.handle().clone());
+        output::print(&welcome(&site, &link, given.is_some()))?;
+        if is_shown {
+            present(&link)?;
+        }
+        let gate = Gate::new(&token, address, endpoint.tls.is_some(), endpoint.is_local)?;
+        let longest = Duration::from_secs(args.timeout);
+        Arc::new(Host::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
+    })
+}
+
+/// The begin of all addresses of the server.
+fn site(address: SocketAddr, is_encrypted: bool) -> String {
+    let scheme = if is_encrypted { "https" } else { "http" };
+    if address.ip().is_unspecified() {
+        return format!("{scheme}://localhost:{}", address.port());
+    }
+    format!("{scheme}://{address}")
+}
+
+/// The text that a user needs to open the pages.
+fn welcome(site: &str, link: &str, is_given: bool) -> String {
+    let action = if is_given { "open, and enter the password" } else { "open" };
+    format!("listening on {site} for browsers, read only\n{action}: {link}\n")
+}
+
+/// Shows the page in the browser. Other users see command lines, so the token is in a file that only this user can read.
+fn present(link: &str) -> Outcome<()> {
+    let mut html = Html::default();
+    html.markup(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n",
+    );
+    html.markup("<meta http-equiv=\"refresh\" content=\"0;url=")
+        .text(link)
+        .markup("\">\n<title>stallmap</title>\n");
+    let path: PathBuf = private("stallmap".as_ref(), &html.finish())?;
+    // A browser that starts may run for as long as the server.
+    std::thread::spawn(move || {
+        if !show(&path) {
+            output::note("no program opened the page: open the address in a browser");
+        }
+    });
+    Ok(())
+}

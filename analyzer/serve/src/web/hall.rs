@@ -1,0 +1,109 @@
+//! The served captures, and their pages, which are made at the first visit.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use stallmap::location::Location;
+use stallmap::session::Session;
+use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_report::report::served::{self, Served};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Semaphore};
+
+/// Pages that are made at a time.
+const MOST_MAKING: usize = 2;
+/// Pages in memory.
+const MOST_PAGES: usize = 32;
+
+/// The captures of a server.
+pub(crate) struct Hall {
+    captures: Vec<Arc<Capture>>,
+    /// Threads for queries.
+    pub(crate) queries: Handle,
+    shared: Arc<Shared>,
+}
+
+/// The state that captures share.
+struct Shared {
+    root: Option<PathBuf>,
+    making: Semaphore,
+    /// Captures with a page in memory, the newest last.
+    made: std::sync::Mutex<VecDeque<Arc<Capture>>>,
+}
+
+/// One capture.
+pub(crate) struct Capture {
+    /// Its name in addresses and in SQL.
+    pub(crate) name: String,
+    pub(crate) location: Location,
+    /// Unqualified names refer to it.
+    pub(crate) session: Session,
+    page: Mutex<Option<Arc<Served>>>,
+}
+
+impl Hall {
+    /// The captures of a session, with their files.
+    pub(crate) fn new(
+        session: &Session,
+        captures: &[(Option<String>, Location)],
+        root: Option<PathBuf>,
+        queries: Handle,
+    ) -> Self {
+        let of = |(name, location): &(Option<String>, Location)| {
+            let name = name.clone()?;
+            let session = session.within(&name)?;
+            Some(Arc::new(Capture { name, location: location.clone(), session, page: Mutex::default() }))
+        };
+        let shared = Shared { root, making: Semaphore::new(MOST_MAKING), made: std::sync::Mutex::default() };
+        Self { captures: captures.iter().filter_map(of).collect(), queries, shared: Arc::new(shared) }
+    }
+
+    /// All captures.
+    pub(crate) fn captures(&self) -> &[Arc<Capture>] {
+        &self.captures
+    }
+
+    /// A capture by its name.
+    pub(crate) fn capture(&self, name: &str) -> Option<&Arc<Capture>> {
+        self.captures.iter().find(|capture| capture.name == name)
+    }
+
+    /// The page of a capture. Once begun it is made, even if its client leaves.
+    pub(crate) async fn page(&self, capture: &Arc<Capture>) -> Outcome<Arc<Served>> {
+        let making = Arc::clone(capture).page(Arc::clone(&self.shared));
+        self.queries.spawn(making).await.unwrap_or_else(|_| {
+            let hint = "this is a defect: report it with the capture";
+            Err(Failure::message(QUERY, "internal error in the page").hint(hint.to_owned()))
+        })
+    }
+}
+
+impl Capture {
+    async fn page(self: Arc<Self>, shared: Arc<Shared>) -> Outcome<Arc<Served>> {
+        let mut page = self.page.lock().await;
+        if let Some(page) = &*page {
+            return Ok(Arc::clone(page));
+        }
+        let _turn = shared.making.acquire().await;
+        let made = Arc::new(served::page(&self.session, &self.location, shared.root.as_deref()).await?);
+        *page = Some(Arc::clone(&made));
+        drop(page);
+        shared.remember(self);
+        Ok(made)
+    }
+}
+
+impl Shared {
+    /// Forgets the oldest pages, if there are too many.
+    fn remember(&self, capture: Arc<Capture>) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.push_back(capture);
+        if made.len() > MOST_PAGES
+            && let Some(oldest) = made.pop_front()
+            && let Ok(mut page) = oldest.page.try_lock()
+        {
+            *page = None;
+        }
+    }
+}

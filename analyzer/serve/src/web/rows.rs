@@ -1,0 +1,155 @@
+//! Rows of a statement: the first as JSON for the page's script, all as a file.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use serde_json::{Value, json};
+use stallmap_console::absent;
+use stallmap_console::args::RowFormat;
+use stallmap_console::output::value::is_number;
+use tokio::time::timeout;
+
+use super::channel::Channel;
+use super::hall::{Capture, Hall};
+use super::host::Limit;
+use super::reply::{LAST_CHUNK, Reply, Status, chunk};
+use super::running::{Part, Running, single};
+use super::text;
+use crate::failure::Refusal;
+use crate::query::{Fault, Task, defect};
+
+/// Rows that a page shows.
+const MOST_ROWS: usize = 500;
+/// Bytes of the texts in them.
+const MOST_BYTES: usize = 4 << 20;
+/// Time to count the rows that are not shown.
+const LONGEST_COUNT: Duration = Duration::from_secs(2);
+
+/// The first rows of a statement, and the number of others.
+pub(crate) async fn shown(
+    hall: &Hall,
+    capture: &Arc<Capture>,
+    text: &str,
+    channel: &mut Channel,
+    limit: &Limit,
+) -> Result<Reply, Fault> {
+    let begin = Instant::now();
+    let sql = single(text)?;
+    let mut running = Running::start(hall, capture, sql, None, (&mut *channel, limit)).await?;
+    let fields = running.schema.fields().iter();
+    let columns =
+        fields.map(|field| json!({ "name": field.name(), "is_number": is_number(field.data_type()) }));
+    let columns: Vec<Value> = columns.collect();
+    let mut rows = Shown::default();
+    while !rows.is_full()
+        && let Some(part) = running.next(channel, limit).await?
+    {
+        let fail = |error| Refusal::of(DataFusionError::from(error).into(), &capture.session, sql);
+        rows.add(&part).map_err(fail)?;
+    }
+    let is_exact = !rows.is_full() || counted(&mut running, &mut rows.more, channel, limit).await?;
+    drop(running);
+    let is_empty = rows.values.is_empty() && rows.more == 0;
+    let absence = if is_empty { absence(hall, capture, sql, channel, limit).await? } else { None };
+    let duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let answer = json!({
+        "columns": columns, "rows": rows.values, "more": rows.more, "is_exact": is_exact, "duration_ns": duration_ns,
+        "absence": absence,
+    });
+    Ok(Reply::json(Status::Ok, &answer))
+}
+
+/// Counts the other rows. False if that takes too long.
+async fn counted(
+    running: &mut Running,
+    more: &mut usize,
+    channel: &mut Channel,
+    limit: &Limit,
+) -> Result<bool, Fault> {
+    let counting = async {
+        while let Some(part) = running.next(channel, limit).await? {
+            if let Part::Batch(batch) = part {
+                *more += batch.num_rows();
+            }
+        }
+        Ok::<(), Fault>(())
+    };
+    match timeout(LONGEST_COUNT.min(limit.left() / 2), counting).await {
+        Ok(counted) => counted.map(|()| true),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Why a statement has no rows, if the capture causes it.
+async fn absence(
+    hall: &Hall,
+    capture: &Arc<Capture>,
+    sql: &str,
+    channel: &mut Channel,
+    limit: &Limit,
+) -> Result<Option<String>, Fault> {
+    let (own, sql) = (Arc::clone(capture), sql.to_owned());
+    let mut asking = Task(hall.queries.spawn(async move { absent::why(&own.session, &sql).await }));
+    limit.work(channel, &mut asking.0).await?.map_err(|_| defect().into())
+}
+
+/// The rows that a page shows.
+#[derive(Default)]
+struct Shown {
+    values: Vec<Value>,
+    bytes: usize,
+    /// Rows that are not shown.
+    more: usize,
+}
+
+impl Shown {
+    fn is_full(&self) -> bool {
+        self.values.len() >= MOST_ROWS || self.bytes >= MOST_BYTES || self.more > 0
+    }
+
+    /// Adds the rows that fit, and counts the rest.
+    fn add(&mut self, part: &Part) -> Result<(), ArrowError> {
+        let Part::Batch(batch) = part else { return Ok(()) };
+        let room = MOST_ROWS.saturating_sub(self.values.len()).min(batch.num_rows());
+        let shown: RecordBatch = batch.slice(0, room);
+        for row in text::rows(&shown)? {
+            if self.is_full() {
+                self.more += 1;
+                continue;
+            }
+            self.bytes += row.to_string().len();
+            self.values.push(row);
+        }
+        self.more += batch.num_rows() - room;
+        Ok(())
+    }
+}
+
+/// Sends all rows of a statement as a file. An error before the first rows is a reply, a later one a file without end.
+pub(crate) async fn file(
+    hall: &Hall,
+    capture: &Arc<Capture>,
+    text: &str,
+    (reply, format): (Reply, RowFormat),
+    (channel, limit): (&mut Channel, &Limit),
+) -> Result<(), Fault> {
+    let mut running =
+        Running::start(hall, capture, single(text)?, Some(format), (&mut *channel, limit)).await?;
+    let mut next = running.next(channel, limit).await?;
+    limit.write(channel, &reply.chunked()).await?;
+    let sent = async {
+        while let Some(part) = next {
+            if let Part::Bytes(bytes) = part {
+                limit.write(channel, &chunk(&bytes)).await?;
+            }
+            next = running.next(channel, limit).await?;
+        }
+        limit.write(channel, LAST_CHUNK).await
+    };
+    // The head is sent. A reply within the body would be a part of the file.
+    sent.await.map_err(|_| Fault::Gone(ErrorKind::ConnectionAborted.into()))
+}
