@@ -25,9 +25,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stallmap::location::Location;
+use stallmap_console::args::named::{NamedCapture, free_name};
 use stallmap_console::args::serve::Serve;
 use stallmap_console::args::verdict::Open;
-use stallmap_console::args::{Cli, Command, NamedCapture};
+use stallmap_console::args::{Cli, Command};
 use stallmap_console::context::Context;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::output;
@@ -77,7 +79,7 @@ fn serve(
     let mut captures = folder::captures(&args.captures)?;
     for (name, path) in &mut captures {
         // The address of a page has the name of its capture.
-        name.get_or_insert_with(|| folder::free_name(path, &[]));
+        name.get_or_insert_with(|| free_name::<Location>(path, &[]));
     }
     let session = context.open(&captures)?;
     let queries = query_threads()?;

@@ -54,8 +54,8 @@ pub fn with_names<L: Clone + AsRef<Path>>(captures: &[(Option<String>, L)]) -> V
     named
 }
 
-/// A name that no other capture has.
-fn free_name<L>(path: &Path, taken: &[(Option<String>, L)]) -> String {
+/// The name of a file in letters, digits and `_`, which no other capture has.
+pub fn free_name<L>(path: &Path, taken: &[(Option<String>, L)]) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let plain = |char: char| if char.is_ascii_alphanumeric() { char } else { '_' };
     let mut name: String = stem.chars().map(plain).collect();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::examples;
 use super::named::NamedCapture;
@@ -14,13 +14,13 @@ use super::named::NamedCapture;
     ("stallmap serve train.stallmap --postgres 127.0.0.1:5433", "for psql, drivers of PostgreSQL and BI tools"),
     ("stallmap serve runs/ --postgres 127.0.0.1:5433", "every capture of a folder, as SCHEMA.TABLE"),
     ("stallmap serve --stdio train.stallmap", "the process that the Python package starts"),
-]))]
+]), group = ArgGroup::new("clients").args(["http", "postgres", "stdio"]).required(true))]
 pub struct Serve {
     /// Captures, each as NAME=CAPTURE if there are several. With --http and --postgres also folders of captures
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,
     /// Read requests from standard input, write results to standard output, and exit at the end of the input
-    #[arg(long, required_unless_present_any = ["http", "postgres"], conflicts_with = "network")]
+    #[arg(long)]
     pub stdio: bool,
     /// Listen on this address for browsers, which get the page of each capture with a box for SQL. Port 0 is a free one.
     /// Addresses beyond loopback need --tls-cert
@@ -40,7 +40,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Folder of source files for pages, if not where the compiler found them
-    #[arg(long = "source-root", value_name = "DIR", requires = "http")]
+    #[arg(long = "source-root", value_name = "DIR", conflicts_with_all = ["postgres", "stdio"])]
     pub root: Option<PathBuf>,
     /// Longest time of a query
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "network", value_parser = clap::value_parser!(u64).range(1..=86_400))]

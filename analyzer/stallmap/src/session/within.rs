@@ -1,5 +1,7 @@
 //! A session with the names of one capture out of several.
 
+use std::sync::atomic::AtomicBool;
+
 use datafusion::prelude::SessionContext;
 
 use super::Session;
@@ -14,6 +16,10 @@ impl Session {
             captures: vec![open],
             views: self.views.clone(),
             queries: self.queries.clone(),
+            built_in: self.built_in,
+            cache: self.cache.clone(),
+            // The schema of all captures is more than this capture: no answer depends on it alone.
+            is_changed: AtomicBool::new(true),
         })
     }
 }
