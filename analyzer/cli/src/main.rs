@@ -18,13 +18,13 @@ use stallmap_console::{args, output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
-    let cli = args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()));
-    output::paint::choose(cli.color);
     // A reader's panic on a damaged capture becomes an error. The text of the panic would say it a second time.
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
         std::panic::set_hook(Box::new(|_| ()));
     }
+    CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
+    let cli = args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()));
+    output::paint::choose(cli.color);
     interrupt::watch(cli.command.as_ref());
     match commands::run(cli) {
         Ok(code) => ExitCode::from(code),

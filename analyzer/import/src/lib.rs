@@ -88,6 +88,7 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         "ph",
         "operators",
         "unattributed_kernels",
+        "kernels",
         "frame",
         "children",
         "metrics",
@@ -99,7 +100,7 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         "rocprofiler-sdk-tool",
     ];
     match json.first_key(&known)?.as_deref() {
-        Some("operators" | "unattributed_kernels") => operators::read(input),
+        Some("operators" | "unattributed_kernels" | "kernels") => operators::read(input),
         Some("frame" | "children" | "metrics") => proton::read(input),
         Some("nodes") => execution::read(input),
         Some("rocprofiler-sdk-tool") => rocprof::read(input),

@@ -1,4 +1,5 @@
-//! Operator Profiler's profile.json 1.0: kernels with times and counters, by op.
+//! Operator Profiler's profile.json 1.0: kernels with times and counters, by op. And its manifest: the same without
+//! counters, before they are measured.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,6 +22,8 @@ struct Reading {
     trace: Trace,
     /// Kernels that the tool left out.
     initial: u64,
+    /// The ops of a manifest, by name: there a kernel names its op.
+    owners: BTreeMap<String, usize>,
 }
 
 /// Reads a profile.
@@ -36,7 +39,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
             _ => json.skip(),
         }),
         "operators" => json.array(|json| reading.operator(json)),
-        "unattributed_kernels" => json.array(|json| reading.kernel(json, None)),
+        "unattributed_kernels" | "kernels" => json.array(|json| reading.kernel(json, None)),
         "warnings" => json.array(|json| {
             let text = json.scalar()?.unwrap_or_default();
             reading.initial += u64::from(text.contains("initialization kernel"));
@@ -46,7 +49,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     })?;
     if reading.trace.kernels.is_empty() {
         return Err(Failure::message(IO, format!("`{}` has no kernels", input.path.display()))
-            .hint("stallmap reads Operator Profiler's profile.json".to_owned()));
+            .hint("stallmap reads Operator Profiler's profile.json and manifest".to_owned()));
     }
     Ok(reading.finish())
 }
@@ -58,14 +61,29 @@ impl Reading {
         Ok(())
     }
 
-    /// An op with its kernels. It spans their times, because the file has no times of calls.
+    /// An op with its kernels.
     fn operator(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        let place = self.op("(unnamed op)".to_owned());
+        let mut name = None;
+        json.object(|json, key| match key {
+            "operator_name" => json.scalar().map(|text| name = text),
+            "kernels" => json.array(|json| self.kernel(json, Some(place))),
+            _ => json.skip(),
+        })?;
+        if let (Some(op), Some(name)) = (self.trace.ops.get_mut(place), name) {
+            op.name = name;
+        }
+        Ok(())
+    }
+
+    /// Adds an op. Returns its place.
+    fn op(&mut self, name: String) -> usize {
         let place = self.trace.ops.len();
         self.trace.ops.push(Op {
             process: 0,
             call: Call { thread: place as u64, begin_ns: 0, end_ns: 0 },
             kind: OpKind::Torch,
-            name: "(unnamed op)".to_owned(),
+            name,
             parent: None,
             phase: Phase::Forward,
             sequence: None,
@@ -73,23 +91,17 @@ impl Reading {
             stack: None,
             record: None,
         });
-        let first = self.trace.kernels.len();
-        let mut name = None;
-        json.object(|json, key| match key {
-            "operator_name" => json.scalar().map(|text| name = text),
-            "kernels" => json.array(|json| self.kernel(json, Some(place))),
-            _ => json.skip(),
-        })?;
-        let times =
-            self.trace.kernels.get(first..).unwrap_or_default().iter().filter_map(|kernel| kernel.time_ns);
-        let extent = times.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last)));
-        if let Some(op) = self.trace.ops.get_mut(place) {
-            op.name = name.unwrap_or_else(|| op.name.clone());
-            if let Some((begin_ns, end_ns)) = extent {
-                op.call = Call { begin_ns, end_ns, ..op.call };
-            }
+        place
+    }
+
+    /// The op that a kernel of a manifest names.
+    fn owner(&mut self, name: String) -> usize {
+        if let Some(place) = self.owners.get(&name) {
+            return *place;
         }
-        Ok(())
+        let place = self.op(name.clone());
+        self.owners.insert(name, place);
+        place
     }
 
     fn kernel(&mut self, json: &mut Json<impl Read>, op: Option<usize>) -> Outcome<()> {
@@ -98,7 +110,7 @@ impl Reading {
             return Err(Failure::message(IO, format!("the profile has more than {MOST_KERNELS} kernels")));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
-        let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);
+        let (mut device, mut stream, mut grid, mut block, mut owner) = (None, None, None, None, None);
         json.object(|json, key| {
             match key {
                 "kernel_name" => name = json.scalar()?,
@@ -112,10 +124,18 @@ impl Reading {
                     "raw" => json.object(|json, metric| self.counter(json, place, metric)),
                     _ => json.skip(),
                 })?,
+                "attribution" => json.object(|json, key| match key {
+                    // The innermost is first.
+                    "source_operators" => {
+                        json.array(|json| json.scalar().map(|op| owner = owner.take().or(op)))
+                    }
+                    _ => json.skip(),
+                })?,
                 _ => json.skip()?,
             }
             Ok(())
         })?;
+        let op = op.or_else(|| owner.map(|name| self.owner(name)));
         self.trace.kernels.push(Kernel {
             process: 0,
             name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()).into(),
@@ -148,7 +168,23 @@ impl Reading {
         Ok(())
     }
 
+    /// Ops span the times of their kernels, because the files have no times of calls.
+    fn span_ops(&mut self) {
+        let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
+        for kernel in &self.trace.kernels {
+            let (Some(op), Some((begin, end))) = (kernel.op, kernel.time_ns) else { continue };
+            let extent = extents.entry(op).or_insert((begin, end));
+            *extent = (extent.0.min(begin), extent.1.max(end));
+        }
+        for (place, (begin_ns, end_ns)) in extents {
+            if let Some(op) = self.trace.ops.get_mut(place) {
+                op.call = Call { begin_ns, end_ns, ..op.call };
+            }
+        }
+    }
+
     fn finish(mut self) -> Trace {
+        self.span_ops();
         self.trace.tool = "operator profiler";
         self.trace.processes.push(Process::of(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
@@ -171,6 +207,9 @@ impl Reading {
             self.initial,
             None,
         );
+        if self.trace.counters.is_empty() {
+            losses.lacks("hardware counters");
+        }
         for part in ["launch calls", "stall samples", "memory accesses", "tensors", "Python stacks", "GPUs"] {
             losses.lacks(part);
         }

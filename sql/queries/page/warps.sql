@@ -2,7 +2,7 @@
 -- For each tensor, the instruction whose excess sectors cost most, and one of its requests: the first with the most
 -- frequent stride. sectors, ideal sectors: per request, over all requests of the instruction to the tensor. excess
 -- samples: the part of the wait that excess sectors cost. Instructions that take turns, and together leave no byte out,
--- have no excess. excess tensors: tensors whose sectors exceed the ideal by a tenth. A request has two rows if its
+-- have no excess. excess tensors: tensors whose sectors exceed the ideal by a tenth. A warp request has two rows if its
 -- lanes are far apart.
 WITH accessed AS (
   SELECT

@@ -59,9 +59,19 @@ for (const figure of document.querySelectorAll("details.sql figure")) {
   figure.firstElementChild.append(copier(() => figure.querySelector("code").textContent));
 }
 
+/** The address behind `#`. Wrong escapes stay as they are. */
+function fragment() {
+  const text = location.hash.slice(1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Opens closed parts around the target of a link. */
 function reveal() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(fragment());
   if (!target) return;
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
   // A row behind "more" is shown.

@@ -165,7 +165,7 @@
   /** Runs the statement of the page's address. */
   function reopen() {
     if (!location.hash.startsWith("#sql=")) return;
-    fill(decodeURIComponent(location.hash.slice(5)));
+    fill(fragment().slice(4));
     run();
   }
   addEventListener("hashchange", reopen);
