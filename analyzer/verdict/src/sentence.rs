@@ -125,6 +125,9 @@ fn reason(facts: &Facts<'_>) -> String {
 }
 
 fn memory_spread(facts: &Facts<'_>) -> String {
+    if memory_percent(facts) == 0 {
+        return "Under 1 % of warp samples wait for memory.".to_owned();
+    }
     let tensors: u64 =
         facts.tensors.iter().filter(|row| row.kind.starts_with("tensor")).map(|row| row.objects).sum();
     let noun = noun(facts.tensors, tensors);
@@ -136,12 +139,17 @@ fn memory_spread(facts: &Facts<'_>) -> String {
     format!("{} wait for memory{over}.", memory_part(facts))
 }
 
-/// `76 % of warp samples`: 100 less the percent of the bar that is not memory.
+/// `76 % of warp samples`.
 fn memory_part(facts: &Facts<'_>) -> String {
+    format!("{} % of warp samples", memory_percent(facts))
+}
+
+/// 100 less the percent of the bar that is not memory.
+fn memory_percent(facts: &Facts<'_>) -> u32 {
     let shares = by_tensor(facts.tensors, facts.reasons);
     let rest: u32 =
         shares.iter().filter(|share| share.kind == super::Kind::Other).map(|share| share.percent).sum();
-    format!("{} % of warp samples", 100 - rest.min(100))
+    100 - rest.min(100)
 }
 
 fn memory_share(facts: &Facts<'_>) -> f64 {
