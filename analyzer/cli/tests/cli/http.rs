@@ -297,7 +297,7 @@ fn broken_requests_end_only_their_own_connection() {
             String::from_utf8_lossy(&bytes[..40.min(bytes.len())])
         );
     }
-    // A request that does not end, and one without a body.
+    // An HTTP request that does not end, and one without a body.
     for bytes in [
         b"GET / HTTP/1.1\r\n".to_vec(),
         server.own("POST", "/capture/tiny/rows", &[("Content-Length", "9")], ""),

@@ -2,54 +2,36 @@
 
 mod client;
 
-use std::process::{Child, Stdio};
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, io::BufRead as _, io::BufReader};
 
 use client::{Client, Values};
 
-use crate::command::{Place, command};
+use crate::command::{Place, Serving};
 
 /// A query that never ends by itself.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b \
                        WHERE a.value % 7 = b.value % 11";
 
-/// A running server, ended when dropped.
+/// A running server.
 struct Server {
-    child: Child,
+    _serving: Serving,
     port: u16,
     password: String,
 }
 
 impl Server {
     fn new(place: &Place, arguments: &[&str]) -> Self {
-        let mut child = command(&place.path(""))
-            .args(["serve", "--postgres", "127.0.0.1:0"])
-            .args(arguments)
-            .env_remove("STALLMAP_PASSWORD")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let address = lines.next().unwrap();
+        let (serving, [address, password]) = Serving::start(place, "--postgres", arguments);
         let address = address.strip_prefix("listening on 127.0.0.1:").unwrap();
         let port = address.split_whitespace().next().unwrap().parse().unwrap();
-        let password = lines.next().unwrap().strip_prefix("password: ").unwrap().to_owned();
-        Self { child, port, password }
+        let password = password.strip_prefix("password: ").unwrap().to_owned();
+        Self { _serving: serving, port, password }
     }
 
     fn client(&self) -> Client {
         Client::connect(self.port, &self.password).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 

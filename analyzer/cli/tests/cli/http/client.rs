@@ -38,7 +38,7 @@ pub(crate) fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// A request with its fields and body.
+/// An HTTP request with its fields and body.
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in fields {
@@ -50,7 +50,7 @@ pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &
     (text + "\r\n" + body).into_bytes()
 }
 
-/// Sends a request, and reads its reply up to the end of the connection.
+/// Sends an HTTP request, and reads its reply up to the end of the connection.
 pub(crate) fn ask(port: u16, request: &[u8]) -> Reply {
     let mut stream = connect(port);
     stream.write_all(request).unwrap();

@@ -1,19 +1,16 @@
 //! A server that tests ask, and the requests of a browser that opened its address.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-
 use super::client::{Reply, ask, request};
-use crate::command::{Place, command};
+use crate::command::{Place, Serving};
 
 /// The page of the small capture.
 pub(crate) const PAGE: &str = "/capture/tiny";
 /// The type of a statement.
 pub(crate) const STATEMENT: (&str, &str) = ("Content-Type", "application/sql");
 
-/// A running server, ended when dropped.
+/// A running server.
 pub(crate) struct Server {
-    child: Child,
+    _serving: Serving,
     pub(crate) port: u16,
     /// The address that it printed.
     pub(crate) link: String,
@@ -35,33 +32,23 @@ impl Server {
     }
 
     pub(crate) fn without_visit(place: &Place, arguments: &[&str]) -> Self {
-        let mut child = command(&place.path(""))
-            .args(["serve", "--http", "127.0.0.1:0"])
-            .args(arguments)
-            .env_remove("STALLMAP_PASSWORD")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let address = lines.next().unwrap();
+        let (serving, [address, link]) = Serving::start(place, "--http", arguments);
         let port = address.split_once("://127.0.0.1:").unwrap().1.split(' ').next().unwrap().parse().unwrap();
-        let link = lines.next().unwrap().split_once(": ").unwrap().1.to_owned();
-        Self { child, port, link, cookie: String::new() }
+        let link = link.split_once(": ").unwrap().1.to_owned();
+        Self { _serving: serving, port, link, cookie: String::new() }
     }
 
     pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A request without the cookie.
+    /// An HTTP request without the cookie.
     pub(crate) fn plain(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Reply {
         let host = self.host();
         ask(self.port, &request(method, path, &[&[("Host", host.as_str())], fields].concat(), ""))
     }
 
-    /// The bytes of a request with the cookie.
+    /// The bytes of an HTTP request with the cookie.
     pub(crate) fn own(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Vec<u8> {
         let host = self.host();
         let own = [("Host", host.as_str()), ("Cookie", self.cookie.as_str())];
@@ -75,12 +62,5 @@ impl Server {
     /// Runs a statement as the page does.
     pub(crate) fn sql(&self, sql: &str) -> Reply {
         ask(self.port, &self.own("POST", &format!("{PAGE}/rows"), &[STATEMENT], sql))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
