@@ -85,8 +85,15 @@ pub async fn kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>
     if let Some(rows) = session.remembered(sql) {
         return Ok(rows);
     }
+    let rows = fresh_kept_rows(session, sql).await?;
+    session.remember(sql, &rows);
+    Ok(rows)
+}
+
+/// The rows of any query that reads views whole. The rows of the views are stored, those of the query are not.
+pub async fn fresh_kept_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
     session.keep_views_of(&[sql]).await.map_err(|error| explain(error, Some(session)))?;
-    computed(session, sql).await
+    fresh_rows(session, sql).await
 }
 
 /// The rows of a query of the library: one batch or more, for the column types. They are stored for later commands.

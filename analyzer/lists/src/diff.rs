@@ -27,7 +27,7 @@ use self::row::Row;
 pub use self::shown::{Change, Changed, Difference, Shown, shown};
 use self::verdict::{Headline, LineKernel, Words};
 use stallmap::library::queries::{self as library, diff as queries};
-use stallmap_console::answer::{Answer, kept_rows};
+use stallmap_console::answer::{Answer, fresh_kept_rows};
 use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::args::gate::Gate;
 use stallmap_console::args::named::NamedCapture;
@@ -363,10 +363,10 @@ async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
         let name = table.split_whitespace().nth(2).unwrap_or_default();
         let is_made = session.context().table_exist(name).unwrap_or(false);
         if !is_made {
-            kept_rows(session, table).await?;
+            fresh_kept_rows(session, table).await?;
         }
     }
-    let rows = kept_rows(session, &script.query).await?;
+    let rows = fresh_kept_rows(session, &script.query).await?;
     session.remember_script(&text, &rows);
     Ok(rows)
 }

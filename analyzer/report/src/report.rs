@@ -111,19 +111,7 @@ pub async fn prepare(session: &Session, capture: &Location) -> Outcome<()> {
     answers(session, &brief, &top(BRIEF_TOP)).await?;
     let subject = subject::subject(session).await?;
     let verdict = Verdict::of(session).await?;
-    let args = Report {
-        capture: capture.clone(),
-        format: ReportFormat::Text,
-        json: false,
-        all: false,
-        top: None,
-        section: Vec::new(),
-        sql: false,
-        html: None,
-        baseline: None,
-        root: None,
-    };
-    page::page(&args, session, (subject, None), &verdict).await.map(drop)
+    page::page(&served::report(capture), session, (subject, None), &verdict).await.map(drop)
 }
 
 /// One section with its rows, for other programs. `rows` is the maximum, and the rest is one row.

@@ -42,8 +42,8 @@ use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
+use stallmap_code::Code;
 use stallmap_code::table::{CodeTable, Kind};
-use stallmap_code::{Cache, Code};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
 use stallmap_engine::exec::Grain;
@@ -70,9 +70,6 @@ pub struct Session {
     /// The built-in views, then the user's.
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
-    /// Number of the built-in views.
-    built_in: usize,
-    cache: Cache,
     /// True after a statement that made something, or changed a setting.
     is_changed: AtomicBool,
 }
@@ -146,8 +143,6 @@ impl Session {
             captures: Vec::new(),
             views: views.to_vec(),
             queries: Vec::new(),
-            built_in: views.len(),
-            cache: resources.cache.clone(),
             is_changed: AtomicBool::new(false),
         };
         let mut schemas = Vec::new();

@@ -62,9 +62,10 @@ fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Pre
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
     progress.say(format!("computing views of {}", capture.display()));
-    let views = runtime()?.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
+    let runtime = runtime()?;
+    let views = runtime.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
     progress.say(format!("answering the questions of reports of {}", capture.display()));
-    runtime()?.block_on(report::prepare(&session, capture))?;
+    runtime.block_on(report::prepare(&session, capture))?;
     let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
     Ok(Prepared { code, views: views.len(), stored, lasted: started.elapsed() })
 }

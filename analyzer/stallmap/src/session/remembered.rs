@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use stallmap_code::Cache;
 
 use super::Session;
 use super::stored::{Stored, folder, load, save};
+use crate::library;
 
 /// Maximum size of remembered rows in memory.
 const MOST_BYTES: usize = 8 << 20;
@@ -31,7 +33,7 @@ impl Session {
 
     /// The rows of statements that read nothing but what they make themselves, and captures.
     pub fn remembered_script(&self, sql: &str) -> Option<Vec<RecordBatch>> {
-        let stored = load(&self.cache, &self.answer_path(sql)?, sql)?;
+        let stored = load(self.cache()?, &self.answer_path(sql)?, sql)?;
         let is_empty = stored.rows.is_empty();
         Some(if is_empty { vec![RecordBatch::new_empty(stored.schema)] } else { stored.rows })
     }
@@ -49,8 +51,10 @@ impl Session {
 
     /// The file of a query's rows. None if they depend on more than the captures' content, or without a cache.
     fn answer_path(&self, sql: &str) -> Option<PathBuf> {
-        let is_own = self.views.len() > self.built_in || !self.queries.is_empty();
-        if is_own || self.captures.iter().any(|capture| capture.store.trusts()) {
+        // Without a cache nothing is hashed.
+        let cache = self.cache().filter(|cache| cache.folder().is_some())?;
+        let is_extended = self.views.len() > library::views().ok()?.len() || !self.queries.is_empty();
+        if is_extended || self.captures.iter().any(|capture| capture.store.trusts()) {
             return None;
         }
         let mut all = blake3::Hasher::new();
@@ -60,6 +64,11 @@ impl Session {
             all.update(capture.store.content()?.as_bytes());
         }
         let name = blake3::hash(sql.as_bytes()).to_hex();
-        Some(folder(&self.cache, "answers", &all.finalize())?.join(format!("{name}.parquet")))
+        Some(folder(cache, "answers", &all.finalize())?.join(format!("{name}.parquet")))
+    }
+
+    /// The cache, which all captures share.
+    fn cache(&self) -> Option<&Cache> {
+        self.captures.first().map(|capture| capture.store.cache())
     }
 }

@@ -48,8 +48,7 @@ pub(crate) struct Store {
     trusts: bool,
     /// The answers in the capture, by view.
     answers: OnceLock<BTreeMap<String, Vec<u8>>>,
-    /// The folder of this capture and these rules. None if the capture is not in memory.
-    folder: OnceLock<Option<PathBuf>>,
+    /// The hash of the capture's content. None if the capture is not in memory.
     content: OnceLock<Option<blake3::Hash>>,
 }
 
@@ -66,8 +65,7 @@ impl Store {
     /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
     pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
         let (cache, trusts) = (resources.cache.clone(), resources.trusts_stored);
-        let (answers, folder, content) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { reader, cache, trusts, answers, folder, content }
+        Self { reader, cache, trusts, answers: OnceLock::new(), content: OnceLock::new() }
     }
 
     /// The stored rows of a view.
@@ -98,13 +96,19 @@ impl Store {
     }
 
     fn path(&self, view: &str) -> Option<PathBuf> {
-        let folder = self.folder.get_or_init(|| folder(&self.cache, "views", &self.content()?));
-        folder.as_ref().map(|folder| folder.join(format!("{view}.parquet")))
+        // Without a cache nothing is hashed.
+        self.cache.folder()?;
+        Some(folder(&self.cache, "views", &self.content()?)?.join(format!("{view}.parquet")))
     }
 
     /// The hash of the capture's content.
     pub(super) fn content(&self) -> Option<blake3::Hash> {
         *self.content.get_or_init(|| content_hash(&self.reader))
+    }
+
+    /// The cache.
+    pub(super) const fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// True if answers in the capture are read.

@@ -16,8 +16,6 @@ impl Session {
             captures: vec![open],
             views: self.views.clone(),
             queries: self.queries.clone(),
-            built_in: self.built_in,
-            cache: self.cache.clone(),
             // The schema of all captures is more than this capture: no answer depends on it alone.
             is_changed: AtomicBool::new(true),
         })
