@@ -11,7 +11,7 @@ use crate::wire::Pipe;
 
 /// Most bytes of a head. Addresses of files have a statement in them.
 const MOST_HEAD_BYTES: usize = 64 << 10;
-/// Bytes behind a request that are read to see the end of the connection.
+/// Bytes behind an HTTP request that are read to see the end of the connection.
 const MOST_REST_BYTES: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
