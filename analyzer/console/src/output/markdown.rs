@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::rows::{RowWriter, Sink, WriteError};
-use super::value::{self, Look};
+use super::value;
 
 /// Longest text of a cell.
 const LONGEST: usize = 240;
@@ -53,7 +53,7 @@ impl MarkdownRows {
     /// Writes the header.
     pub(super) fn new(mut sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let fields = schema.fields();
-        let is_number: Vec<bool> = fields.iter().map(|field| field.data_type().is_numeric()).collect();
+        let is_number: Vec<bool> = fields.iter().map(|field| value::is_number(field.data_type())).collect();
         let names: Vec<String> = fields.iter().map(|field| prose(field.name())).collect();
         let rules: Vec<&str> = is_number.iter().map(|&number| if number { "---:" } else { "---" }).collect();
         writeln!(sink, "| {} |\n| {} |", names.join(" | "), rules.join(" | "))?;
@@ -63,13 +63,11 @@ impl MarkdownRows {
 
 impl RowWriter for MarkdownRows {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
-        let columns = value::columns(batch, Look::Exact)?;
-        for row in 0..batch.num_rows() {
-            let cells = columns.iter().zip(&self.is_number).zip(batch.columns());
-            let cells = cells.map(|((cells, &is_number), array)| match cells.get(row) {
-                Some(cell) if is_number && array.is_valid(row) => prose(cell),
-                Some(cell) if array.is_valid(row) => code(cell),
-                _ => String::new(),
+        for row in value::rows(batch)? {
+            let cells = row.iter().zip(&self.is_number).map(|(cell, &is_number)| match cell {
+                Some(cell) if is_number => prose(cell),
+                Some(cell) => code(cell),
+                None => String::new(),
             });
             writeln!(self.sink, "| {} |", cells.collect::<Vec<_>>().join(" | "))?;
         }

@@ -88,6 +88,19 @@ pub fn columns(batch: &RecordBatch, look: Look) -> Result<Vec<Vec<String>>, Arro
         .collect()
 }
 
+/// Every row of a batch as exact texts, none for a null.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, ArrowError> {
+    // A column of the type NULL has no list of nulls of its own.
+    let nulls: Vec<_> = batch.columns().iter().map(Array::logical_nulls).collect();
+    let mut rows: Vec<_> = (0..batch.num_rows()).map(|_| Vec::with_capacity(nulls.len())).collect();
+    for (texts, nulls) in columns(batch, Look::Exact)?.into_iter().zip(nulls) {
+        for (at, (row, text)) in rows.iter_mut().zip(texts).enumerate() {
+            row.push(nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)).then_some(text));
+        }
+    }
+    Ok(rows)
+}
+
 fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
     let quantity = if look == Look::Report { Quantity::of(name) } else { Quantity::Number };
     match array.data_type() {

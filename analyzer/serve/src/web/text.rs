@@ -1,28 +1,19 @@
 //! Values of rows as text for the page's script.
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use serde_json::Value;
-use stallmap_console::output::value::{self, Look};
+use stallmap_console::output::value;
 
 /// Characters of a text in a cell.
 const MOST_CHARACTERS: usize = 2_000;
 
 /// The rows of a batch, each a list of texts or nulls.
 pub(crate) fn rows(batch: &RecordBatch) -> Result<Vec<Value>, ArrowError> {
-    let columns = value::columns(batch, Look::Exact)?;
-    // A column of the type NULL has no list of nulls of its own.
-    let nulls: Vec<_> = batch.columns().iter().map(Array::logical_nulls).collect();
-    let row = |row: usize| {
-        let cells = columns.iter().zip(&nulls).map(|(texts, nulls)| match texts.get(row) {
-            Some(text) if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) => {
-                Value::from(shortened(text))
-            }
-            _ => Value::Null,
-        });
-        Value::Array(cells.collect())
+    let cells = |row: Vec<Option<String>>| {
+        Value::Array(row.into_iter().map(|text| text.as_deref().map(shortened).into()).collect())
     };
-    Ok((0..batch.num_rows()).map(row).collect())
+    Ok(value::rows(batch)?.into_iter().map(cells).collect())
 }
 
 /// A text without its end, if it is long. Files have all of it.
