@@ -39,8 +39,13 @@ class Program:
     varies: str = ""  # why launches of two runs need not be equal
     prepared: bool = False  # one more run comes first, and fills caches
     sampled: bool = False  # no launch is so short that it may have no sample
-    alone: bool = False  # depends on time: no other program runs at the same time
+    timed: bool = False  # depends on time
     env: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def alone(self):
+        """No other program runs at the same time: it depends on time, or it samples the GPU that the others sample."""
+        return self.timed or self.gpus > 1
 
 
 def cuda(source, name, about, *arguments, **facts):
@@ -78,7 +83,7 @@ PROGRAMS = (
         "streams",
         "flag_wait",
         "a kernel that waits for one launched later on another stream",
-        alone=True,
+        timed=True,
         sampling=("--exclude", "wait_for|set"),
     ),
     cuda("streams", "capture_global", "launches of one thread while another captures in the strict mode"),
@@ -90,7 +95,7 @@ PROGRAMS = (
     cuda("launches", "textures", "texture objects"),
     cuda("launches", "constants", "constant memory that changes"),
     cuda("launches", "tiny_launches", "100,000 launches that do next to nothing", "100000"),
-    cuda("launches", "spin", "kernels of 1 to 500 ms", sampled=True, alone=True),
+    cuda("launches", "spin", "kernels of 1 to 500 ms", sampled=True, timed=True),
     cuda("memory", "async_pool", "stream-ordered allocations"),
     cuda("memory", "managed", "managed memory"),
     cuda("memory", "pinned", "memory of the host"),

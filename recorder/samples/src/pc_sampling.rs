@@ -42,6 +42,7 @@ mod rows;
 mod sampler;
 mod samples;
 mod split;
+mod turn;
 mod windows;
 
 /// No lock here is held while CUPTI is called or rows are written, nor while another one is.
@@ -205,7 +206,9 @@ impl Instrument {
         }
         let exponent = run_exponent(self.config);
         let mode = if is_continuous { Mode::Continuous } else { Mode::Serialized };
-        let sampler = Arc::new(Sampler::new(context, mode, self.config.sampling_buffer_bytes, exponent));
+        let gpu = driver::gpu_of(&self.api, context);
+        let buffer_bytes = self.config.sampling_buffer_bytes;
+        let sampler = Arc::new(Sampler::new(context, gpu, mode, buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
         if is_continuous {
             sampler.prepare(&self.api);

@@ -26,6 +26,8 @@ crate::functions! {
         subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
         /// (enable, subscriber, domain, callback id)
         enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
+        /// (context, device)
+        device_of: cuptiGetDeviceId(Handle, *mut u32) -> Code;
         /// (parameters)
         cubin_crc: cuptiGetCubinCrc(*mut types::CUpti_GetCubinCrcParams) -> Code;
         /// (parameters)

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
 use stallmap_sys::cuda::{self, Handle};
+use stallmap_sys::cupti::Cupti;
 
 use stallmap_session::gpu::device;
 
@@ -13,6 +14,14 @@ pub(super) fn current_device() -> i32 {
         unsafe { (cuda.context_get_device)(&raw mut device) };
     }
     device
+}
+
+/// The UUID of a context's GPU.
+pub(super) fn gpu_of(api: &Cupti, context: Handle) -> Option<String> {
+    let mut device = 0;
+    // SAFETY: the context is alive, because its creation is being reported. `device` outlives the call.
+    let code = unsafe { (api.device_of)(context, &raw mut device) };
+    if code == 0 { device::uuid(i32::try_from(device).ok()?) } else { None }
 }
 
 /// Multiprocessors of the current device, and their clock in kHz.

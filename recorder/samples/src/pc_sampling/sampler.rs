@@ -6,7 +6,7 @@
 //! are written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
@@ -16,6 +16,7 @@ use super::buffer::{Buffer, Record};
 use super::calls::{Calls, Mode};
 use super::period::Machine;
 use super::samples::{Reasons, Sums};
+use super::turn::Turn;
 use super::windows;
 use stallmap_session::guard::say;
 use stallmap_session::session;
@@ -26,12 +27,18 @@ const PCS: usize = 4096;
 const MOST_OTHERS: usize = 1024;
 /// Reason of a launch that is not sampled while sampling is enabled.
 const BUSY: &str = "sampling was being enabled";
+/// Reason of a launch on a GPU that another process samples.
+const TAKEN: &str = "another process sampled the GPU";
+/// Passed when the user has read about [`TAKEN`].
+static TAKEN_SAID: Once = Once::new();
 /// Reason of a launch that cannot be sampled.
 const DEAD: &str = "sampling could not be enabled";
 
 /// Sampling of one context.
 pub(super) struct Sampler {
     context: Handle,
+    /// The GPU's UUID, if known.
+    gpu: Option<String>,
     mode: Mode,
     buffer_bytes: u64,
     gate: Mutex<Gate>,
@@ -50,7 +57,7 @@ unsafe impl Sync for Sampler {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not enabled yet.
+    /// Not enabled yet: nothing was selected, or another process samples the GPU.
     Off,
     /// Being enabled: launches go on without samples.
     Busy,
@@ -63,6 +70,8 @@ enum Phase {
 
 struct Gate {
     phase: Phase,
+    /// Held while sampling is enabled.
+    turn: Option<Turn>,
     /// Sampled launches whose calls are running.
     active: u32,
     exponent: u32,
@@ -109,12 +118,19 @@ pub(super) enum Failure {
 
 impl Sampler {
     /// Sampling of a context, not enabled yet.
-    pub(super) fn new(context: Handle, mode: Mode, buffer_bytes: u64, exponent: u32) -> Self {
+    pub(super) fn new(
+        context: Handle,
+        gpu: Option<String>,
+        mode: Mode,
+        buffer_bytes: u64,
+        exponent: u32,
+    ) -> Self {
         Self {
             context,
+            gpu,
             mode,
             buffer_bytes,
-            gate: Mutex::new(Gate { phase: Phase::Off, active: 0, exponent }),
+            gate: Mutex::new(Gate { phase: Phase::Off, turn: None, active: 0, exponent }),
             reader: Mutex::default(),
             machine: OnceLock::new(),
             device_id: OnceLock::new(),
@@ -148,12 +164,21 @@ impl Sampler {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enables sampling, if it never was.
-    pub(super) fn prepare(&self, api: &Cupti) {
-        let gate = self.gate();
-        if gate.phase == Phase::Off {
-            self.enable(api, gate, false);
+    /// Enables sampling, if it never was. False while another process samples the GPU.
+    pub(super) fn prepare(&self, api: &Cupti) -> bool {
+        let mut gate = self.gate();
+        if gate.phase != Phase::Off {
+            return true;
         }
+        gate.turn = Turn::take(self.gpu.as_deref());
+        let is_free = gate.turn.is_some();
+        if is_free {
+            self.enable(api, gate, false);
+        } else {
+            drop(gate);
+            TAKEN_SAID.call_once(|| say("another process samples the GPU: no stall samples until it ends"));
+        }
+        is_free
     }
 
     /// Enables sampling, again where it was on. No sampled launch is running.
@@ -162,8 +187,11 @@ impl Sampler {
         let exponent = gate.exponent;
         drop(gate);
         let enabled = self.set_up(api, exponent, was_on);
-        self.gate().phase = if enabled.is_ok() { Phase::Ready } else { Phase::Dead };
+        let mut gate = self.gate();
+        gate.phase = if enabled.is_ok() { Phase::Ready } else { Phase::Dead };
         if let Err(error) = enabled {
+            gate.turn = None;
+            drop(gate);
             say(&format!("no more stall samples are recorded: {error}"));
             session::lose(LossKind::Source, "PC sampling could not be enabled", 1, Some(error));
         }
@@ -188,6 +216,9 @@ impl Sampler {
 
     /// Reads what was sampled since the last read. `None` once sampling has ended.
     pub(super) fn collect(&self, api: &Cupti) -> Option<Reading> {
+        if !self.prepare(api) {
+            return Some(Reading::default());
+        }
         if self.gate().phase != Phase::Ready {
             return None;
         }
@@ -211,7 +242,9 @@ impl Sampler {
 
     /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
     pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
-        self.prepare(api);
+        if !self.prepare(api) {
+            return Err(TAKEN);
+        }
         let mut gate = self.gate();
         match gate.phase {
             Phase::Ready => {}
@@ -286,6 +319,8 @@ impl Sampler {
     pub(super) fn end(&self, api: &Cupti) {
         let mut gate = self.gate();
         let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
+        // Given up at the end of this call: until then CUPTI may sample.
+        let _turn = gate.turn.take();
         let active = gate.active;
         drop(gate);
         if active > 0 {

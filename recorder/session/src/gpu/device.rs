@@ -77,15 +77,15 @@ pub fn describe(device_id: i32) -> Option<Device> {
         l2_bytes: u64::try_from(attribute(cuda::DEVICE_L2_BYTES)).unwrap_or(0),
         sm_clock_khz: attribute(cuda::DEVICE_CLOCK_KHZ),
         memory_clock_khz: attribute(cuda::DEVICE_MEMORY_CLOCK_KHZ),
-        uuid: uuid(cuda, device_id),
+        uuid: uuid(device_id),
     })
 }
 
 /// A device's UUID as `nvidia-smi -L` prints it.
-fn uuid(cuda: &Cuda, device_id: i32) -> Option<String> {
+pub fn uuid(device_id: i32) -> Option<String> {
     let mut bytes = [0; 16];
     // SAFETY: the driver writes 16 bytes, and `bytes` outlives the call.
-    let code = unsafe { (cuda.device_get_uuid)(&raw mut bytes, device_id) };
+    let code = unsafe { (driver()?.device_get_uuid)(&raw mut bytes, device_id) };
     (code == 0).then(|| uuid_text(bytes))
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
+use std::os::unix::net::UnixListener;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_sys::cuda::Handle;
@@ -14,6 +15,7 @@ use stallmap_sys::cupti::types::{
 };
 use stallmap_sys::cupti::{Callback, Code, Cupti, OUT_OF_MEMORY};
 
+use super::super::turn;
 use super::*;
 
 /// A context as CUPTI knows it.
@@ -52,6 +54,10 @@ extern "C" fn subscribe(_subscriber: *mut Handle, _callback: Callback, _userdata
 }
 
 extern "C" fn enable_callback(_enable: u32, _subscriber: Handle, _domain: c_int, _id: u32) -> Code {
+    0
+}
+
+extern "C" fn device_of(_context: Handle, _device: *mut u32) -> Code {
     0
 }
 
@@ -144,6 +150,7 @@ const API: Cupti = Cupti {
     version,
     subscribe,
     enable_callback,
+    device_of,
     cubin_crc,
     stall_reason_count,
     stall_reasons,
@@ -157,7 +164,7 @@ const API: Cupti = Cupti {
 
 /// A sampler of a context that no other test has.
 fn sampler(context: usize) -> Sampler {
-    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), Mode::Serialized, 64 << 20, 8)
+    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), None, Mode::Serialized, 64 << 20, 8)
 }
 
 fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {
@@ -234,6 +241,30 @@ fn a_context_that_cannot_be_sampled_says_so() {
     assert_eq!(sampler.enter(&API, 8), Err(DEAD));
     assert_eq!(sampler.enter(&API, 8), Err(DEAD));
     assert_eq!(calls(&sampler), ["enable"]);
+}
+
+#[test]
+fn a_gpu_that_another_process_samples_is_left_alone() {
+    let gpu = format!("test {}", std::process::id());
+    let other = UnixListener::bind_addr(&turn::address(&gpu).unwrap()).unwrap();
+    let context = Handle(std::ptr::without_provenance_mut(0x70));
+    let waiting = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
+    assert_eq!(waiting.enter(&API, 8), Err(TAKEN));
+    assert!(waiting.collect(&API).is_some_and(|reading| reading.records.is_empty()), "it waits on");
+    assert!(calls(&waiting).is_empty(), "CUPTI is not called");
+    drop(other);
+    assert_eq!(waiting.enter(&API, 8), Ok(8));
+    let refused = || UnixListener::bind_addr(&turn::address(&gpu).unwrap()).is_err();
+    assert!(refused(), "the GPU is this process's");
+    let context = Handle(std::ptr::without_provenance_mut(0x71));
+    let second = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
+    assert_eq!(second.enter(&API, 8), Ok(8), "as are its other contexts");
+    waiting.leave(&API, None);
+    waiting.end(&API);
+    assert!(refused());
+    second.leave(&API, None);
+    second.end(&API);
+    assert!(!refused(), "given up");
 }
 
 #[test]
