@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import threading
 import time
 import uuid
 
@@ -31,8 +32,12 @@ class Ended:
         return bool(self.threads)
 
 
-def run(command, folder, env, limit, debugger=""):
-    """Runs `command` in `folder`. Output goes to files: no process that outlives the first can hold us back."""
+def run(command, folder, env, limit, debugger="", strike=None, aftermath=AFTERMATH_S):
+    """Runs `command` in `folder`. Output goes to files: no process that outlives the first can hold us back.
+
+    `strike` is a time in seconds and a function that is called then with the child and the run's mark, unless the child
+    has ended. Processes may take `aftermath` seconds to end after the child.
+    """
     mark = uuid.uuid4().hex
     out, err = folder / "stdout", folder / "stderr"
     begin = time.monotonic()
@@ -47,6 +52,10 @@ def run(command, folder, env, limit, debugger=""):
             start_new_session=True,
         )
         threads = ""
+        if strike:
+            moment, function = strike
+            timer = threading.Timer(moment, function, [child, mark])
+            timer.start()
         try:
             child.wait(limit)
         except subprocess.TimeoutExpired:
@@ -54,8 +63,11 @@ def run(command, folder, env, limit, debugger=""):
             kill(mark)
             kill_group(child)
         code = child.wait()
+        if strike:
+            timer.cancel()
+            timer.join()
     seconds = time.monotonic() - begin
-    left = wait_for_others(mark)
+    left = wait_for_others(mark, aftermath)
     return Ended(
         code=code if code >= 0 else 128 - code,
         seconds=seconds,
@@ -96,9 +108,9 @@ def kill_group(child):
         pass
 
 
-def wait_for_others(mark):
-    """Waits a little for processes that are still there and ends them. Returns their number."""
-    end = time.monotonic() + AFTERMATH_S
+def wait_for_others(mark, aftermath):
+    """Waits for processes that are still there, then ends them. Returns their number."""
+    end = time.monotonic() + aftermath
     while left := processes(mark):
         if time.monotonic() > end:
             kill(mark)

@@ -36,7 +36,7 @@ def parse(words):
     parser.add_argument("--programs", type=names, default=names(environment("ZOO_PROGRAMS", "")))
     parser.add_argument("--passes", type=names, default=names(environment("ZOO_PASSES", "accesses,samples,timeline")))
     parser.add_argument("--jobs", type=int, default=int(environment("ZOO_JOBS", "4")))
-    parser.add_argument("--samples-jobs", type=int, default=int(environment("ZOO_SAMPLES_JOBS", "0")))
+    parser.add_argument("--samples-jobs", type=int, default=int(environment("ZOO_SAMPLES_JOBS", "1")))
     parser.add_argument("--timeout", type=float, default=float(environment("ZOO_TIMEOUT", "60")))
     parser.add_argument("--out", type=pathlib.Path, default=environment("ZOO_OUT", toolkit.ROOT / "target/zoo/out"))
     parser.add_argument("--debugger", default=environment("ZOO_DEBUGGER", ""))
@@ -73,9 +73,8 @@ class Zoo:
         if not self.can_read:
             say("this Python has no pyarrow: launches in captures are not looked at")
         self.lock = threading.Lock()
-        # PC sampling is the device's: several processes may not be able to use it at once.
-        jobs = options.samples_jobs
-        self.sampling = threading.Semaphore(jobs) if jobs > 0 else contextlib.nullcontext()
+        # One process samples a GPU. Others would count their launches as lost.
+        self.sampling = threading.Semaphore(max(1, options.samples_jobs))
 
     def run(self):
         """Runs the chosen programs. Returns their results in the table's order, and writes them."""
