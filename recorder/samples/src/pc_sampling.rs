@@ -43,6 +43,7 @@ mod sampler;
 mod samples;
 mod split;
 mod turn;
+mod watch;
 mod windows;
 
 /// No lock here is held while CUPTI is called or rows are written, nor while another one is.

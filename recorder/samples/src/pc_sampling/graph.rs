@@ -97,7 +97,7 @@ impl Instrument {
         }
         let kernels = pending.kernel_count();
         let plan = |machine: Machine| machine.graph(kernels);
-        match self.begin_sampling(context, pending.kind(), plan) {
+        match self.begin_sampling(context, pending.kind(), "a CUDA graph", plan) {
             Ok(Some(sampling)) => {
                 pending.begin_ns = sampling.begin_ns;
                 pending.sampling = Some(sampling);

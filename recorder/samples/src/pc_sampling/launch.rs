@@ -20,6 +20,7 @@ use super::kernels::{self, Kernel};
 use super::period::{Kind, Machine, Plan};
 use super::rows::{self, CallTimes, Ran, Sampled};
 use super::sampler::{Failure, Reading, Sampler};
+use super::watch::Watched;
 use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
 use crate::timeline::{Clones, queue};
 use stallmap_session::gpu::call::{self, Call};
@@ -61,6 +62,7 @@ pub(super) struct Sampling {
     pub(super) exponent: u32,
     /// Start of sampling.
     pub(super) begin_ns: i64,
+    _watched: Watched,
 }
 
 thread_local! {
@@ -162,7 +164,7 @@ impl Instrument {
         let kind = (call.function.key(), call.shape);
         let plan = |machine: Machine| machine.kernel(blocks(call.shape));
         let decision = self.selector.decide_taken(kernel.taken);
-        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, plan));
+        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, &kernel.name, plan));
         if let Err(reason) = sampling {
             session::lose(LossKind::Launch, reason, 1, None);
         }
@@ -180,12 +182,13 @@ impl Instrument {
         })))
     }
 
-    /// Starts sampling for a launch of a kind; `None` where the pass samples nothing. An error is the reason that it is
-    /// not sampled.
+    /// Starts sampling for a launch of a kind, named for the user. `None` where the pass samples nothing. An error is
+    /// the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: Handle,
         kind: Kind,
+        name: &str,
         plan: impl FnOnce(Machine) -> Plan,
     ) -> Result<Option<Sampling>, &'static str> {
         if self.is_timeline {
@@ -199,7 +202,8 @@ impl Instrument {
         let wanted = self.config.sampling_period_exponent;
         let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
         let exponent = sampler.enter(&self.api, wanted)?;
-        Ok(Some(Sampling { sampler, machine, exponent, begin_ns: session::now_ns() }))
+        let begin_ns = session::now_ns();
+        Ok(Some(Sampling { sampler, machine, exponent, begin_ns, _watched: Watched::begin(name) }))
     }
 
     fn closed(&self, open: Open, result: c_int, correlation_id: u64) {
