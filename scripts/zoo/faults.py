@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Strikes recorded programs of the zoo at random moments, and reports what the recorder made of it.
+"""Strikes recorded programs of the zoo at random moments, and reports what it left.
 
     scripts/zoo/faults.py BIN [--tries 100] [--seed 1] [--jobs N] [--seconds S] [--out DIR]
 

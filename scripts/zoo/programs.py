@@ -44,7 +44,7 @@ class Program:
 
     @property
     def alone(self):
-        """No other program runs at the same time: it depends on time, or it samples the GPU that the others sample."""
+        """No other program runs at the same time: it depends on time, or samples the GPU that all use."""
         return self.timed or self.gpus > 1
 
 
