@@ -121,8 +121,8 @@ stallmap_schema::tables! {
         producer_function_id: FunctionId => "function"."function_id",
         /// The instruction that it waits for.
         producer_pc: Pc,
-        /// Memory space that it accesses, as in `instruction`. mbarrier if it tests or sets one, and no known copy
-        /// signals it. none if it accesses no memory.
+        /// Memory space that it accesses, as in `instruction`. signal if by it other warps arrive at the awaited
+        /// mbarrier. mbarrier if it tests one, and no signal of it is known. none if it accesses no memory.
         producer_space: String,
         /// Which unit executes it, as in `instruction`.
         producer_class: String,

@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::instruction::Class;
+use stallmap_sass::instruction::{Access, Class, Instruction as Decoded};
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::Row;
-use stallmap_slice::analysis::{Block, Producer};
+use stallmap_slice::analysis::{Block, Link, Producer};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
@@ -151,7 +151,7 @@ fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &As
         block: block.and_then(|block| block.first.checked_sub(function.offset)).map(Pc),
         mnemonic: decoded.mnemonic.map(str::to_owned),
         class: decoded.class.name().to_owned(),
-        text: text("text", &decoded),
+        text: if asked.wants("text") { shown(&decoded, function, offset) } else { String::new() },
         guard: decoded.guard.map(|guard| text("guard", &guard)),
         writes: text("writes", &decoded.writes),
         reads: text("reads", &decoded.reads),
@@ -169,6 +169,17 @@ fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &As
         call_path: call_path(section, offset, asked),
         parameter_offset: map.map(|map| map.parameter_offset),
     })
+}
+
+/// An instruction's text, with the pc of its target.
+fn shown(decoded: &Decoded, function: &Placed, offset: u32) -> String {
+    let next = i64::from(offset) + i64::from(INSTRUCTION_BYTES) - i64::from(function.offset);
+    let target = decoded.displacement().map(|displacement| next + displacement);
+    match target {
+        Some(target) if target < 0 => format!("{decoded} -> -{:#x}", target.unsigned_abs()),
+        Some(target) => format!("{decoded} -> {target:#x}"),
+        None => decoded.to_string(),
+    }
 }
 
 /// The inlined functions around an instruction, innermost first, each with the line that calls it.
@@ -255,7 +266,7 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
         wait: producer.wait.name().to_owned(),
         producer_function_id,
         producer_pc,
-        producer_space: memory.map_or("none", space).to_owned(),
+        producer_space: memory.map_or("none", |memory| space(section, producer, memory)).to_owned(),
         producer_class: memory.map_or_else(class, |memory| memory.class).name().to_owned(),
         link: producer.link.name().to_owned(),
         distance_cycles: producer.distance_cycles,
@@ -268,8 +279,16 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
 }
 
 /// Memory space of the wait: a test of an mbarrier reads shared memory, but waits for those who signal it.
-fn space(memory: MemoryInstruction) -> &'static str {
-    if memory.class == Class::Sync { "mbarrier" } else { memory.space.name() }
+fn space(section: &SectionCode, producer: &Producer, memory: MemoryInstruction) -> &'static str {
+    let reads = || {
+        let decoded = section.instruction(producer.producer);
+        decoded.and_then(|decoded| decoded.memory).is_some_and(|memory| memory.kind == Access::Read)
+    };
+    match memory.class {
+        Class::Sync if producer.link == Link::Mbarrier => "signal",
+        Class::Sync if reads() => "mbarrier",
+        _ => memory.space.name(),
+    }
 }
 
 fn explanation(asked: &Asked, sentence: impl FnOnce() -> String) -> String {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::control::Control;
+use crate::literal::Literal;
 use crate::register::{File, Register, Registers};
 use crate::word::Word;
 
@@ -60,6 +61,28 @@ impl Instruction {
         let second = Register { index: first.index.checked_add(1)?, ..first };
         (copies_in && is_bulk && self.reads.contains(second)).then_some(second)
     }
+
+    /// Its operand that is no register, if it has one.
+    pub fn literal(&self) -> Option<Literal> {
+        Literal::of(self)
+    }
+
+    /// Signed bytes from the next instruction to the target of a branch or call. `None` where a register says.
+    pub fn displacement(&self) -> Option<i64> {
+        match self.flow {
+            Flow::Branch { displacement, .. } => Some(displacement),
+            Flow::Call { displacement, .. } => displacement,
+            _ => None,
+        }
+    }
+
+    /// True if a warp arrives at an mbarrier by it: it changes one, and does not give it its count (SYNCS.EXCH).
+    pub fn arrives_at_mbarrier(&self) -> bool {
+        const EXCHANGE: u64 = 0x1b2;
+        self.memory.is_some_and(|memory| memory.kind == Access::Atomic)
+            && matches!(self.mnemonic, Some("SYNCS" | "ARRIVES" | "UTCBAR"))
+            && self.word.bits(0, 9) != EXCHANGE
+    }
 }
 
 /// Waits that an instruction is there for. LDGDEPBAR closes the group of copies (LDGSTS) before it, and counts one up
@@ -98,8 +121,21 @@ impl fmt::Display for Instruction {
         }
         let guard = self.guard.map(|guard| guard.register).into_iter().collect();
         let reads = self.reads.without(&guard);
+        let literal = self.literal().map(|literal| literal.to_string());
+        let offset =
+            self.memory.map(|memory| memory.offset).filter(|offset| *offset != 0 && literal.is_none());
+        if !reads.is_empty() || literal.is_some() || offset.is_some() {
+            f.write_str(" <-")?;
+        }
         if !reads.is_empty() {
-            write!(f, " <- {reads}")?;
+            write!(f, " {reads}")?;
+        }
+        if let Some(literal) = literal {
+            write!(f, " {literal}")?;
+        }
+        if let Some(offset) = offset {
+            let sign = if offset < 0 { '-' } else { '+' };
+            write!(f, " {sign}{:#x}", offset.unsigned_abs())?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod cubin;
 pub mod fatbin;
 pub mod instruction;
 pub mod line;
+pub mod literal;
 pub mod observable;
 pub mod register;
 pub mod word;

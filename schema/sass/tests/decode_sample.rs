@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use stallmap_sass::decode;
+use stallmap_sass::instruction::Instruction;
+use stallmap_sass::literal::Literal;
 use stallmap_sass::register::{File, Registers};
 use stallmap_sass::word::{Sm, Word};
 
@@ -38,6 +40,9 @@ fn difference(line: &str, sm: Sm) -> Option<String> {
     let word = Word(u128::from_str_radix(word, 16).expect("bits"));
     let ours = decode(word, sm);
     let guard_of_ours = ours.guard.map_or_else(|| "-".to_owned(), |guard| guard.to_string());
+    if let Some(difference) = literal_difference(&ours, fields.last().copied().unwrap_or_default()) {
+        return Some(difference);
+    }
     [
         ("name", ours.mnemonic.unwrap_or("-").to_owned(), name.to_owned()),
         ("guard", guard_of_ours, guard.to_owned()),
@@ -57,4 +62,75 @@ fn one_by_one(set: &Registers) -> String {
         .map(|register| register.to_string())
         .collect();
     if names.is_empty() { "-".to_owned() } else { names.join(" ") }
+}
+
+/// The literal's difference from nvdisasm's text, which must have it among its operands.
+fn literal_difference(ours: &Instruction, text: &str) -> Option<String> {
+    let has_constant = text.contains("c[0x");
+    match ours.literal() {
+        Some(Literal::Constant { bank, offset }) => {
+            let place = format!("c[{bank:#x}][{offset:#x}]");
+            let with_register = text
+                .replace("][UR", "][R")
+                .split_once(&format!("c[{bank:#x}][R"))
+                .is_some_and(|(_, rest)| offset == 0 || rest.contains(&format!("{offset:#x}]")));
+            (!text.contains(&place) && !with_register).then(|| format!("constant {place}"))
+        }
+        Some(Literal::Wide(value)) => {
+            (!text.ends_with(&format!(" {value:#x}"))).then(|| format!("immediate {value:#x}"))
+        }
+        Some(Literal::Float(value)) => {
+            let tokens = text.split([',', ' ']);
+            let is_there = tokens.map(|token| token.trim_start_matches('+')).any(|token| {
+                let is_close = |float: f64| {
+                    float.to_bits() == value.to_bits() || (float - value).abs() <= value.abs() * 1e-6
+                };
+                token.parse().is_ok_and(is_close) || value.is_nan() && token.contains("NAN")
+            });
+            (!is_there).then(|| format!("float {value}"))
+        }
+        // Until a linker has filled it in.
+        Some(Literal::Immediate(0)) if text.contains("32@") => None,
+        Some(Literal::Immediate(value)) => {
+            let operands = text.split_once(' ').map_or("", |(_, operands)| operands);
+            let tokens: Vec<&str> = operands.split([',', ' ']).filter(|token| !token.is_empty()).collect();
+            let is_there = tokens.iter().any(|token| means(token, value)) || is_pair(&tokens, value);
+            (!is_there).then(|| format!("immediate {value:#x}"))
+        }
+        None => has_constant.then(|| "no constant".to_owned()),
+    }
+}
+
+/// True if nvdisasm's token has these 32 bits, as an integer or a float.
+fn means(token: &str, value: u32) -> bool {
+    let (sign, digits) = token.strip_prefix('-').map_or((1, token), |digits| (-1, digits));
+    if let Some(hex) = digits.strip_prefix("0x") {
+        let number = i64::from_str_radix(hex, 16).map(|number| number * sign);
+        return number.is_ok_and(|number| number.rem_euclid(1 << 32) == i64::from(value));
+    }
+    token.trim_start_matches('+').parse::<f32>().is_ok_and(|float| float.to_bits() == value)
+}
+
+/// True if two neighbouring tokens are the halves of these bits: two floats of 16 bits.
+fn is_pair(tokens: &[&str], value: u32) -> bool {
+    let half = |token: &str| token.trim_start_matches('+').parse::<f32>().ok();
+    tokens.windows(2).any(|pair| {
+        let [Some(first), Some(second)] = [half(pair[0]), half(pair[1])] else { return false };
+        [(first, value >> 16), (second, value & 0xffff)]
+            .into_iter()
+            .all(|(float, bits)| f16_bits(float) == bits || float.to_bits() >> 16 == bits)
+    })
+}
+
+/// The bits of a float of 16 bits, for those that are exact.
+fn f16_bits(float: f32) -> u32 {
+    let bits = float.to_bits();
+    if bits << 1 == 0 {
+        return bits >> 16;
+    }
+    if float.is_infinite() {
+        return bits >> 16 & 0x8000 | 0x7c00;
+    }
+    let exponent = (bits >> 23 & 0xff).wrapping_sub(112);
+    bits >> 16 & 0x8000 | exponent << 10 | bits >> 13 & 0x3ff
 }
