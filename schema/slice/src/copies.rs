@@ -1,8 +1,8 @@
 //! Asynchronous copies: the mbarrier that each one signals, and the tensor map that it reads.
 //!
-//! A warp that waits for an mbarrier waits for the copies that signal it. A copy and a waiter meet where their
-//! mbarriers' addresses begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule,
-//! not a proof.
+//! A warp that waits for an mbarrier waits for the copies that signal it. Where none does, it waits for the warps that
+//! arrive at it: those that free a stage, or hand over work. A signal and a waiter meet where their mbarriers' addresses
+//! begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 /// The copies of a section.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// By instruction that tests an mbarrier: copies that signal it.
+    /// By instruction that tests an mbarrier: copies that signal it, or the instructions by which warps arrive.
     arriving: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
@@ -39,12 +39,16 @@ impl Copies {
         work: &Work,
     ) -> Result<Self, TooMuchWork> {
         let mut question = Question::new(instructions, flow, definitions, sm, work);
-        let (mut arrivals, mut tensor_maps): (BTreeMap<Place, Vec<usize>>, BTreeMap<_, _>) =
-            Default::default();
+        let (mut copies, mut warps) = (Arrivals::new(), Arrivals::new());
+        let mut tensor_maps = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(mbarrier) = instruction.copy_mbarrier() {
                 for place in places(question.starts(index, mbarrier)?, 0) {
-                    arrivals.entry(place).or_default().push(index);
+                    copies.entry(place).or_default().push(index);
+                }
+            } else if instruction.arrives_at_mbarrier() {
+                for place in memory_places(&mut question, index, instruction)? {
+                    warps.entry(place).or_default().push(index);
                 }
             }
             if let Some(tensor_map) = tensor_map(instruction) {
@@ -52,22 +56,19 @@ impl Copies {
             }
         }
         let mut arriving = BTreeMap::new();
-        if !arrivals.is_empty() {
-            for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one))
-            {
-                let mut met = BTreeSet::new();
-                for place in waited_places(&mut question, index, instruction)? {
-                    let copies = arrivals.get(&place).map_or(&[][..], Vec::as_slice);
-                    work.spend(copies.len())?;
-                    met.extend(copies);
-                }
-                arriving.insert(index, met.into_iter().collect());
+        for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
+            let places = memory_places(&mut question, index, instruction)?;
+            let mut met = met(&copies, &places, work)?;
+            if met.is_empty() {
+                met = self::met(&warps, &places, work)?;
             }
+            arriving.insert(index, met);
         }
         Ok(Self { arriving, tensor_maps })
     }
 
-    /// Copies that signal the mbarrier that an instruction tests. None for other instructions.
+    /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
+    /// instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
     }
@@ -92,13 +93,27 @@ fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
     values.into_iter().map(place).collect()
 }
 
+/// Instructions that signal an mbarrier, by its place.
+type Arrivals = BTreeMap<Place, Vec<usize>>;
+
+/// The instructions that signal an mbarrier at one of these places, in order.
+fn met(arrivals: &Arrivals, places: &BTreeSet<Place>, work: &Work) -> Result<Vec<usize>, TooMuchWork> {
+    let mut met = BTreeSet::new();
+    for place in places {
+        let found = arrivals.get(place).map_or(&[][..], Vec::as_slice);
+        work.spend(found.len())?;
+        met.extend(found);
+    }
+    Ok(met.into_iter().collect())
+}
+
 /// True if an instruction tests an mbarrier's phase: it is the SYNCS with a predicate as its result.
 fn tests_mbarrier(instruction: &Instruction) -> bool {
     instruction.mnemonic == Some("SYNCS")
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
 }
 
-fn waited_places(
+fn memory_places(
     question: &mut Question<'_>,
     index: usize,
     instruction: &Instruction,

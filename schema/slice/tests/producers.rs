@@ -51,6 +51,24 @@ fn the_setter_of_the_waited_barrier_produces() {
 }
 
 #[test]
+fn a_test_of_an_mbarrier_waits_for_those_that_arrive() {
+    check(
+        "SYNCS.TRYWAIT R0 R9 R3 w0
+         ADD R8 R2 R2 wait0
+         SYNCS.ARRIVE R255 R9 R255
+         SYNCS.ARRIVE R255 R9 R255",
+        Wait::LongScoreboard,
+        "1 waits for 2: mbarrier, approximate 0.50\n1 waits for 3: mbarrier, approximate 0.50\n",
+    );
+    check(
+        "SYNCS.TRYWAIT R0 R9 R3 w0
+         ADD R8 R2 R2 wait0",
+        Wait::LongScoreboard,
+        "1 waits for 0: barrier, exact 1.00\n",
+    );
+}
+
+#[test]
 fn registers_choose_among_those_that_share_a_barrier() {
     check(
         "LDG R2 R4 w0

@@ -14,6 +14,7 @@ WITH charged AS (
       WHEN c.charge = 'self' THEN '(not memory)'
       WHEN c.charge = 'no producer' THEN '(no matching access)'
       WHEN c.target = 'not global' THEN '(shared, local or constant memory)'
+      WHEN c.target = 'signal' THEN '(signals of other warps)'
       WHEN c.target = 'mbarrier' THEN '(mbarrier, unattributed)'
       WHEN c.target = 'no memory' THEN '(non-memory instructions)'
       WHEN c.target = 'not observed' THEN '(accesses not recorded)'

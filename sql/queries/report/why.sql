@@ -49,7 +49,7 @@ WITH charged AS (
     coalesce(p.mnemonic || CASE WHEN p.memory_bytes > 4 THEN '.' || CAST(p.memory_bytes * 8 AS VARCHAR) ELSE '' END,
       'an instruction') AS producer,
     p.memory_kind,
-    coalesce(p.mnemonic = 'SYNCS', false) AS mbarrier,
+    coalesce(t.target IN ('signal', 'mbarrier'), false) AS mbarrier,
     a.sectors / a.requests AS sectors_per_request,
     a.ideal_sectors / a.requests AS ideal_sectors_per_request
   FROM top t
@@ -85,10 +85,11 @@ SELECT
   stall_reason || ' at ' || place
     || CASE
       WHEN charge = 'no producer' THEN ': no producer found'
-      WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of requests of '
-        || producer || ' asks for'
+      WHEN producer_function_id = function_id AND producer_pc = pc THEN ': the queue of its unit is full of requests by '
+        || producer
       WHEN stall_reason IN ('drain', 'membar') THEN ' waits until ' || producer || ' at ' || producer_place || ' is done'
-      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', which no known copy signals'
+      WHEN target = 'signal' THEN ' waits for warps that arrive at an mbarrier at ' || producer_place
+      WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', whose signal is not known'
       ELSE ' waits for ' || producer || ' at ' || producer_place
     END
     || CASE

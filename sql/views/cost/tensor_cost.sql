@@ -76,6 +76,7 @@ SELECT
     WHEN charge = 'self' THEN '(not memory)'
     WHEN charge = 'no producer' THEN '(no matching access)'
     WHEN target = 'not global' THEN '(shared, local or constant memory)'
+    WHEN target = 'signal' THEN '(signals of other warps)'
     WHEN target = 'mbarrier' THEN '(mbarrier, unattributed)'
     WHEN target = 'no memory' THEN '(non-memory instructions)'
     WHEN target = 'not observed' THEN '(accesses not recorded)'

@@ -25,7 +25,7 @@ CREATE VIEW run_charge (
   -- tensor, or unattributed: no tensor (the producer is known, its tensor is not), no producer, self.
   charge,
   -- Target of the producer's lanes, as in `pc_tensor`. not observed: this launch has no accesses of it. no memory: it
-  -- accesses none. mbarrier: it waits for other warps, or for unknown copies.
+  -- accesses none. signal: other warps arrive at an mbarrier by it. mbarrier: no signal of the awaited one is known.
   target,
   -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps). Null without a target.
   evidence,
@@ -52,7 +52,7 @@ SELECT
   CASE WHEN w.remainder IS NOT NULL THEN NULL
        WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
        WHEN w.producer_space = 'none' THEN 'no memory'
-       WHEN w.producer_space = 'mbarrier' THEN 'mbarrier'
+       WHEN w.producer_space IN ('signal', 'mbarrier') THEN w.producer_space
        WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
        ELSE 'not observed' END,
   p.evidence,
