@@ -278,7 +278,7 @@ pub(crate) struct Probe {
     /// The kind of library
     #[arg(value_enum)]
     pub part: ProbedPart,
-    /// The library
+    /// The library, or the folder
     pub path: PathBuf,
 }
 
@@ -297,6 +297,8 @@ pub(crate) enum ProbedPart {
     Profiler,
     /// The run-time compiler: its version. Checks that it compiles for tools.
     Nvrtc,
+    /// The sandbox of replays, for the folder at the path: the parts that are in force.
+    Sandbox,
 }
 
 /// One side of a recording.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use stallmap_sys::probe::{self as library, ProbeError};
 
 use crate::args::{Probe, ProbedPart};
+use crate::replay;
 
 /// Limit of a probe. Initializing a driver with many GPUs takes seconds, and a hanging one never ends.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -31,6 +32,7 @@ fn look(part: ProbedPart, path: &Path) -> Result<Value, ProbeError> {
         ProbedPart::Cupti => json!(library::cupti(path)?),
         ProbedPart::Profiler => json!(library::profiler(path)?),
         ProbedPart::Nvrtc => json!(library::nvrtc(path)?),
+        ProbedPart::Sandbox => json!(replay::probe_sandbox(path)),
         ProbedPart::Driver => {
             let driver = library::driver(path)?;
             let devices = driver.devices.iter();

@@ -1,6 +1,7 @@
 //! `replay`: runs the bundled launches of a capture again under other instruments. Adds the results to the capture.
 
 mod ablate;
+mod confinement;
 mod options;
 mod worker;
 mod workers;
@@ -29,6 +30,7 @@ use crate::finishing;
 use crate::folder::{self, Folder};
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
+pub(crate) use confinement::probe as probe_sandbox;
 use options::{Cache, Instrument as Wanted};
 pub(crate) use options::{Replay, Worker};
 pub(crate) use worker::work;
@@ -67,6 +69,10 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let signals = Signals::take_ending().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::of_replays(&output, options.force)?;
     let recover = format!("stallmap-record recover {}", folder.path().display());
+    if let Err(failure) = confinement::announce(options, &bundles, &folder, messages) {
+        remove(&folder);
+        return Err(failure);
+    }
     let mut round = Round::new(options, &folder, &signals, messages);
     let outcomes = match round.all(&capture, &bundles) {
         Ok(outcomes) => outcomes,
@@ -365,6 +371,7 @@ impl<'a> Round<'a> {
             patience,
             has_replayed: &mut self.has_replayed,
             experiment: None,
+            sandbox: self.options.sandbox,
         };
         let outcomes = workers.run(&config, plan);
         progress.finish_and_clear();

@@ -131,6 +131,12 @@ impl Place {
     }
 }
 
+/// Bytes of GPU memory that the pages of bundles take, each address once.
+pub fn memory_bytes<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> u64 {
+    let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
+    granules.len() as u64 * GRANULE_BYTES
+}
+
 /// The granules that a bundle's pages lie in.
 fn granules(bundle: &Bundle) -> BTreeSet<u64> {
     bundle.pages.iter().map(|page| page.address / GRANULE_BYTES * GRANULE_BYTES).collect()

@@ -122,6 +122,19 @@ impl Machine {
         found
     }
 
+    /// The folders of all candidates, and those that the loader searches by LD_LIBRARY_PATH.
+    pub fn library_folders(&self) -> Vec<PathBuf> {
+        let parts = [Part::Driver, Part::Sanitizer, Part::Cupti, Part::Nvrtc];
+        let files = parts.iter().flat_map(|part| self.candidates(*part)).filter(|path| path.is_absolute());
+        // A file may be a link into another folder, which holds the libraries that it needs.
+        let both = files.flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
+        let mut folders: Vec<PathBuf> = both.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        folders.extend(self.variable_paths("LD_LIBRARY_PATH"));
+        folders.sort();
+        folders.dedup();
+        folders
+    }
+
     /// Badness of a file's CUDA major version for the driver: a newer one comes last, an older one before it.
     fn misfit(&self, path: &Path) -> u32 {
         match (self.driver_cuda_major, cuda_major(path)) {

@@ -5,8 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use stallmap_sandbox::State;
 
 use super::check::{BOTH, Check, PYTHON};
+use crate::args::ProbedPart;
 use crate::{injection, probe, record};
 
 /// The query to Python: its version, PyTorch's and the CUDA that it was built for, the folders of its packages.
@@ -35,7 +37,7 @@ pub(crate) struct Python {
 
 /// Everything but Python.
 pub(crate) fn checks(library: Option<&Path>) -> Vec<Check> {
-    vec![recorder(library), c_library(), disk()]
+    vec![recorder(library), c_library(), disk(), sandbox()]
 }
 
 /// The recorder's own library.
@@ -76,6 +78,23 @@ fn disk() -> Check {
         return Check::problem("disk", BOTH, detail, "make room, or write the capture elsewhere with -o");
     }
     Check::ok("disk", BOTH, detail)
+}
+
+/// The sandbox of replays.
+fn sandbox() -> Check {
+    let probed = probe::in_a_process(ProbedPart::Sandbox, &std::env::temp_dir());
+    let state: Result<State, String> =
+        probed.and_then(|state| serde_json::from_value(state).map_err(|error| error.to_string()));
+    match state {
+        Ok(state) if state.is_whole() => Check::ok("sandbox", &[], format!("of replays: {state}")),
+        Ok(state) => Check::problem(
+            "sandbox",
+            &[],
+            state.to_string(),
+            "replay only captures whose program you would run",
+        ),
+        Err(cause) => Check::unknown("sandbox", &[], cause),
+    }
 }
 
 /// Python and PyTorch, the release of stallmap's package, and the folders of packages.

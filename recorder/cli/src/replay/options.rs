@@ -22,13 +22,15 @@ Launches can be replayed if the capture was recorded with --replay. Each one run
 in fresh processes at its recorded addresses: first without an instrument, to
 verify it, then under the instruments. The memory that it writes is compared
 each time. The results become further runs of the capture, which is replaced
-when all replays are done.
+when all replays are done. The machine code is that of the capture: before it
+runs, the command says what runs, and in which sandbox.
 
 Exit codes:
   0    every selected launch was replayed and verified
   1    some were not, or an instrument failed (the capture has the reasons)
   124  the capture could not be written (run `recover` to use what was replayed)
-  125  nothing was replayed: wrong options, no bundles, no GPU
+  125  nothing was replayed: wrong options, no bundles, no GPU, no whole sandbox
+       with --sandbox require
   128 + the signal that interrupted it (the capture is unchanged, run `recover`
        to use what was replayed)";
 
@@ -65,6 +67,11 @@ pub(crate) struct Replay {
     /// Language of the program [default: c]
     #[arg(long, value_enum, value_name = "LANGUAGE", requires = "export")]
     pub language: Option<Language>,
+    /// Sandbox for the processes that run the machine code: they read libraries and the capture, write the folder of
+    /// the replays, and start and reach nothing else. `auto` warns where the kernel lacks a part of it, `require` runs
+    /// nothing there
+    #[arg(long, value_enum, value_name = "USE", default_value_t = Sandbox::Auto)]
+    pub sandbox: Sandbox,
     /// Keep the folder of the replays, NAME.stallmap.replays
     #[arg(long)]
     pub keep: bool,
@@ -95,6 +102,28 @@ impl Replay {
             lines: has(Target::Lines),
             instructions: has(Target::Instructions),
         })
+    }
+}
+
+/// The use of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    /// All of it, or nothing is run
+    Require,
+    /// The parts that the kernel has
+    Auto,
+    /// None
+    Off,
+}
+
+impl Sandbox {
+    /// Its name on the command line.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Require => "require",
+            Self::Auto => "auto",
+            Self::Off => "off",
+        }
     }
 }
 
@@ -204,8 +233,14 @@ pub(crate) enum Cache {
 /// The options of a worker, which only `replay` starts.
 #[derive(Debug, Args)]
 pub(crate) struct Worker {
-    /// Its plan
+    /// Its plan, in the folder of the replays
     pub plan: PathBuf,
+    /// The capture, which a sandbox lets it read
+    #[arg(long)]
+    pub capture: Option<PathBuf>,
+    /// Its sandbox
+    #[arg(long, value_enum, default_value_t = Sandbox::Auto)]
+    pub sandbox: Sandbox,
 }
 
 /// Reads a number of seconds or percent.

@@ -10,14 +10,18 @@ use stallmap_replay::error::ReplayError;
 use stallmap_replay::plan::{Event, Plan};
 use stallmap_replay::worker;
 
+use super::confinement;
 use super::options::Worker;
 
 /// Replays the launches of the plan.
 pub(crate) fn work(options: &Worker) -> ExitCode {
     // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
-    let result = read(&options.plan).and_then(|plan| worker::work(&plan, &mut say));
-    match result.map_err(|error| error.to_string()) {
+    // From here on the process reads what the capture holds.
+    let result = confinement::enter(options).and_then(|()| {
+        read(&options.plan).and_then(|plan| worker::work(&plan, &mut say)).map_err(|error| error.to_string())
+    });
+    match result {
         Ok(()) => {
             say(&Event::Done);
             ExitCode::SUCCESS

@@ -19,6 +19,9 @@ use crate::folder::Folder;
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
 
+use super::confinement;
+use super::options::Sandbox;
+
 /// Processes that may find the addresses taken before pointers are translated: each has a random layout of its own.
 const TRIES: u32 = 4;
 /// A worker's plan, in the folder of the replays.
@@ -37,6 +40,8 @@ pub(super) struct Workers<'a> {
     pub(super) has_replayed: &'a mut bool,
     /// The experiment whose first replay runs.
     pub(super) experiment: Option<usize>,
+    /// The workers' sandbox.
+    pub(super) sandbox: Sandbox,
 }
 
 /// The end of a worker.
@@ -92,8 +97,9 @@ impl Workers<'_> {
                     plan.failed.insert(kernel_id, reason);
                 }
                 End::Broken(None, reason) if nothing_done && !left.is_empty() => {
-                    return Err(Failure::before(anyhow!("a worker failed: {reason}"))
-                        .hint("run `stallmap-record doctor` to find what this machine lacks"));
+                    let failure = Failure::before(anyhow!("a worker failed: {reason}"))
+                        .hint("run `stallmap-record doctor` to find what this machine lacks");
+                    return Err(self.sandbox.hint(failure));
                 }
                 End::Broken(None, reason) => message::warning(format_args!("a worker ended: {reason}")),
             }
@@ -198,6 +204,8 @@ impl Workers<'_> {
         let executable = std::env::current_exe().context("find this executable")?;
         let mut command = Command::new(executable);
         command.arg("replay-worker").arg(&path).env(VARIABLE, config.to_json()?);
+        command.args(["--sandbox", self.sandbox.word()]).arg("--capture").arg(&plan.capture);
+        command.envs(confinement::variables(self.folder.path())?);
         command.env_remove("CUDA_INJECTION64_PATH").stdin(Stdio::null()).stdout(Stdio::piped());
         self.signals.start(&mut command).context("start a worker")
     }

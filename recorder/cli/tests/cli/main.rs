@@ -9,5 +9,6 @@ mod readme;
 mod recording;
 mod refusals;
 mod replay;
+mod sandbox;
 
 use stallmap_testkit::tiny;

@@ -244,8 +244,11 @@ fn without_a_driver() {
     exit code 125
     --- stdout
     --- stderr
+    stallmap-record: runs the machine code of 1 launch of 1 kernel in `a.stallmap` on GPU 0, with 2 MiB of memory
+    stallmap-record: sandbox: other files, programs and the network are refused (Landlock [VERSION], seccomp)
     stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
     stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
+    stallmap-record: hint: if the sandbox is the cause, `--sandbox off` runs a capture that you trust
     ");
     assert_snapshot!(refused(&["--instrument", "accesses", "-q", "--force", "--keep"]), @r"
     exit code 125
@@ -253,6 +256,7 @@ fn without_a_driver() {
     --- stderr
     stallmap-record: error: a worker failed: failed to open the driver: no CUDA driver library (libcuda.so.1) could be opened: libcuda.so.1 (libcuda.so.1: cannot open shared object file: No such file or directory)
     stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
+    stallmap-record: hint: if the sandbox is the cause, `--sandbox off` runs a capture that you trust
     ");
 }
 
@@ -284,15 +288,15 @@ fn workers_answer_in_json() {
     "#);
 }
 
-/// A library in the driver's place that prints its process and never returns from loading.
+/// A library in the driver's place that writes its process and never returns from loading.
 const HANGING_DRIVER: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
 __attribute__((constructor)) static void hang(void) {
-    FILE *file = fopen("started.new", "w");
+    FILE *file = fopen("a.stallmap.replays/started.new", "w");
     fprintf(file, "%d", getpid());
     fclose(file);
-    rename("started.new", "started");
+    rename("a.stallmap.replays/started.new", "a.stallmap.replays/started");
     for (;;) pause();
 }
 "#;
@@ -307,7 +311,7 @@ fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
     command.env("LD_LIBRARY_PATH", place.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let worker = loop {
-        match fs::read_to_string(place.path("started")) {
+        match fs::read_to_string(place.path("a.stallmap.replays/started")) {
             Ok(pid) => break Pid::from_raw(pid.parse().unwrap()),
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
@@ -315,7 +319,7 @@ fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
     kill(if is_parent { Pid::from_raw(child.id().cast_signed()) } else { worker }, signal).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(kill(worker, None).is_err(), "the worker is gone");
-    for name in ["driver.c", "libcuda.so.1", "started"] {
+    for name in ["driver.c", "libcuda.so.1"] {
         fs::remove_file(place.path(name)).unwrap();
     }
     output
@@ -329,6 +333,8 @@ fn a_signal_ends_the_worker_and_leaves_the_capture() {
     exit code 143
     --- stdout
     --- stderr
+    stallmap-record: runs the machine code of 1 launch of 1 kernel in `a.stallmap` on GPU 0, with 2 MiB of memory
+    stallmap-record: sandbox: other files, programs and the network are refused (Landlock [VERSION], seccomp)
     stallmap-record: error: interrupted: the capture is unchanged
     ");
     assert_eq!(fs::read(place.path("a.stallmap")).unwrap(), before);
@@ -342,8 +348,11 @@ fn a_worker_that_is_killed_is_said() {
     exit code 125
     --- stdout
     --- stderr
+    stallmap-record: runs the machine code of 1 launch of 1 kernel in `a.stallmap` on GPU 0, with 2 MiB of memory
+    stallmap-record: sandbox: other files, programs and the network are refused (Landlock [VERSION], seccomp)
     stallmap-record: error: a worker failed: the replaying process ended: signal: 9 (SIGKILL)
     stallmap-record: hint: run `stallmap-record doctor` to find what this machine lacks
+    stallmap-record: hint: if the sandbox is the cause, `--sandbox off` runs a capture that you trust
     ");
     assert_eq!(place.names(), ["a.stallmap"]);
 }

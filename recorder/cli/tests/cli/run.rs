@@ -67,6 +67,8 @@ impl Place {
         let text = process.replace_all(text, "process [ID]");
         let bytes = regex::Regex::new("[0-9,]+ bytes").unwrap();
         let text = bytes.replace_all(&text, "[COUNT] bytes");
+        let kernel = regex::Regex::new("Landlock [0-9]+").unwrap();
+        let text = kernel.replace_all(&text, "Landlock [VERSION]");
         text.replace(folder.to_str().unwrap(), "[FOLDER]")
             .replace(self.folder.path().to_str().unwrap(), "[FOLDER]")
             .replace(library.to_str().unwrap(), "[LIBRARY]")

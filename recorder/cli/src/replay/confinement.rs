@@ -1,0 +1,177 @@
+//! The sandbox of workers: the files that they need, its state, and the message before the capture's code runs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use stallmap_replay::bundle::Bundles;
+use stallmap_replay::place;
+use stallmap_sandbox::{Policy, State};
+use stallmap_sys::locate::{Machine, Part};
+
+use super::options::{Replay, Sandbox, Worker};
+use crate::args::ProbedPart;
+use crate::exit::Failure;
+use crate::folder::Folder;
+use crate::message::{self, Messages};
+use crate::probe;
+
+/// A folder for temporary files, in the folder of the replays.
+const SCRATCH: &str = "scratch";
+/// The driver's descriptions of the machine's GPUs.
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+/// A device that the driver makes when the first program of CUDA runs.
+const UNIFIED_MEMORY: &str = "/dev/nvidia-uvm";
+
+/// Confines a worker, before it starts a thread or reads anything of the capture.
+pub(super) fn enter(options: &Worker) -> Result<(), String> {
+    if options.sandbox == Sandbox::Off {
+        return Ok(());
+    }
+    let folder = std::path::absolute(&options.plan).map_err(|error| error.to_string())?;
+    let folder = folder.parent().unwrap_or(&folder);
+    let state = stallmap_sandbox::enter(&policy(folder, options.capture.as_deref()));
+    if options.sandbox == Sandbox::Require && !state.is_whole() {
+        return Err(format!("the sandbox is not whole: {state}"));
+    }
+    Ok(())
+}
+
+/// The state of the sandbox of a worker that writes into `folder`, once this process has entered it.
+pub(crate) fn probe(folder: &Path) -> State {
+    stallmap_sandbox::enter(&policy(folder, None))
+}
+
+/// The files of a worker: the GPU's, NVIDIA's libraries, the capture, and its own folder.
+fn policy(folder: &Path, capture: Option<&Path>) -> Policy {
+    let mut policy = Policy::of_gpu();
+    policy.read.extend(Machine::of_this_process().library_folders());
+    policy.read.extend(capture.map(Path::to_owned));
+    policy.write.push(folder.to_owned());
+    policy
+}
+
+/// Variables of a worker: its folder for temporary files, no cache of compiled code, and the libraries, which it cannot
+/// search for where a sandbox hides their folders.
+pub(super) fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    let scratch = folder.join(SCRATCH);
+    fs::create_dir_all(&scratch).with_context(|| format!("make `{}`", scratch.display()))?;
+    let mut variables =
+        vec![("TMPDIR", scratch.into_os_string()), ("CUDA_CACHE_DISABLE", OsString::from("1"))];
+    // The worker is called by this path, and Python packages are searched next to it.
+    let command = std::env::current_exe().ok();
+    let machine = Machine { command, ..Machine::of_this_process() };
+    for part in [Part::Sanitizer, Part::Cupti, Part::Nvrtc] {
+        let found = machine.candidates(part).into_iter().next().filter(|path| path.is_absolute());
+        variables.extend(found.map(|path| (part.variable(), path.into_os_string())));
+    }
+    Ok(variables)
+}
+
+/// Prints what runs, and in which sandbox. Refuses one that is not whole where the options demand it.
+pub(super) fn announce(
+    options: &Replay,
+    bundles: &Bundles,
+    folder: &Folder,
+    messages: Messages,
+) -> Result<(), Failure> {
+    let state = match options.sandbox {
+        Sandbox::Off => None,
+        Sandbox::Auto | Sandbox::Require => {
+            make_devices();
+            Some(state(folder.path()))
+        }
+    };
+    if let Some(state) = state.as_ref().filter(|state| !state.is_whole())
+        && options.sandbox == Sandbox::Require
+    {
+        let text = anyhow!("the sandbox is not whole, and --sandbox requires it: {state}");
+        return Err(Failure::before(text).hint(
+            "Linux 6.2 and later with Landlock have it. `--sandbox auto` uses the parts that are there",
+        ));
+    }
+    messages.result(content(&options.capture, bundles));
+    match state {
+        None => messages.result("sandbox: off"),
+        Some(state) if state.is_whole() => messages.result(format_args!("sandbox: {state}")),
+        Some(state) => message::warning(format_args!("the sandbox is not whole: {state}")),
+    }
+    Ok(())
+}
+
+/// The state of the sandbox, found in a process of its own.
+fn state(folder: &Path) -> State {
+    let probed = probe::in_a_process(ProbedPart::Sandbox, folder);
+    let read = probed.and_then(|state| serde_json::from_value(state).map_err(|error| error.to_string()));
+    read.unwrap_or_else(|cause| State { gaps: vec![cause], ..State::default() })
+}
+
+/// The machine code that runs, in words.
+fn content(capture: &Path, bundles: &Bundles) -> String {
+    let all = bundles.bundles.values();
+    let kernels: BTreeSet<_> = all.clone().map(|bundle| (&bundle.content_hash, &bundle.name)).collect();
+    let mib = place::memory_bytes(all) >> 20;
+    format!(
+        "runs the machine code of {} of {} in `{}` on {}, with {mib} MiB of memory",
+        counted(bundles.bundles.len(), "launch", "launches"),
+        counted(kernels.len(), "kernel", "kernels"),
+        capture.display(),
+        device(),
+    )
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The name of the GPU that workers use, where the machine has one kind.
+fn device() -> String {
+    let folders = fs::read_dir(GPUS).into_iter().flatten().flatten();
+    let texts = folders.filter_map(|entry| fs::read_to_string(entry.path().join("information")).ok());
+    let models: BTreeSet<String> = texts.filter_map(|text| model(&text)).collect();
+    match models.len() {
+        1 => models.into_iter().next().unwrap_or_default(),
+        _ => "GPU 0".to_owned(),
+    }
+}
+
+/// The model in the driver's description of a GPU.
+fn model(information: &str) -> Option<String> {
+    let line = information.lines().find_map(|line| line.strip_prefix("Model:"))?;
+    Some(line.trim().to_owned()).filter(|model| !model.is_empty())
+}
+
+/// Lets the driver make devices that are missing since the machine started. It runs a program for it, which a sandbox
+/// refuses.
+fn make_devices() {
+    if Path::new(GPUS).is_dir() && !Path::new(UNIFIED_MEMORY).exists() {
+        // A driver that fails here fails in the worker again, with its error.
+        drop(probe::in_a_process(ProbedPart::Driver, Path::new("libcuda.so.1")));
+    }
+}
+
+impl Sandbox {
+    /// Adds a hint to the failure of a worker that was confined.
+    pub(super) fn hint(self, failure: Failure) -> Failure {
+        match self {
+            Self::Off => failure,
+            Self::Auto | Self::Require => {
+                failure.hint("if the sandbox is the cause, `--sandbox off` runs a capture that you trust")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_read_from_the_drivers_text() {
+        let text = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 16\n";
+        assert_eq!(model(text).as_deref(), Some("NVIDIA H100 80GB HBM3"));
+        assert_eq!([model("IRQ: 16"), model("Model: \n")], [None, None]);
+    }
+}
