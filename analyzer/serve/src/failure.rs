@@ -13,39 +13,39 @@ use crate::wire::Wire;
 
 /// A failure with its code.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     state: &'static str,
     failure: Failure,
 }
 
 impl Refusal {
     /// A failure with a code of PostgreSQL.
-    pub(crate) fn new(state: &'static str, failure: Failure) -> Self {
+    pub fn new(state: &'static str, failure: Failure) -> Self {
         Self { state, failure }
     }
 
     /// A message and a hint with a code of PostgreSQL.
-    pub(crate) fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { state, failure: Failure::message(QUERY, message.into()).hint(hint.into()) }
     }
 
     /// Why a statement failed.
-    pub(crate) fn of(error: AnalyzeError, session: &Session, sql: &str) -> Self {
+    pub fn of(error: AnalyzeError, session: &Session, sql: &str) -> Self {
         Self { state: state(&error), failure: explain_in(error, session, sql) }
     }
 
     /// A statement that no part of the protocol allows.
-    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+    pub fn protocol(message: impl Into<String>) -> Self {
         Self { state: "08P01", failure: Failure::message(QUERY, message.into()) }
     }
 
     /// Its code.
-    pub(crate) fn state(&self) -> &'static str {
+    pub fn state(&self) -> &'static str {
         self.state
     }
 
     /// Its message, excerpt and hint.
-    pub(crate) fn failure(&self) -> &Failure {
+    pub fn failure(&self) -> &Failure {
         &self.failure
     }
 

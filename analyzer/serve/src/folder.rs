@@ -10,7 +10,10 @@ use stallmap_console::exit::{Failure, Outcome};
 const MOST_CAPTURES: usize = 1_000;
 
 /// The captures with names. A folder stands for the captures in it, and a capture's name is its file's.
-pub(crate) fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, Location)>> {
+///
+/// # Errors
+/// Fails if a folder cannot be read.
+pub fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, Location)>> {
     let mut captures: Vec<(Option<String>, Location)> = Vec::new();
     for capture in given {
         let files = match &capture.name {

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use crate::failure::Refusal;
 use crate::message::{Body, First, Reply};
 use crate::scram::{Exchange, MECHANISM};
+use crate::secret::random;
 use crate::server::{Server, prompt};
-use crate::settings::random;
 use crate::wire::{Pipe, Wire};
 
 /// Pause after a wrong password.

@@ -5,17 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::error::DataFusionError;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt as _;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::cell::Cells;
@@ -24,6 +19,7 @@ use crate::kind::ColumnType;
 use crate::message::{Field, Format, Reply};
 use crate::server::Server;
 use crate::wire::Wire;
+use crate::work::{TOO_LONG, Task, defect, over, started};
 
 /// Why a statement has no complete answer.
 #[derive(Debug)]
@@ -89,22 +85,9 @@ impl Limit {
     }
 }
 
-/// The end of a query by its time.
-pub(crate) fn over(longest: Duration) -> Refusal {
-    let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
-    Refusal::message(
-        TOO_LONG,
-        message,
-        "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
-    )
-}
-
 fn cancelled() -> Refusal {
     Refusal::message(TOO_LONG, "the query was cancelled", "its client asked for it")
 }
-
-/// The code of a query that was ended.
-pub(crate) const TOO_LONG: &str = "57014";
 
 /// A column of an answer: its name and type.
 pub(crate) type Column = (String, ColumnType);
@@ -161,20 +144,6 @@ pub(crate) struct Rows {
     is_over: bool,
     /// Rows that were sent.
     pub(crate) count: u64,
-}
-
-/// Work on the threads for queries, which ends when no client waits for it.
-pub(crate) struct Task<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// The end of a query's task by a panic.
-pub(crate) fn defect() -> Refusal {
-    Refusal::message("XX000", "internal error in the query", "this is a defect: report it with the statement")
 }
 
 impl Rows {
@@ -238,27 +207,6 @@ impl Rows {
         }
         Err(defect().into())
     }
-}
-
-/// The stream of a plan whose joins pause regularly. Else one with many rows on both sides computes for minutes in one
-/// step, and neither its limit of time nor a cancel ends it.
-pub(crate) async fn started(
-    session: &Session,
-    plan: LogicalPlan,
-) -> Result<SendableRecordBatchStream, AnalyzeError> {
-    let frame = session.read(plan).await?;
-    let context = Arc::new(frame.task_ctx());
-    let plan = frame.create_physical_plan().await?;
-    let pausing =
-        |plan: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>, DataFusionError> {
-            let is_join = plan.children().len() > 1 || plan.name().ends_with("JoinExec");
-            Ok(if is_join {
-                Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>)
-            } else {
-                Transformed::no(plan)
-            })
-        };
-    Ok(execute_stream(plan.transform_up(pausing)?.data, context)?)
 }
 
 /// Runs a query. The next batch is computed while one is sent.

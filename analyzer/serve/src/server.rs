@@ -18,7 +18,8 @@ use crate::failure::Refusal;
 use crate::login::{self, Welcome};
 use crate::message::Reply;
 use crate::scram::Verifier;
-use crate::settings::{Settings, random};
+use crate::secret::random;
+use crate::settings::Settings;
 use crate::statement::SETTINGS;
 use crate::wire::Wire;
 
@@ -54,8 +55,8 @@ impl Server {
             session,
             queries,
             verifier: settings.verifier,
-            tls: settings.tls,
-            must_encrypt: settings.must_encrypt,
+            must_encrypt: !settings.endpoint.is_local,
+            tls: settings.endpoint.tls,
             longest: settings.longest,
             most_connections: settings.connections,
             slots: Arc::new(Semaphore::new(settings.connections)),

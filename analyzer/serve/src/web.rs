@@ -36,17 +36,18 @@ use stallmap_console::output;
 use stallmap_console::output::html::Html;
 use stallmap_report::open::{private, show};
 
-use crate::settings::{Endpoint, password, random_password};
-use crate::{bound, folder, network_thread, query_threads};
+use crate::endpoint::Endpoint;
+use crate::folder;
+use crate::secret::Secret;
+use crate::threads::{network_thread, query_threads};
 use gate::Gate;
 use hall::Hall;
 use host::Host;
 
 /// Serves until a signal ends the program.
 pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
-    let endpoint = Endpoint::of(address, args)?;
-    let given = password(args.password_file.as_deref())?;
-    serve(context, args, endpoint, given.as_deref(), false)
+    let endpoint = Endpoint::of(address, args, &[])?;
+    serve(context, args, endpoint, &Secret::of(args)?, false)
 }
 
 /// `stallmap open --serve`: serves one capture on a free port of this machine, and shows its page in the browser.
@@ -56,8 +57,8 @@ pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
 pub fn open(context: &Context, args: &Open) -> Outcome {
     let capture = NamedCapture { name: None, path: args.capture.clone() };
     let serving = Serve { captures: vec![capture], root: args.root.clone(), ..defaults()? };
-    let endpoint = Endpoint::of("127.0.0.1:0", &serving)?;
-    serve(context, &serving, endpoint, None, true)
+    let endpoint = Endpoint::of("127.0.0.1:0", &serving, &[])?;
+    serve(context, &serving, endpoint, &Secret::random()?, true)
 }
 
 /// The options of `stallmap serve` that were not given.
@@ -69,13 +70,7 @@ fn defaults() -> Outcome<Serve> {
     }
 }
 
-fn serve(
-    context: &Context,
-    args: &Serve,
-    endpoint: Endpoint,
-    given: Option<&str>,
-    is_shown: bool,
-) -> Outcome {
+fn serve(context: &Context, args: &Serve, endpoint: Endpoint, secret: &Secret, is_shown: bool) -> Outcome {
     let mut captures = folder::captures(&args.captures)?;
     for (name, path) in &mut captures {
         // The address of a page has the name of its capture.
@@ -84,17 +79,16 @@ fn serve(
     let session = context.open(&captures)?;
     let queries = query_threads()?;
     network_thread()?.block_on(async {
-        let (listener, address) = bound(endpoint.address, "--http").await?;
-        let token = given.map_or_else(random_password, |given| Ok(given.to_owned()))?;
+        let (listener, address) = endpoint.bound("--http").await?;
         let site = site(address, endpoint.tls.is_some());
-        let link =
-            format!("{site}/{}", if given.is_some() { String::new() } else { format!("?token={token}") });
+        let query = if secret.is_given { String::new() } else { format!("?token={}", secret.text) };
+        let link = format!("{site}/{query}");
         let hall = Hall::new(&session, &captures, args.root.clone(), queries.handle().clone());
-        output::print(&welcome(&site, &link, given.is_some()))?;
+        output::print(&welcome(&site, &link, secret.is_given))?;
         if is_shown {
             present(&link)?;
         }
-        let gate = Gate::new(&token, address, endpoint.tls.is_some(), endpoint.is_local)?;
+        let gate = Gate::new(&secret.text, address, endpoint.tls.is_some(), endpoint.is_local)?;
         let longest = Duration::from_secs(args.timeout);
         Arc::new(Host::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
     })

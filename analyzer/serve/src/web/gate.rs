@@ -12,7 +12,7 @@ use stallmap_report::report::served::plain;
 
 use super::reply::{Reply, Status};
 use super::request::{Request, parameter};
-use crate::settings::{random, random_password};
+use crate::secret::{Secret, random};
 
 /// The path of the form for the token.
 const LOGIN: &str = "/login";
@@ -56,7 +56,7 @@ impl Gate {
             format!("127.0.0.1:{port}"),
             format!("[::1]:{port}"),
         ];
-        let secret = random_password()?;
+        let secret = Secret::random()?.text;
         Ok(Self {
             token: hmac::sign(&key, token.as_bytes()),
             session: hmac::sign(&key, secret.as_bytes()),

@@ -16,9 +16,10 @@ use super::reply::{Reply, Status};
 use super::request::{Request, parameter};
 use super::routes;
 use crate::failure::Refusal;
-use crate::query::{Fault, over};
+use crate::query::Fault;
 use crate::server::prompt;
 use crate::wire::Pipe;
+use crate::work::over;
 use stallmap_console::exit::Outcome;
 
 /// Most connections whose request was not admitted yet.

@@ -5,7 +5,7 @@ use stallmap_console::exit::Failure;
 use stallmap_report::report::served::Served;
 
 use crate::failure::Refusal;
-use crate::query::TOO_LONG;
+use crate::work::TOO_LONG;
 
 /// A result of a request, as HTTP numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

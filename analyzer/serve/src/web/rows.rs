@@ -17,10 +17,11 @@ use super::channel::Channel;
 use super::hall::{Capture, Hall};
 use super::host::Limit;
 use super::reply::{LAST_CHUNK, Reply, Status, chunk};
-use super::running::{Part, Running, single};
+use super::running::{Part, Running};
 use super::text;
 use crate::failure::Refusal;
-use crate::query::{Fault, Task, defect};
+use crate::query::Fault;
+use crate::work::{Task, defect, single};
 
 /// Rows that a page shows.
 const MOST_ROWS: usize = 500;

@@ -8,7 +8,6 @@ use arrow::datatypes::SchemaRef;
 use futures::StreamExt as _;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
-use stallmap::statements;
 use stallmap_console::args::RowFormat;
 use stallmap_console::output;
 use stallmap_console::output::rows::{Style, WriteError, writer};
@@ -18,7 +17,8 @@ use super::channel::Channel;
 use super::hall::{Capture, Hall};
 use super::host::Limit;
 use crate::failure::Refusal;
-use crate::query::{Fault, Task, defect, started};
+use crate::query::Fault;
+use crate::work::{Task, defect, started};
 
 /// A part of a result.
 pub(crate) enum Part {
@@ -66,15 +66,6 @@ impl Running {
             None if (&mut self.task.0).await.is_ok() => Ok(None),
             None => Err(defect().into()),
         }
-    }
-}
-
-/// The statement of a text.
-pub(crate) fn single(text: &str) -> Result<&str, Refusal> {
-    match statements::split(text).as_slice() {
-        [sql] => Ok(sql),
-        [] => Err(Refusal::message("42601", "there is no statement", "type one: SELECT * FROM kernel_cost")),
-        _ => Err(Refusal::message("42601", "there are several statements", "run one after the other")),
     }
 }
 

@@ -1,0 +1,83 @@
+//! Running statements: one that only reads, its task, and its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use stallmap::error::AnalyzeError;
+use stallmap::session::Session;
+use stallmap::statements;
+use tokio::task::JoinHandle;
+
+use crate::failure::Refusal;
+
+/// The code of a query that was ended.
+pub const TOO_LONG: &str = "57014";
+
+/// Work on the threads for queries, which ends when no client waits for it.
+pub struct Task<T>(
+    /// Its handle.
+    pub JoinHandle<T>,
+);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The end of a query's task by a panic.
+pub fn defect() -> Refusal {
+    Refusal::message("XX000", "internal error in the query", "this is a defect: report it with the statement")
+}
+
+/// The end of a query by its time.
+pub fn over(longest: Duration) -> Refusal {
+    let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
+    Refusal::message(
+        TOO_LONG,
+        message,
+        "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
+    )
+}
+
+/// The statement of a text.
+///
+/// # Errors
+/// Fails unless there is one.
+pub fn single(text: &str) -> Result<&str, Refusal> {
+    match statements::split(text).as_slice() {
+        [sql] => Ok(sql),
+        [] => Err(Refusal::message("42601", "there is no statement", "type one: SELECT * FROM kernel_cost")),
+        _ => Err(Refusal::message("42601", "there are several statements", "run one after the other")),
+    }
+}
+
+/// The stream of a plan whose joins pause regularly. Else one with many rows on both sides computes for minutes in one
+/// step, and neither its limit of time nor a cancel ends it.
+///
+/// # Errors
+/// Fails if the plan changes anything, or cannot run.
+pub async fn started(
+    session: &Session,
+    plan: LogicalPlan,
+) -> Result<SendableRecordBatchStream, AnalyzeError> {
+    let frame = session.read(plan).await?;
+    let context = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let pausing =
+        |plan: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>, DataFusionError> {
+            let is_join = plan.children().len() > 1 || plan.name().ends_with("JoinExec");
+            Ok(if is_join {
+                Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>)
+            } else {
+                Transformed::no(plan)
+            })
+        };
+    Ok(execute_stream(plan.transform_up(pausing)?.data, context)?)
+}
