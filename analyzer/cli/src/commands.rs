@@ -104,6 +104,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Redact(redact) => redact::run(&redact),
         Command::Id(id) => id::run(&id),
+        Command::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
         Command::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
         Command::Serve(serve) => serve::run(context, &serve),
         Command::Completions(completions) => completions::run(&completions),

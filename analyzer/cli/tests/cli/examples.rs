@@ -15,7 +15,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FOREIGN: [&str; 5] = ["cargo", "git", "scripts/", "stallmap-record", "uvx"];
 
 /// External requirements of an example: servers, clients, Graphviz, a browser.
-const NEEDS: [&str; 9] = [
+const NEEDS: [&str; 10] = [
     "http://",
     "https://",
     "s3://",
@@ -24,6 +24,7 @@ const NEEDS: [&str; 9] = [
     "stallmap open ",
     " --http ",
     " --postgres ",
+    " --flight ",
     "psql ",
 ];
 

@@ -367,7 +367,11 @@ fn beyond_loopback_is_only_with_a_certificate() {
     let ran = place.run(&["serve", "tiny.stallmap", "--http", "0.0.0.0:0"]);
     assert!(ran.expect_error(2).stderr.contains("hint: add --tls-cert"), "{}", ran.stderr);
     let ran = place.run(&["serve", "tiny.stallmap"]);
-    assert!(ran.expect_error(2).stderr.contains("<--http <HOST:PORT>|--postgres <HOST:PORT>|--stdio>"));
+    assert!(
+        ran.expect_error(2)
+            .stderr
+            .contains("<--http <HOST:PORT>|--postgres <HOST:PORT>|--flight <HOST:PORT>|--stdio>")
+    );
     place.run(&["serve", "tiny.stallmap", "--postgres", "127.0.0.1:0", "--source-root", "."]).expect_error(2);
     place
         .run(&["serve", "tiny.stallmap", "--http", "127.0.0.1:0", "--postgres", "127.0.0.1:0"])

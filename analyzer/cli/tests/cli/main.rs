@@ -11,6 +11,7 @@ mod command;
 mod diff;
 mod examples;
 mod export;
+mod flight;
 mod forest;
 mod hostile;
 mod http;

@@ -13,10 +13,11 @@ use super::named::NamedCapture;
     ("stallmap serve train.stallmap --http 127.0.0.1:8080", "the page of the capture with a box for SQL, in a browser"),
     ("stallmap serve train.stallmap --postgres 127.0.0.1:5433", "for psql, drivers of PostgreSQL and BI tools"),
     ("stallmap serve runs/ --postgres 127.0.0.1:5433", "every capture of a folder, as SCHEMA.TABLE"),
+    ("stallmap serve train.stallmap --flight 127.0.0.1:32010", "for ADBC, JDBC and other clients of Arrow Flight SQL"),
     ("stallmap serve --stdio train.stallmap", "the process that the Python package starts"),
-]), group = ArgGroup::new("clients").args(["http", "postgres", "stdio"]).required(true))]
+]), group = ArgGroup::new("clients").args(["http", "postgres", "flight", "stdio"]).required(true))]
 pub struct Serve {
-    /// Captures, each as NAME=CAPTURE if there are several. With --http and --postgres also folders of captures
+    /// Captures, each as NAME=CAPTURE if there are several. With an address also folders of captures
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,
     /// Read requests from standard input, write results to standard output, and exit at the end of the input
@@ -30,6 +31,9 @@ pub struct Serve {
     /// --tls-cert
     #[arg(long, value_name = "HOST:PORT", group = "network")]
     pub postgres: Option<String>,
+    /// Listen on this address with Arrow Flight SQL. Port 0 is a free one. Addresses beyond loopback need --tls-cert
+    #[arg(long, value_name = "HOST:PORT", group = "network")]
+    pub flight: Option<String>,
     /// File whose first line is the password or token [default: STALLMAP_PASSWORD, else a random one, which is printed]
     #[arg(long, value_name = "FILE", requires = "network")]
     pub password_file: Option<PathBuf>,
@@ -40,7 +44,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Folder of source files for pages, if not where the compiler found them
-    #[arg(long = "source-root", value_name = "DIR", conflicts_with_all = ["postgres", "stdio"])]
+    #[arg(long = "source-root", value_name = "DIR", conflicts_with_all = ["postgres", "flight", "stdio"])]
     pub root: Option<PathBuf>,
     /// Longest time of a query
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "network", value_parser = clap::value_parser!(u64).range(1..=86_400))]

@@ -1,0 +1,141 @@
+//! One connection: its place among the connections, and its end when no request comes.
+
+use std::io::{Error, ErrorKind, Result};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Duration, Instant, Sleep, sleep_until};
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+/// A connection, plain or encrypted.
+trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl Pipe for TcpStream {}
+impl Pipe for TlsStream<TcpStream> {}
+
+/// The place and the end of a connection, which its requests know.
+#[derive(Debug)]
+pub(crate) struct ConnectionState {
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// It ends unless a request comes before.
+    end: Instant,
+    /// Among the unknown, then among the known.
+    place: OwnedSemaphorePermit,
+    is_known: bool,
+}
+
+impl ConnectionState {
+    /// The state of a client that has not shown the token.
+    fn new(end: Instant, place: OwnedSemaphorePermit) -> Self {
+        Self { held: Mutex::new(Held { end, place, is_known: false }) }
+    }
+
+    /// Admits a client that showed the token, for some time. False if all places are taken.
+    pub(crate) fn admit(&self, places: &Arc<Semaphore>, time: Duration) -> bool {
+        let mut held = self.held();
+        if !held.is_known {
+            let Ok(place) = Arc::clone(places).try_acquire_owned() else { return false };
+            held.place = place;
+            held.is_known = true;
+        }
+        held.end = held.end.max(Instant::now() + time);
+        true
+    }
+
+    fn end(&self) -> Instant {
+        self.held().end
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that ends when no request comes.
+pub(crate) struct Connection {
+    pipe: Pin<Box<dyn Pipe>>,
+    state: Arc<ConnectionState>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Connection {
+    /// An unencrypted connection.
+    pub(crate) fn plain(stream: TcpStream, end: Instant, place: OwnedSemaphorePermit) -> Self {
+        Self::new(Box::pin(stream), end, place)
+    }
+
+    /// An encrypted connection.
+    pub(crate) fn encrypted(stream: TlsStream<TcpStream>, end: Instant, place: OwnedSemaphorePermit) -> Self {
+        Self::new(Box::pin(stream), end, place)
+    }
+
+    fn new(pipe: Pin<Box<dyn Pipe>>, end: Instant, place: OwnedSemaphorePermit) -> Self {
+        Self { pipe, state: Arc::new(ConnectionState::new(end, place)), timer: Box::pin(sleep_until(end)) }
+    }
+
+    /// Ready at the end of the connection.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            let end = self.state.end();
+            if end <= Instant::now() {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(end);
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Arc<ConnectionState>;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        Arc::clone(&self.state)
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        if self.poll_end(context).is_ready() {
+            return Poll::Ready(Err(over()));
+        }
+        self.pipe.as_mut().poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        if self.poll_end(context).is_ready() {
+            return Poll::Ready(Err(over()));
+        }
+        self.pipe.as_mut().poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.pipe.as_mut().poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.poll_end(context).is_ready() {
+            return Poll::Ready(Err(over()));
+        }
+        self.pipe.as_mut().poll_shutdown(context)
+    }
+}
+
+fn over() -> Error {
+    Error::new(ErrorKind::TimedOut, "no request came")
+}

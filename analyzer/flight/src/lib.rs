@@ -1,0 +1,73 @@
+//! `stallmap serve --flight`: captures for clients of Arrow Flight SQL (ADBC, JDBC, pyarrow), read only.
+//!
+//! ```text
+//! socket ──> server (TLS) ──> connection (idle time) ──> gate (token) ──> service ─┬─> queries ──> session
+//!                                                                                  └─> catalog, info
+//! ```
+//!
+//! A ticket holds its statement and the values of its parameters, so the server remembers nothing between two requests.
+//! Rows are streamed: a few batches are in memory. [`connection`] bounds idle time,
+//! [`queries`] the time and number of queries.
+
+mod catalog;
+mod columns;
+mod connection;
+mod gate;
+mod handle;
+mod info;
+mod queries;
+mod server;
+mod service;
+mod status;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use stallmap_console::args::serve::Serve;
+use stallmap_console::context::Context;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output;
+use stallmap_serve::endpoint::Endpoint;
+use stallmap_serve::folder;
+use stallmap_serve::secret::Secret;
+use stallmap_serve::threads::{network_thread, query_threads};
+
+use gate::Gate;
+use queries::Queries;
+use service::Service;
+
+/// The protocol within TLS: HTTP/2.
+const PROTOCOL: &str = "h2";
+
+/// Serves until a signal ends the program.
+///
+/// # Errors
+/// Fails if an option is wrong, a capture cannot be opened, or the port is taken.
+pub fn run(context: &Context, args: &Serve) -> Outcome {
+    let endpoint = Endpoint::of(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
+    let secret = Secret::of(args)?;
+    let session = context.open(&folder::captures(&args.captures)?)?;
+    let threads = query_threads()?;
+    let longest = Duration::from_secs(args.timeout);
+    network_thread()?.block_on(async {
+        let (listener, address) = endpoint.bound("--flight").await?;
+        let gate = Gate::new(&secret, longest, args.connections)?;
+        let queries = Queries::new(session, threads.handle().clone(), longest, args.connections);
+        let service = Service::new(queries, gate.bearer().to_owned());
+        output::print(&welcome(address, endpoint.tls.is_some(), &secret))?;
+        server::serve(listener, endpoint.tls, gate, service).await
+    })
+}
+
+/// The text that a user needs to connect.
+fn welcome(address: SocketAddr, is_encrypted: bool, secret: &Secret) -> String {
+    let scheme = if is_encrypted { "grpc+tls" } else { "grpc" };
+    let site = format!("{scheme}://{address}");
+    format!(
+        "listening on {site} with Arrow Flight SQL, read only\n\
+         token: {}\n\
+         connect with: adbc_driver_flightsql.dbapi.connect(\"{site}\", \
+         db_kwargs={{\"username\": \"stallmap\", \"password\": \"TOKEN\"}})\n",
+        secret.shown()
+    )
+}
