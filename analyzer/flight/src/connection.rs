@@ -139,3 +139,37 @@ impl AsyncWrite for Connection {
 fn over() -> Error {
     Error::new(ErrorKind::TimedOut, "no request came")
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[tokio::test]
+    async fn a_connection_without_requests_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let unknown = Arc::new(Semaphore::new(1));
+        let places = Arc::new(Semaphore::new(1));
+        let place = Arc::clone(&unknown).try_acquire_owned().unwrap();
+        let begin = Instant::now();
+        let mut connection = Connection::plain(stream, begin + SHORT, place);
+        assert_eq!(unknown.available_permits(), 0);
+        assert!(connection.connect_info().admit(&places, 3 * SHORT));
+        assert_eq!((unknown.available_permits(), places.available_permits()), (1, 0));
+        // Another one has no place, and a shorter time does not take any away.
+        let place = Arc::clone(&unknown).try_acquire_owned().unwrap();
+        assert!(!ConnectionState::new(begin, place).admit(&places, SHORT));
+        assert!(connection.connect_info().admit(&places, SHORT));
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(begin.elapsed() >= 3 * SHORT);
+        drop(connection);
+        assert_eq!(places.available_permits(), 1);
+    }
+}

@@ -2,14 +2,16 @@
 //!
 //! It comes back from a client, which may have changed it. It is checked as if it came for the first time.
 
+use std::panic::AssertUnwindSafe;
+
 use arrow::array::RecordBatch;
-use arrow::ipc::root_as_message;
+use arrow::ipc::{Buffer, root_as_message};
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use bytes::Bytes;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use prost::Message as _;
 use stallmap_serve::failure::Refusal;
 
@@ -65,16 +67,19 @@ impl Handle {
 
     /// The row of values.
     async fn row(&self) -> Result<RecordBatch, Refusal> {
-        if self.values.iter().any(is_packed) {
+        if !self.values.iter().all(is_sound) {
             // A few bytes can unpack to more than the server's memory.
-            let hint = "send them without compression";
-            return Err(Refusal::message("0A000", "the values are compressed, or cannot be read", hint));
+            let hint = "send them whole and without compression";
+            return Err(Refusal::message("0A000", "the values are compressed or cut", hint));
         }
         let messages = stream::iter(self.values.clone()).map(Ok);
-        let batches: Result<Vec<RecordBatch>, _> =
-            FlightRecordBatchStream::new_from_flight_data(messages).try_collect().await;
+        let batches =
+            FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<RecordBatch>>();
+        // Arrow's reader panics on some messages.
+        let batches = AssertUnwindSafe(batches).catch_unwind().await;
         let wrong =
             |text: String| Refusal::message("22000", text, "bind one row with a column for each parameter");
+        let batches = batches.map_err(|_| wrong("the values cannot be read".to_owned()))?;
         let batches = batches.map_err(|error| wrong(format!("the values cannot be read: {error}")))?;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let row = batches.into_iter().find(|batch| batch.num_rows() == 1).filter(|_| rows == 1);
@@ -82,16 +87,28 @@ impl Handle {
     }
 }
 
-/// True for a message whose rows are compressed, and for one that is none.
-fn is_packed(data: &FlightData) -> bool {
-    let Ok(message) = root_as_message(&data.data_header) else { return true };
+/// True for a message whose rows are uncompressed and whose buffers lie in its body. Arrow's reader panics on others.
+fn is_sound(data: &FlightData) -> bool {
+    let Ok(message) = root_as_message(&data.data_header) else { return false };
     let dictionary = message.header_as_dictionary_batch().and_then(|batch| batch.data());
-    let rows = message.header_as_record_batch().or(dictionary);
-    rows.is_some_and(|rows| rows.compression().is_some())
+    let Some(rows) = message.header_as_record_batch().or(dictionary) else { return true };
+    let is_inside = |buffer: &Buffer| {
+        let begin = usize::try_from(buffer.offset()).ok();
+        let end = begin
+            .zip(usize::try_from(buffer.length()).ok())
+            .and_then(|(begin, length)| begin.checked_add(length));
+        end.is_some_and(|end| end <= data.data_body.len())
+    };
+    rows.compression().is_none() && rows.buffers().into_iter().flatten().all(is_inside)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow_flight::encode::FlightDataEncoderBuilder;
+
     use super::*;
 
     #[test]
@@ -99,5 +116,31 @@ mod tests {
         let handle = Handle::of("SELECT 1".to_owned());
         assert_eq!(Handle::read(&handle.bytes()).unwrap(), handle);
         assert_eq!(Handle::read(b"\x0a\xffSELECT").unwrap_err().state(), "26000");
+    }
+
+    #[tokio::test]
+    async fn only_one_plain_row_is_taken() {
+        let row = |values: Vec<i64>| {
+            RecordBatch::try_from_iter([("$1", Arc::new(Int64Array::from(values)) as ArrayRef)]).unwrap()
+        };
+        let handle = async |batches: Vec<RecordBatch>| {
+            let messages = FlightDataEncoderBuilder::new().build(stream::iter(batches).map(Ok));
+            Handle { sql: String::new(), values: messages.try_collect().await.unwrap() }
+        };
+        assert_eq!(handle(vec![row(vec![7])]).await.row().await.unwrap(), row(vec![7]));
+        for batches in [vec![row(vec![])], vec![row(vec![1, 2])], vec![row(vec![1]), row(vec![2])]] {
+            assert_eq!(handle(batches).await.row().await.unwrap_err().state(), "22000");
+        }
+        for (header, body) in [(None, Bytes::new()), (Some(Bytes::from_static(b"rows")), Bytes::new())] {
+            let mut cut = handle(vec![row(vec![7])]).await;
+            let last = cut.values.last_mut().unwrap();
+            last.data_header = header.unwrap_or(last.data_header.clone());
+            last.data_body = body;
+            assert_eq!(cut.row().await.unwrap_err().state(), "0A000");
+        }
+        // Rows before their schema.
+        let mut cut = handle(vec![row(vec![7])]).await;
+        cut.values.remove(0);
+        assert_eq!(cut.row().await.unwrap_err().state(), "22000");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! socket ──> server (TLS) ──> connection (idle time) ──> gate (token) ──> service ─┬─> queries ──> session
-//!                                                                                  └─> catalog, info
+//!                                                                                  └─> catalog, keys, info
 //! ```
 //!
 //! A ticket holds its statement and the values of its parameters, so the server remembers nothing between two requests.
@@ -15,6 +15,7 @@ mod connection;
 mod gate;
 mod handle;
 mod info;
+mod keys;
 mod queries;
 mod server;
 mod service;

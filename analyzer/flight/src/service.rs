@@ -10,7 +10,8 @@ use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
     ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
-    ActionCreatePreparedStatementResult, CommandGetCatalogs, CommandGetDbSchemas, CommandGetSqlInfo,
+    ActionCreatePreparedStatementResult, CommandGetCatalogs, CommandGetCrossReference, CommandGetDbSchemas,
+    CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys, CommandGetSqlInfo,
     CommandGetTableTypes, CommandGetTables, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
     CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo,
     TicketStatementQuery,
@@ -30,6 +31,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::catalog;
 use crate::handle::{Handle, MOST_VALUE_BYTES};
 use crate::info;
+use crate::keys;
 use crate::queries::{Messages, Queries, encoded};
 use crate::status::{status, unreadable};
 
@@ -302,6 +304,66 @@ impl FlightSqlService for Service {
 
     async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _request: Request<Ticket>) -> Answer {
         self.batch(async move { Ok(query.into_builder(&info::infos()?).build()?) }).await
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        query: CommandGetPrimaryKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        of_command(&keys::primary().schema(), &query, request)
+    }
+
+    async fn do_get_primary_keys(&self, _query: CommandGetPrimaryKeys, _request: Request<Ticket>) -> Answer {
+        self.batch(async { Ok(keys::primary()) }).await
+    }
+
+    async fn get_flight_info_exported_keys(
+        &self,
+        query: CommandGetExportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        of_command(&keys::foreign().schema(), &query, request)
+    }
+
+    async fn do_get_exported_keys(
+        &self,
+        _query: CommandGetExportedKeys,
+        _request: Request<Ticket>,
+    ) -> Answer {
+        self.batch(async { Ok(keys::foreign()) }).await
+    }
+
+    async fn get_flight_info_imported_keys(
+        &self,
+        query: CommandGetImportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        of_command(&keys::foreign().schema(), &query, request)
+    }
+
+    async fn do_get_imported_keys(
+        &self,
+        _query: CommandGetImportedKeys,
+        _request: Request<Ticket>,
+    ) -> Answer {
+        self.batch(async { Ok(keys::foreign()) }).await
+    }
+
+    async fn get_flight_info_cross_reference(
+        &self,
+        query: CommandGetCrossReference,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        of_command(&keys::foreign().schema(), &query, request)
+    }
+
+    async fn do_get_cross_reference(
+        &self,
+        _query: CommandGetCrossReference,
+        _request: Request<Ticket>,
+    ) -> Answer {
+        self.batch(async { Ok(keys::foreign()) }).await
     }
 
     /// All properties are known from the start.

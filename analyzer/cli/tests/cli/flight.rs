@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array as _, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use arrow_flight::sql::{
-    CommandGetDbSchemas, CommandGetTables, CommandPreparedStatementQuery, ProstMessageExt, SqlInfo,
-    TicketStatementQuery,
+    CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTables, CommandPreparedStatementQuery,
+    ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{IpcMessage, Ticket};
 use futures::TryStreamExt as _;
@@ -242,6 +242,10 @@ fn the_catalog_lists_captures_tables_and_columns() {
     let count = texts(&rows, 1).iter().filter(|schema| **schema == "one").count();
     assert_eq!(views, format!("n\n{count}\n"));
     assert_eq!(csv(&client.query("SELECT count(*) > 1 AS is FROM every.launch").unwrap()), "is\ntrue\n");
+    let query = CommandGetPrimaryKeys { table: "launch".to_owned(), ..CommandGetPrimaryKeys::default() };
+    let info = client.wait(async |client| client.get_primary_keys(query).await).unwrap();
+    let (schema, rows) = client.fetch(ticket(info)).unwrap();
+    assert_eq!((schema.fields().len(), rows.iter().map(RecordBatch::num_rows).sum()), (6, 0));
     let infos = vec![SqlInfo::FlightSqlServerName, SqlInfo::FlightSqlServerReadOnly];
     let info = client.wait(async |client| client.get_sql_info(infos).await).unwrap();
     assert_eq!(client.fetch(ticket(info)).unwrap().1[0].num_rows(), 2);
