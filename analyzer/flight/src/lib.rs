@@ -63,9 +63,11 @@ pub fn run(context: &Context, args: &Serve) -> Outcome {
 /// The text that a user needs to connect.
 fn welcome(address: SocketAddr, is_encrypted: bool, secret: &Secret) -> String {
     let scheme = if is_encrypted { "grpc+tls" } else { "grpc" };
-    let site = format!("{scheme}://{address}");
+    let (host, port) = (address.ip(), address.port());
+    let known = if host.is_unspecified() { format!("localhost:{port}") } else { address.to_string() };
+    let site = format!("{scheme}://{known}");
     format!(
-        "listening on {site} with Arrow Flight SQL, read only\n\
+        "listening on {scheme}://{address} with Arrow Flight SQL, read only\n\
          token: {}\n\
          connect with: adbc_driver_flightsql.dbapi.connect(\"{site}\", \
          db_kwargs={{\"username\": \"stallmap\", \"password\": \"TOKEN\"}})\n",
