@@ -31,6 +31,10 @@ const BUSY: &str = "sampling was being enabled";
 const TAKEN: &str = "another process sampled the GPU";
 /// Passed when the user has read about [`TAKEN`].
 static TAKEN_SAID: Once = Once::new();
+/// Reason of a launch for which CUPTI fails.
+const NOT_STARTED: &str = "sampling could not be started";
+/// Passed when the user has read that CUPTI failed.
+static BROKEN_SAID: Once = Once::new();
 /// Reason of a launch that cannot be sampled.
 const DEAD: &str = "sampling could not be enabled";
 
@@ -258,8 +262,8 @@ impl Sampler {
             }
             if let Err(error) = calls.start() {
                 drop(gate);
-                session::lose(LossKind::Source, "sampling could not be started", 1, Some(error));
-                return Err("sampling could not be started");
+                broken(NOT_STARTED, error);
+                return Err(NOT_STARTED);
             }
         }
         gate.active += 1;
@@ -310,7 +314,7 @@ impl Sampler {
             drop(gate);
         }
         if let Err(error) = stopped {
-            session::lose(LossKind::Source, "sampling could not be stopped", 1, Some(error));
+            broken("sampling could not be stopped", error);
         }
         lose_others(&reasons, others.values());
     }
@@ -341,6 +345,18 @@ impl Sampler {
             buffers => std::mem::forget(buffers),
         }
     }
+}
+
+/// Counts a failure of CUPTI's while it samples. Where another profiler samples the GPU, it detaches itself: the launches
+/// that follow give no callback, and cannot be counted.
+fn broken(reason: &'static str, error: String) {
+    BROKEN_SAID.call_once(|| {
+        say(&format!(
+            "{reason}: {error}. Another profiler may use the GPU. CUPTI may report no launch after this one"
+        ));
+        session::lose(LossKind::Source, "CUPTI may report no later launch", 1, None);
+    });
+    session::lose(LossKind::Source, reason, 1, Some(error));
 }
 
 /// Counts records of launches that were sampled because they ran while a selected one did.
