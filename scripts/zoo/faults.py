@@ -128,7 +128,10 @@ class Campaign:
         try:
             with self.sampling if one.side == "samples" else threading.Lock():
                 self.run_struck(one, folder, disk / "a.stallmap", facts)
-            if not facts["found"] or facts["found"][0] != "hang":
+            # Killed before it started the program, the recorder leaves nothing to judge.
+            if one.fault == "recorder killed" and not facts.get("is_begun", True):
+                facts["found"] = [fault for fault in facts["found"] if fault in ("hang", "panic")]
+            elif "hang" not in facts["found"]:
                 self.look(one, disk / "a.stallmap", folder, facts)
         except Exception as error:  # a fault of this script is found too
             facts["found"].append(f"the script failed: {type(error).__name__}: {error}")
@@ -205,11 +208,10 @@ def accounted(path):
 
 def hit(one, child, mark, facts):
     """Sends the signal, to the recorder or to the program that it runs."""
-    targets = [child.pid]
-    number = signal.SIGKILL
-    if one.fault in SIGNALS:
-        number = SIGNALS[one.fault]
-        targets = [one for one in process.processes(mark) if is_built(one)]
+    program = [pid for pid in process.processes(mark) if is_built(pid)]
+    facts["is_begun"] = bool(program)
+    number = SIGNALS.get(one.fault, signal.SIGKILL)
+    targets = program if one.fault in SIGNALS else [child.pid]
     for target in targets:
         try:
             os.kill(target, number)
