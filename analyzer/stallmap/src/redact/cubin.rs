@@ -3,8 +3,9 @@
 //!
 //! Retained: code, symbols, relocations, the driver's tables, line numbers, base names of files, and data without the
 //! texts among it that name places or people. Everything else becomes zeros: PTX and its comments, debug information,
-//! the compiler's notes with its options, sections that this release does not know, bytes that no section owns. On
-//! request names of functions are replaced, and all texts among the data.
+//! the compiler's notes with its options, sections that this release does not know, bytes that no section owns, texts
+//! that nothing has for its name. On request names of functions, unknown sections and source files are replaced, and all
+//! texts among the data.
 
 mod elf;
 mod line;
@@ -33,6 +34,7 @@ pub(super) struct Summary {
 pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Summary, String> {
     let sections = sections(bytes)?;
     let mut tally = Summary { zeroed_bytes: zero_gaps(bytes, &sections)?, ..Summary::default() };
+    tally.zeroed_bytes += zero_unnamed(bytes, &sections);
     for section in &sections {
         let Some(part) = bytes.get_mut(section.bytes.clone()) else { continue };
         match treatment(section, with_symbols) {
@@ -45,13 +47,16 @@ pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) ->
             }
             Treatment::Names => redact_texts(part, words, paths),
             Treatment::Texts => {
-                redact_texts(part, words, if with_symbols { every_text } else { paths_and_people });
-                redact_wide_texts(part, words);
+                let rule = if with_symbols { every_text } else { paths_and_people };
+                redact_texts(part, words, rule);
+                redact_wide_texts(part, words, rule);
             }
         }
     }
+    redact_files(bytes, &sections, words);
     if with_symbols {
         tally.names = rename(bytes, &sections, words)?;
+        rename_unknown(bytes, &sections, words);
     }
     Ok(tally)
 }
@@ -70,6 +75,31 @@ fn zero_gaps(bytes: &mut [u8], sections: &[Section]) -> Result<u64, String> {
         end = end.max(range.end);
     }
     Ok(zeroed)
+}
+
+/// Texts of string tables that no symbol and no section has for its name.
+fn zero_unnamed(bytes: &mut [u8], sections: &[Section]) -> u64 {
+    let mut named: Vec<Range<usize>> =
+        elf::names(bytes, sections).into_iter().map(|name| name.bytes).collect();
+    named.sort_unstable_by_key(|range| range.start);
+    let mut zeroed = 0;
+    for table in sections.iter().filter(|section| section.is_string_table()) {
+        let mut end = table.bytes.start;
+        for range in named.iter().filter(|range| table.bytes.contains(&range.start)) {
+            zeroed += bytes.get_mut(end..range.start).map_or(0, zero);
+            end = end.max(range.end);
+        }
+        zeroed += bytes.get_mut(end..table.bytes.end).map_or(0, zero);
+    }
+    zeroed
+}
+
+/// Replaces names of source files as the options say.
+fn redact_files(bytes: &mut [u8], sections: &[Section], words: &mut Words) {
+    for name in elf::names(bytes, sections).into_iter().filter(elf::Name::is_file) {
+        let text = String::from_utf8_lossy(&bytes[name.bytes.clone()]).into_owned();
+        put(bytes, name.bytes, &words.path_in_place(&text));
+    }
 }
 
 /// Texts in which secrets are looked for: everything but code and numbers.
@@ -105,6 +135,9 @@ const NUMBERS: [&str; 13] = [
     ".symtab",
     ".debug_frame",
 ];
+
+/// Starts of the names that compilers give to other sections.
+const COMPILERS: [&str; 5] = [".nv", ".debug_", ".note.nv.", ".comment", ".bss"];
 
 /// The treatment of a section. A list has all that stay.
 fn treatment(section: &Section, with_symbols: bool) -> Treatment {
@@ -162,9 +195,10 @@ fn paths_and_people(text: &str, words: &mut Words) -> String {
     words.named_in_place(&text)
 }
 
-/// A short text may be numbers.
+/// A short text may be numbers. A folder in a longer one is a secret, which is searched for elsewhere.
 fn every_text(text: &str, words: &mut Words) -> String {
-    if text.len() < SHORTEST_WORD { paths_and_people(text, words) } else { words.letters(text, text.len()) }
+    let without = paths_and_people(text, words);
+    if text.len() < SHORTEST_WORD { without } else { words.letters(text, text.len()) }
 }
 
 /// Data may precede a text: the text begins after the last byte that cannot be part of one.
@@ -178,17 +212,18 @@ fn text_start(run: &[u8]) -> usize {
     }
 }
 
-/// Replaces texts of two bytes a character that name a place.
-fn redact_wide_texts(part: &mut [u8], words: &Words) {
+/// Replaces what a rule replaces in texts of two bytes a character.
+fn redact_wide_texts(part: &mut [u8], words: &mut Words, rule: fn(&str, &mut Words) -> String) {
     let is_text = |pair: &[u8]| pair.len() == 2 && pair[1] == 0 && (0x20..0x7f).contains(&pair[0]);
     let mut start = 0;
     while start + 1 < part.len() {
         let count = part[start..].chunks(2).take_while(|pair| is_text(pair)).count();
         let text: String =
             part[start..].iter().step_by(2).take(count).map(|byte| char::from(*byte)).collect();
-        if count >= SHORTEST_WORD && text.contains(['/', '\\']) {
-            let letters = words.letters(&text, count);
-            for (at, letter) in letters.bytes().enumerate() {
+        if count >= SHORTEST_TEXT {
+            // Small numbers look like short texts.
+            let new = if count < SHORTEST_WORD { words.named_in_place(&text) } else { rule(&text, words) };
+            for (at, letter) in new.bytes().take(count).enumerate() {
                 part[start + 2 * at] = letter;
             }
         }
@@ -227,6 +262,18 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
         return Err("two of its names would collide".to_owned());
     }
     Ok(renamed)
+}
+
+/// Replaces names of sections that neither a compiler nor a linker gives.
+fn rename_unknown(bytes: &mut [u8], sections: &[Section], words: &Words) {
+    let is_known = |section: &Section| {
+        treatment(section, true) != Treatment::Zeroed
+            || COMPILERS.iter().any(|start| section.name.starts_with(start))
+    };
+    let names = elf::section_names(bytes, sections);
+    for (section, name) in sections.iter().zip(names).filter(|(section, _)| !is_known(section)) {
+        put(bytes, name, &words.letters(&section.name, section.name.len()));
+    }
 }
 
 /// The longest name that a text equals, or ends with after a dot.
