@@ -12,22 +12,27 @@ pub mod named;
 pub mod order;
 #[cfg(test)]
 mod page;
+mod report;
 pub mod serve;
 pub mod share;
+mod source;
+mod sql;
 pub mod top;
 pub mod tree;
 pub mod verdict;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
 use stallmap::location::Location;
 
 use self::memory::Memory;
-use self::named::NamedCapture;
 use crate::{complete, exit};
+
+pub use self::report::{Report, ReportFormat};
+pub use self::source::{Source, SourceSort};
+pub use self::sql::{RowFormat, Setting, Sql};
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
@@ -154,148 +159,6 @@ pub enum Command {
     Completions(Completions),
 }
 
-/// `stallmap report`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops, losses and coverage"),
-    ("stallmap report train.stallmap --all", "every section, with findings and the costliest waits"),
-    ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
-    ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
-    ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
-    ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
-]))]
-pub struct Report {
-    /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
-    #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
-    /// Rows per section, the rest as one row [default: 5, with --all, --section or another format 10, with --html 100]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub top: Option<u32>,
-    /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
-    /// coverage
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", add = ArgValueCandidates::new(complete::sections))]
-    pub section: Vec<String>,
-    /// Every section, also those that the verdict replaces
-    #[arg(long)]
-    pub all: bool,
-    /// Print the sections' queries instead of running them
-    #[arg(long)]
-    pub sql: bool,
-    /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
-    /// network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all"])]
-    pub html: Option<PathBuf>,
-    /// With --html: compare with this capture, and show the changes since then
-    #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
-    pub baseline: Option<Location>,
-    /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
-    /// lines
-    #[arg(long = "source-root", value_name = "DIR", requires = "html")]
-    pub root: Option<PathBuf>,
-}
-
-impl Report {
-    /// The output format.
-    pub fn format(&self) -> ReportFormat {
-        if self.json { ReportFormat::Json } else { self.format }
-    }
-
-    /// True for the text without a choice of sections.
-    pub fn is_brief(&self) -> bool {
-        self.section.is_empty() && !self.all && self.html.is_none() && self.format() == ReportFormat::Text
-    }
-}
-
-/// `stallmap source`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[
-    ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and their producers"),
-    ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
-    ("stallmap source train.stallmap --kernel softmax --all", "every instruction in program order"),
-    ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
-    ("stallmap source train.stallmap --sql", "its queries, to run or to change"),
-]))]
-pub struct Source {
-    /// Capture
-    #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
-    /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
-    #[arg(short, long, value_name = "KERNEL", add = ArgValueCandidates::new(complete::kernels))]
-    pub kernel: Option<String>,
-    /// Locations to show, the rest as one row
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub top: u32,
-    /// Ranking of locations
-    #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
-    pub sort: SourceSort,
-    /// Show every instruction in program order
-    #[arg(long)]
-    pub all: bool,
-    /// Folder of source files, if not where the compiler found them
-    #[arg(long = "source-root", value_name = "DIR")]
-    pub root: Option<PathBuf>,
-    /// Write an HTML page to this file, including the text of the source files. The page needs no network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
-    pub html: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
-    /// Print the queries instead of running them
-    #[arg(long)]
-    pub sql: bool,
-}
-
-/// `stallmap sql`
-#[derive(Args, Debug)]
-#[command(after_help = examples(&[
-    ("stallmap sql train.stallmap", "a shell: .help lists its commands"),
-    ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
-    ("stallmap sql train.stallmap -c 'SELECT * FROM launch WHERE kernel_id = 0'", "the first launch"),
-    ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
-    ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
-    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),
-    ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
-    ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
-]))]
-pub struct Sql {
-    /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
-    #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
-    pub captures: Vec<NamedCapture>,
-    /// Run these statements and exit
-    #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
-    pub command: Vec<String>,
-    /// Run the statements of this file and exit. - is standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
-    pub file: Option<PathBuf>,
-    /// Run a saved query of the library (see --library) and exit
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["command", "file"],
-        add = ArgValueCandidates::new(complete::queries)
-    )]
-    pub query: Option<String>,
-    /// Set a parameter of the saved query
-    #[arg(long, value_name = "NAME=VALUE", requires = "query")]
-    pub set: Vec<Setting>,
-    /// Output format of rows. With an output file, its extension decides
-    #[arg(long, value_enum)]
-    pub format: Option<RowFormat>,
-    /// Write the rows of the only statement to this file
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
-    #[arg(long, value_name = "N")]
-    pub rows: Option<usize>,
-}
-
 /// `stallmap info`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
@@ -348,75 +211,6 @@ pub struct Completions {
     /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
-}
-
-/// Output format of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    /// Tables for reading, as wide as the terminal
-    #[value(alias = "table")]
-    Text,
-    /// One object: sections with their queries and full rows
-    Json,
-    /// All rows as CSV. Several sections are separated by `# section` lines
-    Csv,
-}
-
-/// Ranking of locations in the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SourceSort {
-    /// Samples of warps that waited there
-    Samples,
-    /// Samples of warps, there or elsewhere, that waited for its loads or stores
-    Charged,
-}
-
-/// Output format of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RowFormat {
-    /// Aligned columns
-    Table,
-    /// Comma-separated values with a header
-    Csv,
-    /// One array of objects
-    Json,
-    /// One object per line
-    Jsonl,
-    /// A table for comments and documents
-    #[value(alias = "md")]
-    Markdown,
-    /// Parquet, to a file
-    Parquet,
-}
-
-/// A parameter's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The parameter.
-    pub name: String,
-    /// The value, as it was typed.
-    pub value: String,
-}
-
-impl FromStr for Setting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("it is not NAME=VALUE")?;
-        let name = name.trim_start_matches('$').to_owned();
-        if name.is_empty() {
-            Err("it has no name".to_owned())
-        } else {
-            Ok(Self { name, value: value.to_owned() })
-        }
-    }
-}
-
-impl RowFormat {
-    /// The name on the command line.
-    pub fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
 }
 
 /// Examples and exit codes, below the options.

@@ -1,0 +1,80 @@
+//! `stallmap report`
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use stallmap::location::Location;
+
+use super::examples;
+use crate::complete;
+
+/// `stallmap report`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops, losses and coverage"),
+    ("stallmap report train.stallmap --all", "every section, with findings and the costliest waits"),
+    ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
+    ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
+    ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
+    ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
+]))]
+pub struct Report {
+    /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: Location,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Rows per section, the rest as one row [default: 5, with --all, --section or another format 10, with --html 100]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: Option<u32>,
+    /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
+    /// coverage
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", add = ArgValueCandidates::new(complete::sections))]
+    pub section: Vec<String>,
+    /// Every section, also those that the verdict replaces
+    #[arg(long)]
+    pub all: bool,
+    /// Print the sections' queries instead of running them
+    #[arg(long)]
+    pub sql: bool,
+    /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
+    /// network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all"])]
+    pub html: Option<PathBuf>,
+    /// With --html: compare with this capture, and show the changes since then
+    #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
+    pub baseline: Option<Location>,
+    /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
+    /// lines
+    #[arg(long = "source-root", value_name = "DIR", requires = "html")]
+    pub root: Option<PathBuf>,
+}
+
+impl Report {
+    /// The output format.
+    pub fn format(&self) -> ReportFormat {
+        if self.json { ReportFormat::Json } else { self.format }
+    }
+
+    /// True for the text without a choice of sections.
+    pub fn is_brief(&self) -> bool {
+        self.section.is_empty() && !self.all && self.html.is_none() && self.format() == ReportFormat::Text
+    }
+}
+
+/// Output format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables for reading, as wide as the terminal
+    #[value(alias = "table")]
+    Text,
+    /// One object: sections with their queries and full rows
+    Json,
+    /// All rows as CSV. Several sections are separated by `# section` lines
+    Csv,
+}

@@ -1,0 +1,104 @@
+//! `stallmap sql`
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+
+use super::examples;
+use super::named::NamedCapture;
+use crate::complete;
+
+/// `stallmap sql`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap sql train.stallmap", "a shell: .help lists its commands"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM coverage'", "one statement"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch WHERE kernel_id = 0'", "the first launch"),
+    ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
+    ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
+    ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),
+    ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
+    ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
+]))]
+pub struct Sql {
+    /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
+    #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
+    pub captures: Vec<NamedCapture>,
+    /// Run these statements and exit
+    #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
+    pub command: Vec<String>,
+    /// Run the statements of this file and exit. - is standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
+    pub file: Option<PathBuf>,
+    /// Run a saved query of the library (see --library) and exit
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["command", "file"],
+        add = ArgValueCandidates::new(complete::queries)
+    )]
+    pub query: Option<String>,
+    /// Set a parameter of the saved query
+    #[arg(long, value_name = "NAME=VALUE", requires = "query")]
+    pub set: Vec<Setting>,
+    /// Output format of rows. With an output file, its extension decides
+    #[arg(long, value_enum)]
+    pub format: Option<RowFormat>,
+    /// Write the rows of the only statement to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+}
+
+/// Output format of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// Aligned columns
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One array of objects
+    Json,
+    /// One object per line
+    Jsonl,
+    /// A table for comments and documents
+    #[value(alias = "md")]
+    Markdown,
+    /// Parquet, to a file
+    Parquet,
+}
+
+impl RowFormat {
+    /// The name on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The parameter.
+    pub name: String,
+    /// The value, as it was typed.
+    pub value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("it is not NAME=VALUE")?;
+        let name = name.trim_start_matches('$').to_owned();
+        if name.is_empty() {
+            Err("it has no name".to_owned())
+        } else {
+            Ok(Self { name, value: value.to_owned() })
+        }
+    }
+}
