@@ -1,4 +1,4 @@
-//! `stallmap serve --flight`: captures for clients of Arrow Flight SQL (ADBC, JDBC, pyarrow), read only.
+//! `stallmap serve --flight`: captures for clients of Arrow Flight SQL (ADBC, pyarrow), read only.
 //!
 //! ```text
 //! socket ──> server (TLS) ──> connection (idle time) ──> gate (token) ──> service ─┬─> queries ──> session

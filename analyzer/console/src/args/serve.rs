@@ -13,7 +13,7 @@ use super::named::NamedCapture;
     ("stallmap serve train.stallmap --http 127.0.0.1:8080", "the page of the capture with a box for SQL, in a browser"),
     ("stallmap serve train.stallmap --postgres 127.0.0.1:5433", "for psql, drivers of PostgreSQL and BI tools"),
     ("stallmap serve runs/ --postgres 127.0.0.1:5433", "every capture of a folder, as SCHEMA.TABLE"),
-    ("stallmap serve train.stallmap --flight 127.0.0.1:32010", "for ADBC, JDBC and other clients of Arrow Flight SQL"),
+    ("stallmap serve train.stallmap --flight 127.0.0.1:32010", "for ADBC, pyarrow and other clients of Arrow Flight SQL"),
     ("stallmap serve --stdio train.stallmap", "the process that the Python package starts"),
 ]), group = ArgGroup::new("clients").args(["http", "postgres", "flight", "stdio"]).required(true))]
 pub struct Serve {
