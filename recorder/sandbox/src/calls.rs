@@ -13,12 +13,10 @@ use seccompiler::{
 };
 
 /// Calls that are refused whatever their arguments are.
-const REFUSED: [c_long; 69] = [
+const REFUSED: [c_long; 58] = [
     // Programs and processes.
     libc::SYS_execve,
     libc::SYS_execveat,
-    libc::SYS_fork,
-    libc::SYS_vfork,
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -32,19 +30,13 @@ const REFUSED: [c_long; 69] = [
     // Connections.
     libc::SYS_connect,
     // Attributes of files, which Landlock does not cover.
-    libc::SYS_chmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
-    libc::SYS_chown,
-    libc::SYS_lchown,
+    SYS_FCHMODAT2,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
-    libc::SYS_utime,
-    libc::SYS_utimes,
-    libc::SYS_futimesat,
     // Other views of the file system.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -85,11 +77,27 @@ const REFUSED: [c_long; 69] = [
     libc::SYS_quotactl,
     libc::SYS_syslog,
     libc::SYS_vhangup,
+    libc::SYS_mknodat,
+];
+/// Older calls, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: [c_long; 11] = [
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
     libc::SYS_ioperm,
     libc::SYS_iopl,
     libc::SYS_mknod,
-    libc::SYS_mknodat,
 ];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: [c_long; 0] = [];
+/// Not in libc for every architecture. Its number is the same on all.
+const SYS_FCHMODAT2: c_long = 452;
 /// Calls that are answered as if the kernel did not have them.
 const ABSENT: [c_long; 4] =
     [libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
@@ -127,7 +135,7 @@ fn program(mut rules: Rules, code: i32) -> Result<BpfProgram, BackendError> {
 /// The refused calls, with the conditions for those that depend on their arguments.
 fn refused(process_id: u64) -> Result<Rules, BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
-    let mut rules: Rules = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
+    let mut rules: Rules = REFUSED.into_iter().chain(OLDER).map(|call| (call, Vec::new())).collect();
     rules.extend(X32_OWN.map(|call| (call | X32, Vec::new())));
     let thread = u64::try_from(libc::CLONE_THREAD).unwrap_or(0);
     let local = u64::try_from(libc::AF_UNIX).unwrap_or(0);
@@ -167,8 +175,9 @@ mod tests {
     #[test]
     fn a_call_is_refused_once_and_in_both_interfaces() {
         let rules = refused(1).unwrap();
-        assert_eq!(REFUSED.iter().collect::<std::collections::BTreeSet<_>>().len(), REFUSED.len());
-        for call in REFUSED {
+        let all = || REFUSED.into_iter().chain(OLDER);
+        assert_eq!(all().collect::<std::collections::BTreeSet<_>>().len(), all().count());
+        for call in all() {
             assert!(rules[&call].is_empty(), "{call} is refused whatever its arguments are");
         }
         assert_eq!(rules[&libc::SYS_ioctl].len(), 2);
