@@ -10,6 +10,7 @@ A full disk is a small file system in memory, which needs the right to mount one
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -126,7 +127,7 @@ class Campaign:
         if one.fault == "full disk" and not is_mounted:
             return {**facts, "skipped": "no right to mount"}
         try:
-            with self.sampling if one.side == "samples" else threading.Lock():
+            with self.sampling if one.side == "samples" else contextlib.nullcontext():
                 self.run_struck(one, folder, disk / "a.stallmap", facts)
             # Killed before it started the program, the recorder leaves nothing to judge.
             if one.fault == "recorder killed" and not facts.get("is_begun", True):
