@@ -1,9 +1,9 @@
 //! Runs the program as a user does.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use stallmap_schema::capture::writer::Form;
 use tempfile::TempDir;
@@ -123,32 +123,4 @@ fn stable(text: &str) -> String {
         if line.starts_with("created  ") { "created     [NOW]\n".to_owned() } else { format!("{line}\n") }
     };
     text.lines().map(line).collect()
-}
-
-/// A running `stallmap serve`, ended when dropped.
-pub(crate) struct Serving(Child);
-
-impl Serving {
-    /// Starts a server on a free port for an option such as `--http`. Returns the two lines that it prints, too.
-    pub(crate) fn start(place: &Place, option: &str, arguments: &[&str]) -> (Self, [String; 2]) {
-        let mut child = command(&place.path(""))
-            .args(["serve", option, "127.0.0.1:0"])
-            .args(arguments)
-            .env_remove("STALLMAP_PASSWORD")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let printed = [lines.next().unwrap(), lines.next().unwrap()];
-        (Self(child), printed)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
 }

@@ -19,12 +19,10 @@ use arrow_flight::{IpcMessage, Ticket};
 use futures::TryStreamExt as _;
 use tonic::Code;
 
-use crate::command::{Place, Serving};
+use crate::command::Place;
+use crate::serving::{ENDLESS, Serving, check_addresses, statements_on};
 use client::{Client, csv, texts, ticket};
 
-/// A query that never ends by itself.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b \
-                       WHERE a.value % 7 = b.value % 11";
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
 /// A running server.
@@ -111,14 +109,7 @@ fn nothing_is_written_and_no_file_is_read() {
     let server = Server::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let file = place.path("secret.csv").display().to_string();
-    for sql in [
-        format!("SELECT * FROM '{file}'"),
-        format!("SELECT * FROM \"{file}\""),
-        format!("SELECT * FROM read_csv('{file}')"),
-        format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{file}'"),
-        format!("COPY launch TO '{file}'"),
-        format!("EXPLAIN ANALYZE COPY launch TO '{file}'"),
-    ] {
+    for sql in statements_on(&file) {
         let bytes = sql.len().try_into().unwrap();
         // A ticket is checked as its statement is.
         let ticket = forged(&[&[0x0a, bytes], sql.as_bytes()].concat());
@@ -372,17 +363,13 @@ fn broken_messages_end_only_their_own_connection() {
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
     let place = Place::new();
-    let run = |address: &str, more: &[&str]| {
-        let arguments = ["serve", "tiny.stallmap", "--flight", address];
+    check_addresses(&place, "--flight");
+    let run = |more: &[&str]| {
+        let arguments = ["serve", "tiny.stallmap", "--flight", "127.0.0.1:0"];
         place.run(&[&arguments[..], more].concat())
     };
-    for address in ["0.0.0.0:0", "[::]:0"] {
-        let ran = run(address, &[]);
-        assert!(ran.expect_error(2).stderr.contains("hint: add --tls-cert"), "{}", ran.stderr);
-    }
-    assert!(run("nothing", &[]).expect_error(2).stderr.contains("is not an address"));
-    run("127.0.0.1:0", &["--password-file", "missing"]).expect_error(5);
-    run("127.0.0.1:0", &["--postgres", "127.0.0.1:0"]).expect_error(2);
+    run(&["--password-file", "missing"]).expect_error(5);
+    run(&["--postgres", "127.0.0.1:0"]).expect_error(2);
 }
 
 #[test]

@@ -16,10 +16,7 @@ use server::{PAGE, STATEMENT, Server};
 
 use crate::absent;
 use crate::command::{Place, command};
-
-/// A query that never ends by itself.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b \
-                       WHERE a.value % 7 = b.value % 11";
+use crate::serving::{ENDLESS, check_addresses, statements_on};
 
 /// A text in an address.
 fn encoded(text: &str) -> String {
@@ -189,7 +186,7 @@ fn errors_are_those_of_the_shell() {
     }
     place.file("secret.csv", "a\n1\n");
     let file = place.path("secret.csv").display().to_string();
-    for sql in [format!("SELECT * FROM '{file}'"), format!("SELECT * FROM read_csv('{file}')")] {
+    for sql in statements_on(&file) {
         assert_eq!(server.sql(&sql).status, 400, "{sql}");
     }
     let reply = server.get(&format!("{PAGE}/rows.csv?sql={}", encoded("SELEC 1")));
@@ -364,8 +361,7 @@ fn names_have_descriptions_and_statements_that_run() {
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
     let place = Place::new();
-    let ran = place.run(&["serve", "tiny.stallmap", "--http", "0.0.0.0:0"]);
-    assert!(ran.expect_error(2).stderr.contains("hint: add --tls-cert"), "{}", ran.stderr);
+    check_addresses(&place, "--http");
     let ran = place.run(&["serve", "tiny.stallmap"]);
     assert!(
         ran.expect_error(2)

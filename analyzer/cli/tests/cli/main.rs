@@ -26,6 +26,7 @@ mod readme;
 mod real;
 mod remote;
 mod server;
+mod serving;
 mod share;
 mod snapshots;
 mod terminal;

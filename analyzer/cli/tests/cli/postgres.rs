@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Values};
 
-use crate::command::{Place, Serving};
-
-/// A query that never ends by itself.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b \
-                       WHERE a.value % 7 = b.value % 11";
+use crate::command::Place;
+use crate::serving::{ENDLESS, Serving, check_addresses, statements_on};
 
 /// A running server.
 struct Server {
@@ -106,15 +103,7 @@ fn nothing_is_written_and_no_file_is_read() {
     let server = Server::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let file = place.path("secret.csv").display().to_string();
-    let files = [
-        format!("SELECT * FROM '{file}'"),
-        format!("SELECT * FROM \"{file}\""),
-        format!("SELECT * FROM read_csv('{file}')"),
-        format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{file}'"),
-        format!("COPY launch TO '{file}'"),
-        format!("EXPLAIN ANALYZE COPY launch TO '{file}'"),
-    ];
-    for sql in &files {
+    for sql in &statements_on(&file) {
         assert!(client.query(sql).is_err(), "{sql}");
         assert!(client.prepare("", sql).is_err(), "{sql}");
     }
@@ -285,22 +274,16 @@ fn the_catalog_describes_relations() {
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
     let place = Place::new();
-    let run = |address: &str, more: &[&str]| {
-        let arguments = ["serve", "tiny.stallmap", "--postgres", address];
+    check_addresses(&place, "--postgres");
+    let run = |more: &[&str]| {
+        let arguments = ["serve", "tiny.stallmap", "--postgres", "127.0.0.1:0"];
         place.run(&[&arguments[..], more].concat())
     };
-    for address in ["0.0.0.0:0", "[::]:0"] {
-        let ran = run(address, &[]);
-        assert!(ran.expect_error(2).stderr.contains("hint: add --tls-cert"), "{}", ran.stderr);
-    }
-    assert!(run("nothing", &[]).expect_error(2).stderr.contains("is not an address"));
     place.file("short", "1234567\n");
-    assert!(
-        run("127.0.0.1:0", &["--password-file", "short"]).expect_error(2).stderr.contains("fewer than 8")
-    );
-    run("127.0.0.1:0", &["--password-file", "missing"]).expect_error(5);
+    assert!(run(&["--password-file", "short"]).expect_error(2).stderr.contains("fewer than 8"));
+    run(&["--password-file", "missing"]).expect_error(5);
     place.file("empty.pem", "");
-    run("127.0.0.1:0", &["--tls-cert", "empty.pem", "--tls-key", "empty.pem"]).expect_error(5);
+    run(&["--tls-cert", "empty.pem", "--tls-key", "empty.pem"]).expect_error(5);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A server that tests ask, and the requests of a browser that opened its address.
 
 use super::client::{Reply, ask, request};
-use crate::command::{Place, Serving};
+use crate::command::Place;
+use crate::serving::Serving;
 
 /// The page of the small capture.
 pub(crate) const PAGE: &str = "/capture/tiny";
