@@ -32,7 +32,7 @@ pub(crate) fn catalogs(query: CommandGetCatalogs) -> Result<RecordBatch, Status>
     Ok(rows.build()?)
 }
 
-/// The schemas that a request asks for.
+/// The schemas that a call asks for.
 pub(crate) fn schemas(session: &Session, query: CommandGetDbSchemas) -> Result<RecordBatch, Status> {
     let mut rows = query.into_builder();
     for name in names(session) {
@@ -49,7 +49,7 @@ pub(crate) fn types(query: CommandGetTableTypes) -> Result<RecordBatch, Status> 
     Ok(rows.build()?)
 }
 
-/// The tables and views that a request asks for. Only their columns are planned.
+/// The tables and views that a call asks for. Only their columns are planned.
 pub(crate) async fn tables(session: &Session, query: CommandGetTables) -> Result<RecordBatch, Status> {
     let all = relations(session);
     let with_columns = query.include_schema;

@@ -1,4 +1,4 @@
-//! One connection: its place among the connections, and its end when no request comes.
+//! One connection: its place among the connections, and its end when no call comes.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
 impl Pipe for TcpStream {}
 impl Pipe for TlsStream<TcpStream> {}
 
-/// The place and the end of a connection, which its requests know.
+/// The place and the end of a connection, which its calls know.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     held: Mutex<Held>,
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionState {
 
 #[derive(Debug)]
 struct Held {
-    /// It ends unless a request comes before.
+    /// It ends unless a call comes before.
     end: Instant,
     /// Among the unknown, then among the known.
     place: OwnedSemaphorePermit,
@@ -60,7 +60,7 @@ impl ConnectionState {
     }
 }
 
-/// A connection that ends when no request comes.
+/// A connection that ends when no call comes.
 pub(crate) struct Connection {
     pipe: Pin<Box<dyn Pipe>>,
     state: Arc<ConnectionState>,

@@ -1,4 +1,4 @@
-//! Admission: requests with the token or the password, on connections that have a place.
+//! Admission: calls with the token or the password, on connections that have a place.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ use crate::connection::ConnectionState;
 use crate::service::Service;
 use crate::status::status;
 
-/// Most bytes of a request. Its statement is shorter.
+/// Most bytes of a call's message. Its statement is shorter.
 const MOST_BYTES: usize = 1 << 20;
 /// Pause after a wrong token.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(crate) struct Gate {
     bearer: String,
     places: Arc<Semaphore>,
     most_connections: usize,
-    /// Time of a connection after a request.
+    /// Time of a connection after a call.
     time: Duration,
     /// Wrong tokens wait for each other.
     guess: Mutex<()>,
@@ -65,7 +65,7 @@ impl Gate {
         &self.bearer
     }
 
-    /// Admits a request, or says why not.
+    /// Admits a call, or returns the reason against it.
     async fn admit(&self, headers: &HeaderMap, state: Option<Arc<ConnectionState>>) -> Result<(), Status> {
         let shown = shown(headers);
         if !shown.as_ref().is_some_and(|shown| self.is_right(shown)) {

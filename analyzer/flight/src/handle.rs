@@ -15,7 +15,7 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use prost::Message as _;
 use stallmap_serve::failure::Refusal;
 
-/// Most bytes of the values. With its statement a handle must fit into a request.
+/// Most bytes of the values. With its statement a handle must fit into a message.
 pub(crate) const MOST_VALUE_BYTES: usize = 256 << 10;
 
 /// A statement, maybe with values.

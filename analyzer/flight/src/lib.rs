@@ -5,7 +5,7 @@
 //!                                                                                  └─> catalog, keys, info
 //! ```
 //!
-//! A ticket holds its statement and the values of its parameters, so the server remembers nothing between two requests.
+//! A ticket holds its statement and the values of its parameters, so the server remembers nothing between two calls.
 //! Rows are streamed: a few batches are in memory. [`connection`] bounds idle time,
 //! [`queries`] the time and number of queries.
 

@@ -21,9 +21,9 @@ const MOST_UNKNOWN: usize = 32;
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most requests at a time of one connection.
+/// Most calls at a time of one connection.
 const MOST_REQUESTS: u32 = 32;
-/// Most bytes of the headers of a request.
+/// Most bytes of the headers of a call.
 const MOST_HEADER_BYTES: u32 = 16 << 10;
 /// A peer that is silent for this time is asked for a sign of life.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -47,7 +47,7 @@ pub(crate) async fn serve(
     ended.map(|()| OK).map_err(|error| Failure::io(error, "serve connections"))
 }
 
-/// Connections that are ready for requests.
+/// Connections that are ready for calls.
 fn connections(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -69,7 +69,7 @@ impl Service {
     }
 }
 
-/// The reply to a request for a schema and a ticket.
+/// The reply to a call for a schema and a ticket.
 fn described(schema: &Schema, ticket: Bytes, request: Request<FlightDescriptor>) -> Info {
     let endpoint = FlightEndpoint::new().with_ticket(Ticket { ticket });
     let info = FlightInfo::new().with_endpoint(endpoint).with_descriptor(request.into_inner());
@@ -77,7 +77,7 @@ fn described(schema: &Schema, ticket: Bytes, request: Request<FlightDescriptor>)
     Ok(Response::new(info))
 }
 
-/// The same for a request whose answer has one form.
+/// The same for a call whose answer has one form.
 fn of_command(schema: &Schema, command: &impl ProstMessageExt, request: Request<FlightDescriptor>) -> Info {
     described(schema, command.as_any().encode_to_vec().into(), request)
 }
@@ -140,7 +140,7 @@ async fn values(mut parts: PeekableFlightDataStream) -> Result<Vec<arrow_flight:
 impl FlightSqlService for Service {
     type FlightService = Self;
 
-    /// The gate admitted the request. The reply has a token for the next ones.
+    /// The gate admitted the call. The reply has a token for the next ones.
     async fn do_handshake(
         &self,
         _request: Request<Streaming<HandshakeRequest>>,

@@ -27,7 +27,7 @@ pub(crate) fn failed(error: AnalyzeError, session: &Session, sql: &str) -> Statu
     status(&Refusal::of(error, session, sql))
 }
 
-/// The status for a request that the server cannot read.
+/// The status for a call that the server cannot read.
 pub(crate) fn unreadable(noun: &str, reason: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!("{noun} cannot be read: {reason}"))
 }
