@@ -11,8 +11,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The right to sample one GPU, shared by the contexts of this process. It ends with the last copy.
-#[derive(Clone, Debug)]
+/// The right to sample one GPU. The contexts of this process share it, and it ends with the last of them.
+#[derive(Debug)]
 pub(super) struct Turn {
     _name: Option<Arc<UnixListener>>,
 }
