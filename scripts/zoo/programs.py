@@ -157,6 +157,13 @@ PROGRAMS = (
         uncounted="a forked child of Python's ends by _exit",
     ),
     python("torch_streams", "two streams that wait for each other", modules=("torch",)),
+    python(
+        "torch_operators",
+        "every operator of PyTorch's test data, forward and backward",
+        modules=("torch", "expecttest"),
+        uncounted="PyTorch's own profiler takes CUPTI's records",
+        varies="libraries choose kernels by trying them",
+    ),
     python("torch_os_exit", "ends by os._exit(5)", modules=("torch",), exit=5, dies=True),
     python("data_parallel", "nn.DataParallel", modules=("torch",), gpus=2),
     Program(

@@ -25,17 +25,6 @@ def torch_imported():
         _stallmap_record.hooks = sys.modules[__name__]
 
 
-def compiler_imported():
-    """Reports a version of PyTorch that does not compile under a dispatch mode, stallmap's included."""
-    if _active is None:
-        return
-    from torch.utils import _python_dispatch
-
-    is_in_the_way = getattr(_python_dispatch, "any_torch_dispatch_mode_on_stack", bool)
-    if is_in_the_way():
-        _active.library.lose_source("torch.compile: under a dispatch mode this PyTorch runs everything uncompiled")
-
-
 def begin_region(name):
     """Begins a region. Returns the value that `end_region` needs, or None."""
     if torch.compiler.is_compiling():
@@ -65,16 +54,25 @@ def _activate(library):
         hide(_public.NAME)
     if LIGHT:
         return recorder
-    mode = _dispatch.DispatchMode(recorder)
     _hook_allocator(library)
     autograd.hook(names.announce_gradients)
     optimizers.hook()
     _modules.Modules(library, names).hook()
     _triton.set_recorder(recorder)
-    _threads.enter_every(mode)
-    _report_other_threads(library)
-    atexit.register(_threads.leave, mode)
+    if _hook_ops(recorder):
+        _threads.enter_every()
+        _report_other_threads(library)
+        atexit.register(_threads.leave)
     return recorder
+
+
+def _hook_ops(recorder):
+    try:
+        _dispatch.Dispatch(recorder).hook()
+        return True
+    except Exception as error:
+        recorder.library.lose_source("ops: the dispatcher of this PyTorch takes no handlers", error)
+        return False
 
 
 def _hook_allocator(library):

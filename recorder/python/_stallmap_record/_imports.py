@@ -14,12 +14,6 @@ def _torch():
         _activate.torch_imported()
 
 
-def _compiler():
-    from _stallmap_record import _activate
-
-    _activate.compiler_imported()
-
-
 def _triton():
     from _stallmap_record import _triton
 
@@ -36,7 +30,6 @@ def _inductor():
 _AFTER = {
     _public.NAME: _public.connect,
     "torch": _torch,
-    "torch._dynamo.convert_frame": _compiler,
     "triton.runtime.jit": _triton,
     "torch._inductor.runtime.triton_heuristics": _inductor,
 }

@@ -1,10 +1,12 @@
 """Optimizers: steps are counted, gradients and state are named."""
 
+from torch.compiler import is_compiling
+
 from _stallmap_record._session import SESSION
 
 
 class Optimizers:
-    """Hooks of every optimizer."""
+    """Hooks of every optimizer, but for compiled steps."""
 
     def __init__(self, library, names):
         self._library = library
@@ -19,9 +21,14 @@ class Optimizers:
         register_optimizer_step_post_hook(self._after)
 
     def _before(self, optimizer, args, kwargs):
+        # Hooks become part of a compiled step. This one would be traced, and compiled again at each step.
+        if is_compiling():
+            return
         self._names.announce_gradients([p for group in optimizer.param_groups for p in group["params"]])
 
     def _after(self, optimizer, args, kwargs):
+        if is_compiling():
+            return
         self.steps += 1
         if not (SESSION.active and SESSION.tensors):
             return

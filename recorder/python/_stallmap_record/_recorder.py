@@ -1,5 +1,6 @@
 """Ops as the library wants them: begin with arguments, end with results."""
 
+from _stallmap_record import _storages
 from _stallmap_record._session import SESSION
 from _stallmap_record._stacks import caller
 from _stallmap_record._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor
@@ -69,7 +70,7 @@ class Recorder:
                 base, count = count, count + 1
             if add(words, value, direction, index, 0, text, base):
                 if may_be_viewed:
-                    viewed.append((value.untyped_storage().data_ptr(), count))
+                    viewed.append((_storages.of(value)[0], count))
                 count += 1
         return count, viewed
 
@@ -98,7 +99,7 @@ class Recorder:
     def _result(self, words, tensor, position, element, viewed):
         base = NO_BASE
         if viewed:
-            address = tensor.untyped_storage().data_ptr()
+            address, _ = _storages.of(tensor)
             for place, index in viewed:
                 if place == address:
                     base = index

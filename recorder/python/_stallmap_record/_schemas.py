@@ -1,31 +1,63 @@
-"""Facts from an op's schema about its arguments and results, looked up once per op."""
+"""Facts about an op: how PyTorch runs it, and its schema, looked up when they are first needed."""
+
+import torch
 
 # Ops that only mark ranges for PyTorch's profiler.
 _MARKS = ("profiler::",)
+# Types of arguments that are one tensor, and those of numbers that PyTorch passes for tensors.
+_ONE_TENSOR = ("Tensor", "Optional[Tensor]")
+_NUMBERS = (int, float, bool, complex)
+
+
+class Operator:
+    """One op of the dispatcher, by the name `namespace::op` or `namespace::op.overload`."""
+
+    __slots__ = ("_overload", "_packet", "_schema", "_tensors", "name", "redispatch")
+
+    def __init__(self, name):
+        self.name = name
+        self._packet, _, self._overload = name.partition(".")
+        self._schema = self._tensors = None
+        # Runs the op from the next key on.
+        self.redispatch = torch._C._dispatch_find_schema_or_throw(self._packet, self._overload).redispatch_boxed
+
+    def run(self, *args, **kwargs):
+        """Runs the op from its first key on, as a call by the program does."""
+        return torch._C._get_operation_overload(self._packet, self._overload)[0](*args, **kwargs)
+
+    def has_number(self, args):
+        """True if a number stands for a tensor."""
+        if self._tensors is None:
+            arguments = enumerate(self._facts().arguments)
+            self._tensors = [index for index, argument in arguments if str(argument.type) in _ONE_TENSOR]
+        count = len(args)
+        for index in self._tensors:
+            if index < count and type(args[index]) in _NUMBERS:
+                return True
+        return False
+
+    def schema(self, library):
+        """Its schema, with texts of the library."""
+        if self._schema is None:
+            self._schema = Schema(self._facts(), library)
+        return self._schema
+
+    def _facts(self):
+        return torch._C._get_schema(self._packet, self._overload)
 
 
 class Schema:
-    """One op: `arguments` holds (index, name, its text, whether a list, whether written, whether results may be views
-    of it) of those that are tensors. `written` marks each result that is a written argument."""
+    """`arguments` holds (index, name, its text, whether a list, whether written, whether results may be views of it) of
+    those that are tensors. `written` marks each result that is a written argument."""
 
-    __slots__ = ("arguments", "function", "is_mark", "name", "text", "written")
+    __slots__ = ("arguments", "is_mark", "text", "written")
 
-    def __init__(self, function, library):
-        # Keeps the op alive: it is looked up by its address.
-        self.function = function
-        schema = getattr(function, "_schema", None)
-        self.name = _name(function, schema)
-        self.text = library.text(self.name)
-        self.is_mark = self.name.startswith(_MARKS)
-        self.arguments = None if schema is None else _arguments(schema, library)
-        returns = [] if schema is None else schema.returns
-        self.written = [result.alias_info is not None and result.alias_info.is_write for result in returns]
-
-
-def _name(function, schema):
-    if schema is None:
-        return f"{getattr(function, 'namespace', 'higher_order')}::{getattr(function, '__name__', function)}"
-    return f"{schema.name}.{schema.overload_name or 'default'}"
+    def __init__(self, schema, library):
+        name = f"{schema.name}.{schema.overload_name or 'default'}"
+        self.text = library.text(name)
+        self.is_mark = name.startswith(_MARKS)
+        self.arguments = _arguments(schema, library)
+        self.written = [result.alias_info is not None and result.alias_info.is_write for result in schema.returns]
 
 
 def _arguments(schema, library):

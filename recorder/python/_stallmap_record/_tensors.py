@@ -2,6 +2,7 @@
 
 import torch
 
+from _stallmap_record import _storages
 from _stallmap_record._session import CPU
 
 IN, OUT, INOUT, MENTIONED = 0, 1, 2, 3
@@ -10,6 +11,8 @@ NO_BASE = -1
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 _strided = torch.strided
+# Unlike `data_ptr`, it makes no copy of a tensor that PyTorch has cloned lazily.
+_address = torch._C._data_address
 _no_dispatch = torch._C._disabled_torch_dispatch_impl
 
 
@@ -34,7 +37,6 @@ class Tensors:
         known = self._types.get(dtype)
         if known is None:
             known = self._types[dtype] = (self._library.text(str(dtype)[6:]), tensor.element_size())
-        storage = tensor.untyped_storage()
         sizes = tensor.shape
         words += (
             direction,
@@ -43,9 +45,8 @@ class Tensors:
             argument,
             base,
             tensor.get_device(),
-            storage.data_ptr(),
-            storage.nbytes(),
-            tensor.data_ptr(),
+            *_storages.of(tensor),
+            _address(tensor),
             *known,
             kind is _Parameter,
             len(sizes),

@@ -1,11 +1,15 @@
-"""State of the hooks on each thread, and the dispatch mode on every thread that Python starts."""
+"""State of the hooks on each thread, and the dispatch key of the handlers of ops."""
 
 import itertools
 import threading
 
 import torch
 
+# See `_dispatch.py`.
+KEY = "Fake"
+
 _numbers = itertools.count()
+_include = torch._C._dispatch_tls_set_dispatch_key_included
 
 
 class Here(threading.local):
@@ -21,32 +25,26 @@ class Here(threading.local):
 HERE = Here()
 
 
-def enter(mode):
-    """Puts the mode at the bottom of this thread's stack of modes, unless it is there or others already are.
-
-    Not by `with`: that would set PyTorch's process-wide flags for an active mode, which make it treat compiled code
-    differently.
-    """
-    if torch._C._len_torch_dispatch_stack() == 0:
-        torch._C._push_on_torch_dispatch_stack(mode)
+def enter():
+    """Switches on the key of the handlers of ops, on this thread and on those of its calls of backward."""
+    _include(KEY, True)
 
 
-def leave(mode):
-    """Takes the mode from the stack, if it is the last one there."""
-    if torch._C._len_torch_dispatch_stack() == 1 and torch._C._get_dispatch_stack_at(0) is mode:
-        torch._C._pop_torch_dispatch_stack(None)
+def leave():
+    """Switches it off."""
+    _include(KEY, False)
 
 
-def enter_every(mode):
-    """Enters the mode on this thread and on those to come."""
-    enter(mode)
+def enter_every():
+    """Switches it on for this thread and those to come."""
+    enter()
     run = threading.Thread._bootstrap_inner
 
     def _bootstrap_inner(self):
-        enter(mode)
+        enter()
         try:
             run(self)
         finally:
-            leave(mode)
+            leave()
 
     threading.Thread._bootstrap_inner = _bootstrap_inner

@@ -241,6 +241,22 @@ fn compiled_models_stay_compiled() {
 }
 
 #[test]
+fn pytorch_runs_the_ops_that_it_runs_without_the_recorder() {
+    let Some(operators) = record(&program("operators.py"), Instrument::Accesses, Selection::default()) else {
+        return;
+    };
+    let alone = alone(&program("operators.py"));
+    assert_eq!(operators.stdout(), String::from_utf8_lossy(&alone.stdout));
+    let ops: Vec<Op> = operators.rows();
+    let names: BTreeSet<_> = ops.iter().map(|op| op.name.as_str()).collect();
+    // Gradients added in place, an op on a number, parts of a composed tensor, an extension's op, one under a mode.
+    let seen = ["aten::add_.Tensor", "aten::pow.Tensor_Scalar", "aten::sinh.default", "aten::mm.default"];
+    assert!(seen.iter().chain(&["stallmap_test::twice.default"]).all(|name| names.contains(name)), "{names:?}");
+    assert_eq!(ops.len(), operators.rows::<OpEnd>().len());
+    assert_eq!(operators.rows::<LossTotal>(), []);
+}
+
+#[test]
 fn the_programs_errors_and_tensor_classes_are_its_own() {
     let Some(failing) = record(&program("failing.py"), Instrument::Accesses, Selection::default()) else {
         return;
