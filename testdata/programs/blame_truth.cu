@@ -449,8 +449,8 @@ static std::vector<Kernel> kernels(const Buffers &buffers) {
         {"tensor_maps", 0, threads, 0, scoreboard, {{"A", 0.85, 1}, {"hot", 0, 0.15}},
          "A's mbarrier is waited for first, and when A's row has come hot's is there; hot's copy was issued last",
          [=](uint32_t first) { tensor_maps<<<WARPS, LANES>>>(map_a, map_hot, out, first); }, copies_result},
-        {"bulk_copies", 0, threads, 0, scoreboard, {},
-         "as tensor_maps; the addresses of bulk copies are not observed, so no buffer can be charged",
+        {"bulk_copies", 0, threads, 0, scoreboard, {{"A", 0.85, 1}, {"hot", 0, 0.15}},
+         "as tensor_maps; the pointers among the kernel's parameters lead to the buffers",
          [=](uint32_t first) { bulk_copies<<<WARPS, LANES>>>(A, hot, out, first); }, copies_result},
     };
 }

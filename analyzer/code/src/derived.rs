@@ -155,4 +155,18 @@ stallmap_schema::tables! {
         /// Offset of the tensor map among that kernel's parameters, bytes, as in `tensor_map`.
         parameter_offset: u32,
     }
+    /// A bulk copy and a pointer among the kernel's parameters, from which its address in device memory may be computed.
+    ///
+    /// What is added to the pointer is not known: the copy is taken to stay within the pointer's tensor.
+    PointerUse "pointer_use" key [function_id, pc, parameter_offset] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The copy.
+        pc: Pc,
+        /// The kernel with this parameter.
+        kernel_function_id: FunctionId => "function"."function_id",
+        /// Offset of the pointer among that kernel's parameters, bytes. Another number of eight bytes that is added to
+        /// the address has a row too.
+        parameter_offset: u32,
+    }
 }

@@ -13,7 +13,7 @@ use stallmap_schema::table::Row;
 use stallmap_slice::analysis::{Block, Link, Producer};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, TensorMapUse,
 };
 use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};
@@ -308,6 +308,19 @@ pub(super) fn tensor_maps(section: &SectionCode, asked: &Asked) -> Result<Record
             kernel_function_id,
             parameter_offset,
         })
+    });
+    asked.batch(rows)
+}
+
+/// Rows of `pointer_use`.
+pub(super) fn pointers(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let kernel = section.kernel().map(|kernel| kernel.function_id);
+    let rows = section.findings.pointers.iter().filter_map(|pointer| {
+        let (function_id, pc) = section.place(pointer.offset)?;
+        let kernel_function_id = kernel?;
+        let parameter_offset = pointer.parameter_offset;
+        let row = PointerUse { function_id, pc, kernel_function_id, parameter_offset };
+        asked.wants_function(function_id).then_some(row)
     });
     asked.batch(rows)
 }

@@ -21,7 +21,7 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{Row as _, TableDef};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, ProducerCandidate, TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, TensorMapUse,
 };
 use super::rows::{self, Asked};
 use super::{Analyzed, Code, SectionCode};
@@ -42,12 +42,21 @@ pub enum Kind {
     Candidate,
     /// `tensor_map_use`.
     TensorMap,
+    /// `pointer_use`.
+    Pointer,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Function, Self::Instruction, Self::Block, Self::Edge, Self::Candidate, Self::TensorMap];
+    pub const ALL: [Self; 7] = [
+        Self::Function,
+        Self::Instruction,
+        Self::Block,
+        Self::Edge,
+        Self::Candidate,
+        Self::TensorMap,
+        Self::Pointer,
+    ];
 
     /// Its declaration.
     pub const fn table(self) -> TableDef {
@@ -58,6 +67,7 @@ impl Kind {
             Self::Edge => BasicBlockEdge::TABLE,
             Self::Candidate => ProducerCandidate::TABLE,
             Self::TensorMap => TensorMapUse::TABLE,
+            Self::Pointer => PointerUse::TABLE,
         }
     }
 
@@ -70,6 +80,7 @@ impl Kind {
             Self::Edge => rows::edges(section, asked),
             Self::Candidate => rows::candidates(section, asked),
             Self::TensorMap => rows::tensor_maps(section, asked),
+            Self::Pointer => rows::pointers(section, asked),
         }
     }
 }

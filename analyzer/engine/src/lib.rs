@@ -32,6 +32,7 @@ mod memory;
 mod parameters;
 #[cfg(test)]
 mod partition_tests;
+mod pointer;
 mod redundancy;
 #[cfg(test)]
 mod reference_tests;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
@@ -17,15 +17,16 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::{Row as _, TableDef};
 use tokio::sync::OnceCell;
 
 use super::access::COLUMNS;
 use super::copies::{self, Copies};
-use super::derived::TensorMapTensor;
+use super::derived::{PointerTensor, TensorMapTensor};
 use super::exec::{Grain, TensorExec};
 use super::index::{SOURCES, Sources, TensorIndex, column};
 use super::parameters;
+use super::pointer;
 use super::resolve::Resolver;
 use super::summarized::{self, Summarized, SummarizedRows};
 use super::summary::{self, Pieces};
@@ -57,6 +58,8 @@ pub struct Engine {
     parts: OnceCell<Vec<Vec<RecordBatch>>>,
     /// All of `tensor_map_tensor`.
     maps: OnceCell<RecordBatch>,
+    /// All of `pointer_tensor`.
+    pointers: OnceCell<RecordBatch>,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             summarized: OnceCell::new(),
             parts: OnceCell::new(),
             maps: OnceCell::new(),
+            pointers: OnceCell::new(),
         })
     }
 
@@ -184,22 +188,55 @@ impl Engine {
     }
 }
 
-/// The table `tensor_map_tensor`.
+/// Tables of launches' parameters: the memory that they lead to.
+#[derive(Clone, Copy, Debug)]
+pub enum Places {
+    /// `tensor_map_tensor`.
+    TensorMaps,
+    /// `pointer_tensor`.
+    Pointers,
+}
+
+impl Places {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::TensorMaps, Self::Pointers];
+
+    /// Its declaration.
+    pub const fn table(self) -> TableDef {
+        match self {
+            Self::TensorMaps => TensorMapTensor::TABLE,
+            Self::Pointers => PointerTensor::TABLE,
+        }
+    }
+}
+
+/// One of them.
 #[derive(Debug)]
-pub struct TensorMapTable {
+pub struct PlacesTable {
     engine: Arc<Engine>,
+    places: Places,
     schema: SchemaRef,
 }
 
-impl TensorMapTable {
+impl PlacesTable {
     /// The table of a capture's engine.
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, schema: plain(&TensorMapTensor::TABLE.schema()) }
+    pub fn new(engine: Arc<Engine>, places: Places) -> Self {
+        Self { engine, places, schema: plain(&places.table().schema()) }
+    }
+
+    async fn rows(&self) -> Result<RecordBatch> {
+        let engine = &self.engine;
+        let resolver = Resolver::new(engine.index().await?);
+        let rows = match self.places {
+            Places::TensorMaps => tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)?,
+            Places::Pointers => pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)?,
+        };
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
     }
 }
 
 #[async_trait]
-impl TableProvider for TensorMapTable {
+impl TableProvider for PlacesTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -215,13 +252,11 @@ impl TableProvider for TensorMapTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let engine = &self.engine;
-        let compute = async || {
-            let maps = engine.tensor_map.read(&tensor_map::COLUMNS)?;
-            let rows = tensor_map::rows(&maps, Resolver::new(engine.index().await?))?;
-            Ok::<_, DataFusionError>(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
+        let known = match self.places {
+            Places::TensorMaps => &self.engine.maps,
+            Places::Pointers => &self.engine.pointers,
         };
-        let rows = engine.maps.get_or_try_init(compute).await?.clone();
+        let rows = known.get_or_try_init(|| self.rows()).await?.clone();
         Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }

@@ -45,9 +45,9 @@ use crate::library::{self, ViewDoc};
 use stallmap_code::Code;
 use stallmap_code::table::{CodeTable, Kind};
 use stallmap_engine::analyses::{self, AnalysisTable};
-use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart, TensorMapTensor};
+use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
 use stallmap_engine::exec::Grain;
-use stallmap_engine::table::{DerivedTable, Engine, TensorMapTable};
+use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
 use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
@@ -387,9 +387,10 @@ impl OpenCapture {
 
 /// The tables that no capture holds: they are computed on demand.
 fn derived() -> impl Iterator<Item = TableDef> {
-    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, TensorMapTensor::TABLE, AccessShape::TABLE];
+    let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, AccessShape::TABLE];
     engine
         .into_iter()
+        .chain(Places::ALL.map(Places::table))
         .chain(analyses::Kind::ALL.map(analyses::Kind::table))
         .chain(Kind::ALL.map(Kind::table))
         .chain([CaptureTable::TABLE])
@@ -456,7 +457,9 @@ fn register_tables(
         let table = AnalysisTable::new(Arc::clone(&engine), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
-    let maps = TensorMapTable::new(engine);
-    schema.register_table(TensorMapTensor::TABLE.name.to_owned(), Arc::new(maps))?;
+    for places in Places::ALL {
+        let table = PlacesTable::new(Arc::clone(&engine), places);
+        schema.register_table(places.table().name.to_owned(), Arc::new(table))?;
+    }
     Ok(())
 }

@@ -394,6 +394,21 @@ stallmap_schema::tables! {
         /// Sampled part of all sectors: 1 if the counts are exact.
         sector_rate: f64,
     }
+    /// Memory that a word of eight bytes among a launch's parameters points to: derived from its value, not observed.
+    PointerTensor "pointer_tensor" key [] sort [kernel_id, parameter_offset] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// Offset of the word among the launch's parameters, bytes.
+        parameter_offset: u32,
+        /// Target of an access to its address, as in `access_tensor`. Words that point to no known memory have no row.
+        target: Word,
+        /// The storage, if known.
+        storage_id: Option<StorageId> => "storage"."storage_id",
+        /// The tensor, if there is one.
+        tensor_id: Option<TensorId> => "tensor"."tensor_id",
+        /// The allocation, outside any tensor.
+        allocation_id: Option<AllocationId> => "device_allocation"."allocation_id",
+    }
     /// Range of one tensor map of a launch: derived from its geometry, not observed.
     ///
     /// Its elements, sampled evenly, belong to the target of an access to them.

@@ -25,6 +25,8 @@ pub struct Analysis {
     pub producers: Vec<Producer>,
     /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
     pub tensor_maps: Vec<TensorMapUse>,
+    /// Bulk copies whose address in device memory was followed back to kernel parameters, by offset.
+    pub pointers: Vec<PointerUse>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
@@ -159,6 +161,15 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
+/// A bulk copy and a pointer among the kernel's parameters, from which its address may be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PointerUse {
+    /// The copy's offset.
+    pub offset: u32,
+    /// The pointer's offset among the kernel's parameters, bytes. It may be another word of eight bytes that is added.
+    pub parameter_offset: u32,
+}
+
 /// Analyzes a section's code. Bytes behind the last complete instruction are left out. An error if the answers are more
 /// than code of its length has: see [`Work`].
 pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMuchWork> {
@@ -172,6 +183,7 @@ pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMu
         producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
+        pointers: copies.pointers(section),
         steps: work.spent(),
         instructions,
     })

@@ -1,4 +1,4 @@
-//! Asynchronous copies: the mbarrier that each one signals, and the tensor map that it reads.
+//! Asynchronous copies: the mbarrier that each one signals, and the tensor map or the pointer that it reads.
 //!
 //! A warp that waits for an mbarrier waits for the copies that signal it. Where none does, it waits for the warps that
 //! arrive at it: those that free a stage, or hand over work. A signal and a waiter meet where their mbarriers' addresses
@@ -6,18 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{TensorMapUse, offset};
+use crate::analysis::{PointerUse, TensorMapUse, offset};
 use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
 use crate::value::{Base, Question, Value};
 use crate::work::{TooMuchWork, Work};
 use stallmap_sass::cubin::Section;
-use stallmap_sass::instruction::{Class, Instruction};
+use stallmap_sass::instruction::{Class, Instruction, Space};
 use stallmap_sass::register::{File, Register};
 use stallmap_sass::word::Sm;
 
 /// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 const ADDRESS_MASK: i64 = 0xff_ffff;
+/// Bytes of a pointer, on which it lies too.
+const POINTER_BYTES: u32 = 8;
 /// Bytes on which tensor maps lie.
 const TENSOR_MAP_ALIGNMENT: i64 = 64;
 
@@ -28,6 +30,8 @@ pub(crate) struct Copies {
     arriving: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
+    /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory.
+    pointers: BTreeMap<usize, BTreeSet<u32>>,
 }
 
 impl Copies {
@@ -40,7 +44,7 @@ impl Copies {
     ) -> Result<Self, TooMuchWork> {
         let mut question = Question::new(instructions, flow, definitions, sm, work);
         let (mut copies, mut warps) = (Arrivals::new(), Arrivals::new());
-        let mut tensor_maps = BTreeMap::new();
+        let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(mbarrier) = instruction.copy_mbarrier() {
                 for place in places(question.starts(index, mbarrier)?, 0) {
@@ -54,6 +58,9 @@ impl Copies {
             if let Some(tensor_map) = tensor_map(instruction) {
                 tensor_maps.insert(index, question.values(index, tensor_map)?);
             }
+            if let Some(address) = bulk_address(instruction) {
+                pointers.insert(index, question.bank_words(index, address)?);
+            }
         }
         let mut arriving = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
@@ -64,7 +71,7 @@ impl Copies {
             }
             arriving.insert(index, met);
         }
-        Ok(Self { arriving, tensor_maps })
+        Ok(Self { arriving, tensor_maps, pointers })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
@@ -82,6 +89,25 @@ impl Copies {
             Some(TensorMapUse { offset: offset(*index), parameter_offset })
         };
         self.tensor_maps.iter().filter_map(parameter).collect()
+    }
+
+    /// Bulk copies with the words among the kernel's parameters that may be their pointers.
+    pub(crate) fn pointers(&self, section: &Section) -> Vec<PointerUse> {
+        let Some(parameters) = section.parameters_offset else { return Vec::new() };
+        let pointer = |word: &u32| {
+            let candidate = word.checked_sub(parameters)?;
+            let has_pointer = section.parameters.iter().any(|parameter| {
+                candidate >= parameter.offset
+                    && candidate + POINTER_BYTES <= parameter.offset + parameter.bytes
+                    && candidate.is_multiple_of(POINTER_BYTES)
+            });
+            has_pointer.then_some(candidate)
+        };
+        let uses = self.pointers.iter().flat_map(|(index, words)| {
+            let used = |parameter_offset| PointerUse { offset: offset(*index), parameter_offset };
+            words.iter().filter_map(pointer).map(used)
+        });
+        uses.collect()
     }
 }
 
@@ -137,6 +163,12 @@ fn tensor_map(instruction: &Instruction) -> Option<Register> {
     let is_tensor_map_copy = instruction.class == Class::Async
         && instruction.mnemonic.is_some_and(|name| name.starts_with("UTMA"));
     instruction.memory.filter(|_| is_tensor_map_copy)?.uniform
+}
+
+/// The register that holds a bulk copy's address in device memory.
+fn bulk_address(instruction: &Instruction) -> Option<Register> {
+    let is_bulk = instruction.mnemonic.is_some_and(|name| name.starts_with("UBLK"));
+    instruction.memory.filter(|memory| is_bulk && memory.space == Space::Global)?.uniform
 }
 
 /// The parameter that a tensor map is.

@@ -153,6 +153,35 @@ impl<'a> Question<'a> {
         self.ask(index, register, true)
     }
 
+    /// Offsets in constant bank 0 of the words that a register's value begins with: what is added to them is not known.
+    ///
+    /// These are the lower halves of the pointers from which an address may be computed, among other terms of its sum.
+    pub(crate) fn bank_words(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<BTreeSet<u32>, TooMuchWork> {
+        let (mut words, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![(index, register)]);
+        while let Some((index, register)) = open.pop() {
+            for definition in self.definitions(index, register)?.iter().flatten() {
+                self.work.spend(1)?;
+                if !seen.insert((*definition, register)) {
+                    continue;
+                }
+                for operand in Expression::of(&self.instructions[*definition], register, self.sm).parts() {
+                    match operand {
+                        Operand::Register(register) => open.push((*definition, register)),
+                        Operand::Value(Value { base: Base::Bank { bank: 0, offset }, .. }) => {
+                            words.insert(offset);
+                        }
+                        Operand::Value(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(words)
+    }
+
     fn ask(
         &mut self,
         index: usize,

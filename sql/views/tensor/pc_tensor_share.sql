@@ -1,8 +1,9 @@
 -- Share of one target in the accesses of an instruction of a launch: P(target | launch, function, pc).
 --
 -- By sectors of accesses: of all requests, of a sample of blocks, or of a model launch. For tensor-map copies, which no
--- instrument observes, by the ranges of their tensor
--- maps. The shares of an instruction add up to 1, including those outside tensors.
+-- instrument observes, by the ranges of their tensor maps. For bulk copies, by the pointers among the launch's parameters
+-- that their addresses are computed from, each with the same share. The shares of an instruction add up to 1, including
+-- those outside tensors.
 CREATE VIEW pc_tensor_share (
   -- The launch.
   kernel_id,
@@ -12,7 +13,8 @@ CREATE VIEW pc_tensor_share (
   pc,
   -- Target of the lanes, as in `pc_tensor`.
   target,
-  -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps).
+  -- Evidence for the target: observed, model launch (as in `pc_tensor`), derived (from tensor maps and
+  -- pointers).
   evidence,
   -- The storage.
   storage_id,
@@ -38,6 +40,13 @@ WITH observed AS (
   FROM tensor_map_use u
   JOIN launch l ON l.function_id = u.kernel_function_id
   JOIN tensor_map_tensor t ON t.kernel_id = l.kernel_id AND t.parameter_offset = u.parameter_offset
+  GROUP BY l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id
+  UNION ALL
+  SELECT
+    l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id, 'derived', 1.0
+  FROM pointer_use u
+  JOIN launch l ON l.function_id = u.kernel_function_id
+  JOIN pointer_tensor t ON t.kernel_id = l.kernel_id AND t.parameter_offset = u.parameter_offset
   GROUP BY l.kernel_id, u.function_id, u.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id
 ), known AS (
   SELECT * FROM observed

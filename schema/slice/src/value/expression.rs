@@ -59,6 +59,17 @@ impl Expression {
         }
     }
 
+    /// The operands that it adds as they are, or chooses from.
+    pub(super) fn parts(self) -> Vec<Operand> {
+        match self {
+            Self::Sum(terms) => {
+                terms.into_iter().filter(|term| term.factor == 1).map(|term| term.operand).collect()
+            }
+            Self::Either(operands) => operands,
+            Self::Unknown => Vec::new(),
+        }
+    }
+
     fn sum<const COUNT: usize>(operands: [Option<Operand>; COUNT]) -> Self {
         let term = |operand| Term { operand, factor: 1 };
         let terms: Option<Vec<Term>> = operands.into_iter().map(|operand| operand.map(term)).collect();

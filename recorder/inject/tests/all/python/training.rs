@@ -251,7 +251,10 @@ fn pytorch_runs_the_ops_that_it_runs_without_the_recorder() {
     let names: BTreeSet<_> = ops.iter().map(|op| op.name.as_str()).collect();
     // Gradients added in place, an op on a number, parts of a composed tensor, an extension's op, one under a mode.
     let seen = ["aten::add_.Tensor", "aten::pow.Tensor_Scalar", "aten::sinh.default", "aten::mm.default"];
-    assert!(seen.iter().chain(&["stallmap_test::twice.default"]).all(|name| names.contains(name)), "{names:?}");
+    assert!(
+        seen.iter().chain(&["stallmap_test::twice.default"]).all(|name| names.contains(name)),
+        "{names:?}"
+    );
     assert_eq!(ops.len(), operators.rows::<OpEnd>().len());
     assert_eq!(operators.rows::<LossTotal>(), []);
 }
