@@ -27,8 +27,8 @@ use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
 pub(crate) use self::into::into;
 use self::names::Names;
-use crate::input::Input;
-use crate::model::{Kernel, Requests, Trace};
+use stallmap_readers::input::Input;
+use stallmap_readers::model::{Kernel, Requests, Trace};
 
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
@@ -291,7 +291,7 @@ impl<'a> Writing<'a> {
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let ids = self.ids();
-        let mut counters: Vec<(KernelId, &crate::model::Counter)> = self
+        let mut counters: Vec<(KernelId, &stallmap_readers::model::Counter)> = self
             .trace
             .counters
             .iter()

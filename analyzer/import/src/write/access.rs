@@ -6,7 +6,7 @@ use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::Writing;
-use crate::model::Access;
+use stallmap_readers::model::Access;
 
 /// Writes all accesses.
 pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {

@@ -7,7 +7,7 @@ use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
 
 use super::{Writing, run_id};
-use crate::model::{Kernel, Work};
+use stallmap_readers::model::{Kernel, Work};
 
 /// A piece of work: a launch, or something else.
 enum Piece<'a> {

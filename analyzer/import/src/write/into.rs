@@ -22,9 +22,9 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};
-use crate::input::Input;
-use crate::model::{Kernel, Trace};
-use crate::name;
+use stallmap_readers::input::Input;
+use stallmap_readers::model::{Kernel, Trace};
+use stallmap_readers::name;
 
 /// Most launches, ops and functions of a capture that is joined.
 const MOST_ROWS: usize = 50_000_000;

@@ -8,8 +8,8 @@ use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 
 use super::{Writing, run_id};
-use crate::input::Input;
-use crate::model::{self, Process, Trace};
+use stallmap_readers::input::Input;
+use stallmap_readers::model::{self, Process, Trace};
 
 impl Writing<'_> {
     pub(super) fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {

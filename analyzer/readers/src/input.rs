@@ -14,7 +14,7 @@ const MOST_TEXT_BYTES: usize = 1 << 20;
 
 /// Content of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// JSON, packed or not.
     Json,
     /// A database of SQLite.
@@ -31,20 +31,20 @@ pub(crate) enum Form {
 
 /// A file to import.
 #[derive(Clone, Debug)]
-pub(crate) struct Input {
+pub struct Input {
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// BLAKE3 of its bytes.
-    pub(crate) hash: String,
+    pub hash: String,
     /// Its bytes, packed.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Its content.
-    pub(crate) form: Form,
+    pub form: Form,
 }
 
 impl Input {
     /// Reads a file once, for its hash and its form.
-    pub(crate) fn of(path: &Path) -> Outcome<Self> {
+    pub fn of(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
         if path.is_dir() {
@@ -60,12 +60,12 @@ impl Input {
     }
 
     /// The unpacked bytes, bounded.
-    pub(crate) fn open(&self) -> Outcome<impl Read + use<>> {
+    pub fn open(&self) -> Outcome<impl Read + use<>> {
         unpacked(&self.path).map_err(|error| Failure::io(error, format!("read `{}`", self.path.display())))
     }
 
     /// The unpacked bytes of JSON, with bounded texts.
-    pub(crate) fn open_json(&self) -> Outcome<impl Read + use<>> {
+    pub fn open_json(&self) -> Outcome<impl Read + use<>> {
         Ok(Texts { reader: BufReader::new(self.open()?), is_inside: false, is_escaped: false, length: 0 })
     }
 }

@@ -7,7 +7,7 @@ const CASTS: [&str; 6] =
     ["(int)", "(bool)", "(unsigned int)", "(long)", "(unsigned long)", "(unsigned char)"];
 
 /// A kernel's name, demangled: without spaces, the type of its result, casts and suffixes of constants.
-pub(crate) fn kernel(name: &str) -> String {
+pub fn kernel(name: &str) -> String {
     let text = CASTS.iter().fold(demangle(name), |text, cast| without_cast(&text, cast));
     let text = text.strip_prefix("void ").unwrap_or(&text);
     let mut found = String::with_capacity(text.len());
@@ -52,7 +52,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// An op's name without its overload.
-pub(crate) fn op(name: &str) -> &str {
+pub fn op(name: &str) -> &str {
     match name.split_once("::") {
         Some((space, rest)) => {
             let length = rest.find('.').map_or(name.len(), |dot| space.len() + 2 + dot);

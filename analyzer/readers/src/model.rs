@@ -9,295 +9,295 @@ use stallmap_schema::word::{
 
 /// A recording.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub struct Trace {
     /// The tool that wrote the file, in lower case.
-    pub(crate) tool: &'static str,
+    pub tool: &'static str,
     /// Facts about the recording, which become options of the run.
-    pub(crate) facts: BTreeMap<String, String>,
+    pub facts: BTreeMap<String, String>,
     /// Processes of the program.
-    pub(crate) processes: Vec<Process>,
+    pub processes: Vec<Process>,
     /// GPUs.
-    pub(crate) devices: Vec<Device>,
+    pub devices: Vec<Device>,
     /// Kernels that ran.
-    pub(crate) kernels: Vec<Kernel>,
+    pub kernels: Vec<Kernel>,
     /// Copies, fills and waits.
-    pub(crate) works: Vec<Work>,
+    pub works: Vec<Work>,
     /// Ops and regions.
-    pub(crate) ops: Vec<Op>,
+    pub ops: Vec<Op>,
     /// Frames of Python stacks.
-    pub(crate) frames: Vec<Frame>,
+    pub frames: Vec<Frame>,
     /// Python stacks: places of frames, innermost first.
-    pub(crate) stacks: Vec<Vec<usize>>,
+    pub stacks: Vec<Vec<usize>>,
     /// Allocations of the framework.
-    pub(crate) storages: Vec<Storage>,
+    pub storages: Vec<Storage>,
     /// Hardware counters of kernels.
-    pub(crate) counters: Vec<Counter>,
+    pub counters: Vec<Counter>,
     /// Memory accesses of kernels.
-    pub(crate) accesses: Vec<Access>,
+    pub accesses: Vec<Access>,
     /// Launch calls without a kernel, in order.
-    pub(crate) pending: Vec<Pending>,
+    pub pending: Vec<Pending>,
     /// Data that the source lacks, or that was left out.
-    pub(crate) losses: Losses,
+    pub losses: Losses,
 }
 
 /// A process.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     /// Its number in the system.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Its program, if known.
-    pub(crate) program: String,
+    pub program: String,
     /// Its instrument.
-    pub(crate) instrument: Instrument,
+    pub instrument: Instrument,
     /// Its rank.
-    pub(crate) rank: Option<u32>,
+    pub rank: Option<u32>,
     /// Processes of the program.
-    pub(crate) world_size: Option<u32>,
+    pub world_size: Option<u32>,
     /// CUDA version that the driver supports.
-    pub(crate) cuda_version: Option<i32>,
+    pub cuda_version: Option<i32>,
 }
 
 impl Process {
     /// A process of which nothing but its number is known.
-    pub(crate) fn of(number: u32, instrument: Instrument) -> Self {
+    pub fn of(number: u32, instrument: Instrument) -> Self {
         Self { number, program: String::new(), instrument, rank: None, world_size: None, cuda_version: None }
     }
 }
 
 /// A GPU.
 #[derive(Debug, Default)]
-pub(crate) struct Device {
+pub struct Device {
     /// CUDA's device ordinal.
-    pub(crate) ordinal: i32,
+    pub ordinal: i32,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Compute capability, major and minor.
-    pub(crate) compute: (i32, i32),
+    pub compute: (i32, i32),
     /// Multiprocessors.
-    pub(crate) multiprocessors: i32,
+    pub multiprocessors: i32,
     /// Bytes of memory, 0 if the source does not have them.
-    pub(crate) memory_bytes: u64,
+    pub memory_bytes: u64,
     /// Clocks of multiprocessors and of memory in kHz, 0 if the source does not have them.
-    pub(crate) clocks_khz: (i32, i32),
+    pub clocks_khz: (i32, i32),
 }
 
 /// A call on a thread of the CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub struct Call {
     /// The thread, by the source's number.
-    pub(crate) thread: u64,
+    pub thread: u64,
     /// Begin.
-    pub(crate) begin_ns: i64,
+    pub begin_ns: i64,
     /// End.
-    pub(crate) end_ns: i64,
+    pub end_ns: i64,
 }
 
 /// A kernel that ran.
 #[derive(Debug, Default)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     /// Its process, by place.
-    pub(crate) process: usize,
+    pub process: usize,
     /// Its name, as the source has it.
-    pub(crate) name: Rc<str>,
+    pub name: Rc<str>,
     /// CUDA's device ordinal.
-    pub(crate) device: i32,
+    pub device: i32,
     /// The stream, by the source's number.
-    pub(crate) stream: u64,
+    pub stream: u64,
     /// Begin and end on the GPU. None where the source measured a duration or counters only.
-    pub(crate) time_ns: Option<(i64, i64)>,
+    pub time_ns: Option<(i64, i64)>,
     /// Blocks in x, y and z.
-    pub(crate) grid: Option<[u32; 3]>,
+    pub grid: Option<[u32; 3]>,
     /// Threads of a block in x, y and z.
-    pub(crate) block: Option<[u32; 3]>,
+    pub block: Option<[u32; 3]>,
     /// Registers of a thread.
-    pub(crate) registers: Option<u32>,
+    pub registers: Option<u32>,
     /// Shared memory of a block, static and dynamic, if the source has both.
-    pub(crate) shared_bytes: Option<(u32, u32)>,
+    pub shared_bytes: Option<(u32, u32)>,
     /// The source's number of the launch call.
-    pub(crate) correlation: Option<u64>,
+    pub correlation: Option<u64>,
     /// The launch call.
-    pub(crate) call: Option<Call>,
+    pub call: Option<Call>,
     /// The op around the launch call, by place.
-    pub(crate) op: Option<usize>,
+    pub op: Option<usize>,
     /// Its own Python stack, by place. None if it is that of its op.
-    pub(crate) stack: Option<usize>,
+    pub stack: Option<usize>,
     /// The source's identity of its code. None if the source has names only.
-    pub(crate) code: Option<Rc<str>>,
+    pub code: Option<Rc<str>>,
     /// Its requests. None if the source has no accesses of it.
-    pub(crate) requests: Option<Requests>,
+    pub requests: Option<Requests>,
 }
 
 /// A launch call without a kernel: the capture of a graph has them.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending {
+pub struct Pending {
     /// The call.
-    pub(crate) call: Call,
+    pub call: Call,
     /// The kernel's name, if the call has it.
-    pub(crate) name: Option<Rc<str>>,
+    pub name: Option<Rc<str>>,
     /// Blocks in x, y and z.
-    pub(crate) grid: Option<[u32; 3]>,
+    pub grid: Option<[u32; 3]>,
     /// Threads of a block in x, y and z.
-    pub(crate) block: Option<[u32; 3]>,
+    pub block: Option<[u32; 3]>,
     /// The op around the call, by place.
-    pub(crate) op: Option<usize>,
+    pub op: Option<usize>,
 }
 
 /// Requests of one launch: accesses of one warp by one instruction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Requests {
+pub struct Requests {
     /// Requests with rows.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Lanes of those.
-    pub(crate) lanes: u64,
+    pub lanes: u64,
     /// Requests without rows.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 /// A row of a warp request.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub struct Access {
     /// The kernel, by place.
-    pub(crate) kernel: usize,
+    pub kernel: usize,
     /// Offset of the instruction in its function.
-    pub(crate) pc: u32,
+    pub pc: u32,
     /// Linear block index.
-    pub(crate) block: u64,
+    pub block: u64,
     /// Warp in the block.
-    pub(crate) warp: u16,
+    pub warp: u16,
     /// Position of the request among those of its launch.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// Its kind.
-    pub(crate) kind: AccessKind,
+    pub kind: AccessKind,
     /// The address space.
-    pub(crate) space: Space,
+    pub space: Space,
     /// Bytes that a lane accesses.
-    pub(crate) bytes: u8,
+    pub bytes: u8,
     /// Active lanes.
-    pub(crate) lane_mask: u32,
+    pub lane_mask: u32,
     /// Lowest address.
-    pub(crate) address: u64,
+    pub address: u64,
     /// Bytes from there to past the last one.
-    pub(crate) span_bytes: u64,
+    pub span_bytes: u64,
     /// Bytes from lane to lane. None if lanes are irregular.
-    pub(crate) stride_bytes: Option<i32>,
+    pub stride_bytes: Option<i32>,
     /// Distances of lanes, shifted right. None if lanes are regular.
-    pub(crate) offsets: Option<Box<[u32]>>,
+    pub offsets: Option<Box<[u32]>>,
     /// Bits of that shift.
-    pub(crate) offset_shift: u8,
+    pub offset_shift: u8,
 }
 
 impl Kernel {
     /// The time of its launch call, else of its begin on the GPU.
-    pub(crate) fn called_ns(&self) -> i64 {
+    pub fn called_ns(&self) -> i64 {
         self.call.map(|call| call.begin_ns).or(self.time_ns.map(|(begin, _)| begin)).unwrap_or(0)
     }
 }
 
 /// A copy, a fill or a wait.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub struct Work {
     /// Its process, by place.
-    pub(crate) process: usize,
+    pub process: usize,
     /// Its kind.
-    pub(crate) kind: ActivityKind,
+    pub kind: ActivityKind,
     /// CUDA's device ordinal.
-    pub(crate) device: Option<i32>,
+    pub device: Option<i32>,
     /// The stream, by the source's number.
-    pub(crate) stream: Option<u64>,
+    pub stream: Option<u64>,
     /// Begin.
-    pub(crate) begin_ns: i64,
+    pub begin_ns: i64,
     /// End.
-    pub(crate) end_ns: Option<i64>,
+    pub end_ns: Option<i64>,
     /// Bytes.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// The direction of a copy.
-    pub(crate) copy: Option<CopyKind>,
+    pub copy: Option<CopyKind>,
     /// The kind of a wait.
-    pub(crate) wait: Option<SynchronizationKind>,
+    pub wait: Option<SynchronizationKind>,
     /// The source's number of the call.
-    pub(crate) correlation: Option<u64>,
+    pub correlation: Option<u64>,
 }
 
 /// An op or a region.
 #[derive(Debug)]
-pub(crate) struct Op {
+pub struct Op {
     /// Its process, by place.
-    pub(crate) process: usize,
+    pub process: usize,
     /// The call.
-    pub(crate) call: Call,
+    pub call: Call,
     /// Its kind.
-    pub(crate) kind: OpKind,
+    pub kind: OpKind,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// The op around it, by place.
-    pub(crate) parent: Option<usize>,
+    pub parent: Option<usize>,
     /// The part of the training step.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
     /// Autograd's sequence number.
-    pub(crate) sequence: Option<i64>,
+    pub sequence: Option<i64>,
     /// In backward, the forward op, by place.
-    pub(crate) forward: Option<usize>,
+    pub forward: Option<usize>,
     /// Its Python stack, by place.
-    pub(crate) stack: Option<usize>,
+    pub stack: Option<usize>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
-    pub(crate) record: Option<i64>,
+    pub record: Option<i64>,
 }
 
 /// A frame of a Python stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// The file.
-    pub(crate) file: String,
+    pub file: String,
     /// The function.
-    pub(crate) function: String,
+    pub function: String,
     /// The line that the source has.
-    pub(crate) line: u32,
+    pub line: u32,
 }
 
 /// An allocation of the framework.
 #[derive(Debug)]
-pub(crate) struct Storage {
+pub struct Storage {
     /// Its process, by place.
-    pub(crate) process: usize,
+    pub process: usize,
     /// CUDA's device ordinal.
-    pub(crate) device: i32,
+    pub device: i32,
     /// First address.
-    pub(crate) address: u64,
+    pub address: u64,
     /// Bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Time of allocation. None if it is older than the recording.
-    pub(crate) alloc_ns: Option<i64>,
+    pub alloc_ns: Option<i64>,
     /// Time of the free.
-    pub(crate) free_ns: Option<i64>,
+    pub free_ns: Option<i64>,
     /// The op around the allocation, by place.
-    pub(crate) op: Option<usize>,
+    pub op: Option<usize>,
 }
 
 /// A hardware counter of a kernel.
 #[derive(Debug)]
-pub(crate) struct Counter {
+pub struct Counter {
     /// The kernel, by place.
-    pub(crate) kernel: usize,
+    pub kernel: usize,
     /// The metric's name.
-    pub(crate) metric: Rc<str>,
+    pub metric: Rc<str>,
     /// Its value.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// Its unit.
-    pub(crate) unit: String,
+    pub unit: String,
 }
 
 /// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
+pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
 
 impl Losses {
     /// Counts one thing.
-    pub(crate) fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
+    pub fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
         self.add_many(kind, reason, 1, detail);
     }
 
     /// Counts several things. None is no loss.
-    pub(crate) fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
+    pub fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
         if count > 0 {
             let first = || (kind, 0, detail.map(str::to_owned));
             self.0.entry((kind.word(), reason.to_owned())).or_insert_with(first).1 += count;
@@ -305,12 +305,12 @@ impl Losses {
     }
 
     /// Names a kind of data that the source never has.
-    pub(crate) fn lacks(&mut self, what: &str) {
+    pub fn lacks(&mut self, what: &str) {
         self.add(LossKind::Source, &format!("not in the imported file: {what}"), None);
     }
 
     /// The losses in the order of their table.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (LossKind, &str, u64, Option<&str>)> {
+    pub fn rows(&self) -> impl Iterator<Item = (LossKind, &str, u64, Option<&str>)> {
         self.0
             .iter()
             .map(|((_, reason), (kind, count, detail))| (*kind, reason.as_str(), *count, detail.as_deref()))
