@@ -63,6 +63,14 @@ fn summarize(trace: &Trace) {
     if !trace.accesses.is_empty() {
         output::note(format_args!("{} rows of memory accesses", count(trace.accesses.len())));
     }
+    if !trace.samples.is_empty() {
+        let samples: u64 = trace.samples.iter().map(|sample| sample.samples).sum();
+        output::note(format_args!(
+            "{} samples of instructions, {} cubins",
+            grouped(samples.into()),
+            trace.cubins.len()
+        ));
+    }
     for (_, reason, number, detail) in trace.losses.rows() {
         let detail = detail.map(|detail| format!(" (such as {detail})")).unwrap_or_default();
         output::note(format_args!("left out: {reason}: {}{detail}", grouped(number.into())));

@@ -2,22 +2,22 @@
 
 mod access;
 mod activity;
+mod code;
 mod into;
 mod matching;
 mod names;
 mod runs;
+mod samples;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
-use stallmap_sass::demangle;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, OpId, PystatesHash, RunId, StorageId};
-use stallmap_schema::tables::code::{Function, Module};
+use stallmap_schema::id::{Address, KernelId, OpId, PystatesHash, RunId, StorageId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
@@ -73,13 +73,14 @@ impl<'a> Writing<'a> {
 
     fn write(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
         self.runs(writer, inputs)?;
-        self.code(writer)?;
+        code::write(self, writer)?;
         writer.append_rows(
             self.launched().map(|(place, ordinal, kernel)| self.launch(place, ordinal, kernel)),
         )?;
         writer.append_rows(
             self.launched().map(|(place, ordinal, kernel)| self.launch_run(place, ordinal, kernel)),
         )?;
+        samples::write(self, writer)?;
         activity::write(self, writer)?;
         self.python(writer)?;
         writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
@@ -111,36 +112,6 @@ impl<'a> Writing<'a> {
         self.order.iter().copied().zip((0..).map(KernelId)).collect()
     }
 
-    /// Kernels are functions of modules without code: no cubin has their hashes.
-    fn code(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let mut modules: Vec<&(ModuleId, String)> = self.names.modules.values().collect();
-        modules.sort_unstable();
-        writer.append_rows(modules.into_iter().map(|(module_id, content_hash)| Module {
-            module_id: *module_id,
-            content_hash: content_hash.clone(),
-            cubin_bytes: 0,
-            cupti_crc: None,
-            sm: None,
-            file: None,
-            zeroed_bytes: 0,
-        }))?;
-        let mut functions: Vec<(FunctionId, &names::Code)> =
-            self.names.functions.iter().map(|(code, id)| (*id, code)).collect();
-        functions.sort_unstable();
-        writer.append_rows(functions.into_iter().filter_map(|(function_id, (name, identity))| {
-            Some(Function {
-                function_id,
-                module_id: self.names.modules.get(identity)?.0,
-                name: name.to_string(),
-                demangled_name: demangle(name),
-                is_kernel: true,
-                code_bytes: None,
-                memory_instruction_count: None,
-                uncovered_instruction_count: None,
-            })
-        }))
-    }
-
     fn launch(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> Launch {
         let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
         let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
@@ -159,9 +130,9 @@ impl<'a> Writing<'a> {
             block_x,
             block_y,
             block_z,
-            cluster_x: None,
-            cluster_y: None,
-            cluster_z: None,
+            cluster_x: kernel.cluster.map(|[x, _, _]| x),
+            cluster_y: kernel.cluster.map(|[_, y, _]| y),
+            cluster_z: kernel.cluster.map(|[_, _, z]| z),
             dynamic_shared_bytes: kernel.shared_bytes.map(|(_, dynamic)| dynamic),
             static_shared_bytes: kernel.shared_bytes.map(|(fixed, _)| fixed),
             local_bytes: None,

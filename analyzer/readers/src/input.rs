@@ -23,6 +23,8 @@ pub enum Form {
     Pickle,
     /// An array in MessagePack.
     MessagePack,
+    /// A report of Nsight Compute.
+    Report,
     /// A folder of Parquet files.
     Folder,
     /// Text that is not JSON.
@@ -102,6 +104,9 @@ fn form(head: &[u8]) -> Form {
     if head.starts_with(b"SQLite format 3\0") {
         return Form::Sqlite;
     }
+    if head.starts_with(crate::report::MAGIC) {
+        return Form::Report;
+    }
     match head {
         [0x80, 2..=5, ..] => Form::Pickle,
         [0x90..=0x9f | 0xdc | 0xdd, ..] => Form::MessagePack,
@@ -177,6 +182,7 @@ mod tests {
         assert_eq!(form(b"\x80\x04\x95"), Form::Pickle);
         assert_eq!(form(b" \n[{"), Form::Json);
         assert_eq!(form(b"\x92\x83\xa5frame"), Form::MessagePack);
+        assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Form::Report);
         assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
         assert_eq!(form(b""), Form::Text);
     }

@@ -249,6 +249,7 @@ impl Reading {
             rank: self.rank,
             world_size: self.world_size,
             cuda_version: self.cuda_version,
+            reference: None,
         });
         self.join_calls();
         join_ops(&mut self.trace);

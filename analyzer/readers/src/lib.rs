@@ -22,7 +22,9 @@ mod nest;
 mod nsys;
 mod operators;
 mod pickle;
+mod proto;
 mod proton;
+mod report;
 mod rocprof;
 mod snapshot;
 
@@ -39,6 +41,7 @@ pub fn read(input: &Input) -> Outcome<Trace> {
         Form::Sqlite | Form::Folder => nsys::read(input),
         Form::Pickle => snapshot::read(input),
         Form::MessagePack => proton::read(input),
+        Form::Report => report::read(input),
         Form::Text => ncu::read(input),
     }
 }

@@ -34,6 +34,14 @@ pub struct Trace {
     pub counters: Vec<Counter>,
     /// Memory accesses of kernels.
     pub accesses: Vec<Access>,
+    /// Cubins by their BLAKE3 hash, which is the `code` of their kernels.
+    pub cubins: BTreeMap<Rc<str>, Vec<u8>>,
+    /// Texts of source files by their names in line tables.
+    pub sources: BTreeMap<String, String>,
+    /// Kernels that were sampled.
+    pub samplings: Vec<Sampling>,
+    /// Samples of instructions.
+    pub samples: Vec<Sample>,
     /// Launch calls without a kernel, in order.
     pub pending: Vec<Pending>,
     /// Data that the source lacks, or that was left out.
@@ -55,12 +63,22 @@ pub struct Process {
     pub world_size: Option<u32>,
     /// CUDA version that the driver supports.
     pub cuda_version: Option<i32>,
+    /// For another instrument on the launches of a process, that process, by place.
+    pub reference: Option<usize>,
 }
 
 impl Process {
     /// A process of which nothing but its number is known.
     pub fn of(number: u32, instrument: Instrument) -> Self {
-        Self { number, program: String::new(), instrument, rank: None, world_size: None, cuda_version: None }
+        Self {
+            number,
+            program: String::new(),
+            instrument,
+            rank: None,
+            world_size: None,
+            cuda_version: None,
+            reference: None,
+        }
     }
 }
 
@@ -77,6 +95,8 @@ pub struct Device {
     pub multiprocessors: i32,
     /// Bytes of memory, 0 if the source does not have them.
     pub memory_bytes: u64,
+    /// Bytes of L2 cache, 0 if the source does not have them.
+    pub l2_bytes: u64,
     /// Clocks of multiprocessors and of memory in kHz, 0 if the source does not have them.
     pub clocks_khz: (i32, i32),
 }
@@ -109,6 +129,8 @@ pub struct Kernel {
     pub grid: Option<[u32; 3]>,
     /// Threads of a block in x, y and z.
     pub block: Option<[u32; 3]>,
+    /// Blocks of a cluster in x, y and z. None without clusters.
+    pub cluster: Option<[u32; 3]>,
     /// Registers of a thread.
     pub registers: Option<u32>,
     /// Shared memory of a block, static and dynamic, if the source has both.
@@ -284,6 +306,40 @@ pub struct Counter {
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
+}
+
+/// The samples of one kernel as a whole.
+#[derive(Debug)]
+pub struct Sampling {
+    /// The run of the samples, by place among the processes.
+    pub process: usize,
+    /// The kernel, by place.
+    pub kernel: usize,
+    /// GPU cycles between two samples of one multiprocessor.
+    pub period_cycles: Option<u64>,
+    /// Samples taken.
+    pub taken: u64,
+    /// Samples without a row.
+    pub lost: u64,
+}
+
+/// Samples at one instruction for one reason.
+#[derive(Debug)]
+pub struct Sample {
+    /// The run of the samples, by place among the processes.
+    pub process: usize,
+    /// The kernel, by place.
+    pub kernel: usize,
+    /// The mangled name of the function that holds the instruction.
+    pub function: Rc<str>,
+    /// Offset of the instruction in that function.
+    pub pc: u32,
+    /// The stall reason, as CUPTI names it.
+    pub reason: Rc<str>,
+    /// Samples of a warp in this state.
+    pub samples: u64,
+    /// Samples among them of cycles in which the scheduler issued nothing.
+    pub not_issued: u64,
 }
 
 /// Losses by kind and reason, with their number and one example.

@@ -116,11 +116,6 @@ fn add(
         time_ns: None,
         grid: field("Grid Size").and_then(extent),
         block: field("Block Size").and_then(extent),
-        registers: number("launch__registers_per_thread").and_then(|count| u32::try_from(count).ok()),
-        shared_bytes: None,
-        correlation: None,
-        call: None,
-        op: None,
         ..Kernel::default()
     });
     for ((name, unit), text) in header.iter().zip(units).zip(record) {
@@ -135,7 +130,31 @@ fn add(
             trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
             continue;
         };
+        if let Some(kernel) = trace.kernels.get_mut(kernel) {
+            describe(kernel, name, value * factor);
+        }
         trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
+    }
+}
+
+/// Takes a property of the launch from the metric that has it, in its base unit.
+pub(crate) fn describe(kernel: &mut Kernel, metric: &str, value: f64) {
+    if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
+        return;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let value = value as u32;
+    let (fixed, dynamic) = kernel.shared_bytes.unwrap_or_default();
+    let [x, y, z] = kernel.cluster.unwrap_or([1; 3]);
+    match metric {
+        "launch__registers_per_thread" => kernel.registers = Some(value),
+        "launch__shared_mem_per_block_static" => kernel.shared_bytes = Some((value, dynamic)),
+        "launch__shared_mem_per_block_dynamic" => kernel.shared_bytes = Some((fixed, value)),
+        "launch__cluster_dim_x" if value > 0 => kernel.cluster = Some([value, y, z]),
+        "launch__cluster_dim_y" if value > 0 => kernel.cluster = Some([x, value, z]),
+        "launch__cluster_dim_z" if value > 0 => kernel.cluster = Some([x, y, value]),
+        "launch__device_id" => kernel.device = i32::try_from(value).unwrap_or(kernel.device),
+        _ => {}
     }
 }
 

@@ -272,6 +272,7 @@ impl Reading {
                 compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
                 multiprocessors: row.number(5).unwrap_or(0),
                 memory_bytes: row.number(6).unwrap_or(0),
+                l2_bytes: 0,
                 clocks_khz: (0, 0),
             });
         })?;

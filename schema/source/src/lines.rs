@@ -70,11 +70,25 @@ impl Lines {
     /// The lines with their text, by file and line. `candidates` are the paths that a file may have here. A Python file
     /// whose functions begin elsewhere is another version, and gives no text.
     pub fn rows(self, candidates: impl Fn(&str) -> Vec<PathBuf>) -> Vec<SourceLine> {
+        self.rows_with(|file, fits| {
+            candidates(file).iter().find_map(|path| read(path).filter(|texts| fits(texts)))
+        })
+    }
+
+    /// The same with the texts of files that are at hand, line by line.
+    pub fn rows_of(self, text: impl Fn(&str) -> Option<Vec<String>>) -> Vec<SourceLine> {
+        self.rows_with(|file, fits| text(file).filter(|texts| fits(texts)))
+    }
+
+    fn rows_with(
+        self,
+        text: impl Fn(&str, &dyn Fn(&[String]) -> bool) -> Option<Vec<String>>,
+    ) -> Vec<SourceLine> {
         let mut rows = Vec::with_capacity(self.count);
         for (file, wanted) in self.files {
             let fits =
-                |texts: &Vec<String>| wanted.functions.iter().all(|(line, name)| begins(texts, *line, name));
-            let texts = candidates(&file).iter().find_map(|path| read(path).filter(fits)).unwrap_or_default();
+                |texts: &[String]| wanted.functions.iter().all(|(line, name)| begins(texts, *line, name));
+            let texts = text(&file, &fits).unwrap_or_default();
             rows.extend(wanted.lines.into_iter().map(|line| {
                 let text = usize::try_from(line).ok().and_then(|line| texts.get(line.checked_sub(1)?));
                 SourceLine { file: file.clone(), line, text: text.map(|text| bounded(text)) }

@@ -6,6 +6,7 @@ mod graph;
 mod into;
 mod parquet;
 mod proton;
+mod report;
 mod rocprof;
 
 use std::fmt::Write as _;

@@ -33,10 +33,13 @@ impl Names {
             threads: BTreeMap::new(),
             streams: BTreeMap::new(),
         };
-        for kernel in &trace.kernels {
-            let code = code(kernel);
+        let sampled = trace.samples.iter().filter_map(|sample| {
+            let kernel = trace.kernels.get(sample.kernel)?;
+            Some((sample.function.clone(), code(kernel).1))
+        });
+        for code in trace.kernels.iter().map(code).chain(sampled) {
             if !names.functions.contains_key(&code) {
-                let module = names.module(trace.tool, &code.1);
+                let module = names.module(trace, &code.1);
                 let function = hash::function_id(module, &code.0);
                 names.functions.insert(code, function);
             }
@@ -50,8 +53,18 @@ impl Names {
         self.functions.get(&code(kernel)).copied().unwrap_or(FunctionId(0))
     }
 
-    /// The module of an identity of code. No cubin has the hash of its text.
-    fn module(&mut self, tool: &str, identity: &Rc<str>) -> ModuleId {
+    /// The function of a name in the code of a kernel.
+    pub(super) fn inner(&self, kernel: &Kernel, name: &Rc<str>) -> FunctionId {
+        self.functions.get(&(name.clone(), code(kernel).1)).copied().unwrap_or(FunctionId(0))
+    }
+
+    /// The module of an identity of code: a cubin, or a text whose hash no cubin has.
+    fn module(&mut self, trace: &Trace, identity: &Rc<str>) -> ModuleId {
+        if let Some(cubin) = trace.cubins.get(identity) {
+            let of_cubin = || (hash::module_id(cubin), identity.to_string());
+            return self.modules.entry(identity.clone()).or_insert_with(of_cubin).0;
+        }
+        let tool = trace.tool;
         let mut text = format!("stallmap: kernels without code, imported from {tool}");
         if !identity.is_empty() {
             text = format!("{text}, checksum {identity}");

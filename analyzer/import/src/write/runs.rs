@@ -7,7 +7,7 @@ use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 
-use super::{Writing, run_id};
+use super::{Writing, run_id, samples};
 use stallmap_readers::input::Input;
 use stallmap_readers::model::{self, Process, Trace};
 
@@ -31,7 +31,7 @@ impl Writing<'_> {
         Run {
             run_id: run_id(place),
             instrument: process.instrument,
-            reference_run_id: run_id(place),
+            reference_run_id: run_id(process.reference.unwrap_or(place)),
             program: if process.program.is_empty() {
                 self.trace.tool.to_owned()
             } else {
@@ -56,7 +56,7 @@ impl Writing<'_> {
             instrument_version: None,
             python_version: None,
             torch_version: None,
-            sampling_period_cycles: None,
+            sampling_period_cycles: samples::period_cycles(self.trace, place),
         }
     }
 
@@ -107,7 +107,7 @@ fn described(run: usize, device: &model::Device) -> Device {
         compute_minor: device.compute.1,
         multiprocessor_count: device.multiprocessors,
         memory_bytes: device.memory_bytes,
-        l2_bytes: 0,
+        l2_bytes: device.l2_bytes,
         sm_clock_khz: device.clocks_khz.0,
         memory_clock_khz: device.clocks_khz.1,
     }

@@ -1,0 +1,277 @@
+//! Reports of Nsight Compute (`.ncu-rep`): kernels with their counters, samples per instruction, cubins and source files.
+//!
+//! A report is four bytes and then messages of protocol buffers, each behind its length: one that names the version, then
+//! blocks. [`block`] has their form.
+
+mod block;
+mod code;
+mod metric;
+mod unit;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io::{BufReader, Read};
+use std::rc::Rc;
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind};
+
+use self::block::{Header, Stream};
+use self::code::{Code, Sampled};
+use self::metric::{Metric, Scalar};
+use crate::input::Input;
+use crate::model::{Counter, Device, Kernel, Process, Trace};
+use crate::ncu;
+use crate::proto::{Message, Value};
+
+/// The first bytes of a report.
+pub(crate) const MAGIC: &[u8] = b"NVR\0";
+/// Most kernels of a report.
+const MOST_KERNELS: usize = 10_000_000;
+/// Most processes of a report.
+const MOST_PROCESSES: usize = 10_000;
+/// Most metrics and values of instructions of a report.
+const MOST_VALUES: usize = 200_000_000;
+/// Most texts of a report.
+const MOST_TEXTS: usize = 1 << 24;
+
+/// A report while it is read.
+#[derive(Default)]
+struct Reading {
+    trace: Trace,
+    texts: Vec<Rc<str>>,
+    /// Cubins by the report's number.
+    codes: HashMap<u64, Code>,
+    sampled: Vec<Sampled>,
+    values: usize,
+}
+
+/// Reads a report.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    parse(BufReader::new(input.open()?)).map_err(|reason| {
+        let message =
+            format!("`{}` is not a complete report of Nsight Compute: {reason}", input.path.display());
+        Failure::message(IO, message)
+            .hint("ncu may not have finished it: open it with `ncu --import`".to_owned())
+    })
+}
+
+fn parse(reader: impl Read) -> Result<Trace, String> {
+    let mut stream = Stream::of(reader)?;
+    // The version. All versions have the same messages.
+    stream.next()?;
+    let mut reading = Reading::default();
+    while let Some(header) = stream.next()? {
+        let header = Header::read(header.message())?;
+        let mut left = header.payload_bytes;
+        let process = reading.block(&header)?;
+        for _ in 0..header.sources {
+            let source = stream.part(&mut left)?;
+            reading.source(source.message())?;
+        }
+        for _ in 0..header.results {
+            let result = stream.part(&mut left)?;
+            reading.result(result.message(), process)?;
+        }
+        reading.trace.losses.add_many(
+            LossKind::Source,
+            "results of ranges, command lists and graphs",
+            header.others,
+            None,
+        );
+        stream.skip(left)?;
+    }
+    if reading.trace.kernels.is_empty() {
+        return Err("it has no kernels".to_owned());
+    }
+    Ok(reading.finish())
+}
+
+impl Reading {
+    /// Reads the header of a block. Returns the place of its process.
+    fn block(&mut self, header: &Header<'_>) -> Result<usize, String> {
+        for text in header.strings.into_iter().flatten() {
+            if let (1, Value::Message(text)) = text? {
+                if self.texts.len() >= MOST_TEXTS {
+                    return Err(format!("it has more than {MOST_TEXTS} texts"));
+                }
+                self.texts.push(text.text().into());
+            }
+        }
+        let mut number = None;
+        for field in header.session.into_iter().flatten() {
+            match field? {
+                (1, Value::Number(process)) => number = Some(process),
+                (6, Value::Message(device)) => self.device(device)?,
+                _ => {}
+            }
+        }
+        let mut program = None;
+        for field in header.process.into_iter().flatten() {
+            match field? {
+                (1, Value::Number(process)) => number = Some(process),
+                (3, Value::Message(name)) => program = Some(name.text()),
+                _ => {}
+            }
+        }
+        if header.results == 0 {
+            return Ok(0);
+        }
+        let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let processes = &mut self.trace.processes;
+        let known = processes.iter().position(|process| process.number == number);
+        if known.is_none() && processes.len() >= MOST_PROCESSES {
+            return Err(format!("it has more than {MOST_PROCESSES} processes"));
+        }
+        Ok(known.unwrap_or_else(|| {
+            let program = program.unwrap_or_default();
+            processes.push(Process { program, ..Process::of(number, Instrument::Counters) });
+            processes.len() - 1
+        }))
+    }
+
+    fn device(&mut self, message: Message<'_>) -> Result<(), String> {
+        let mut device = Device::default();
+        let small = |value: u64| i32::try_from(value).unwrap_or(0);
+        for field in message {
+            match field? {
+                (1, Value::Number(ordinal)) => device.ordinal = small(ordinal),
+                (2, Value::Message(name)) => device.name = name.text(),
+                (3, Value::Message(attribute)) => {
+                    let name = attribute.message(1)?.map(Message::text).unwrap_or_default();
+                    let value = attribute.message(2)?.map(Scalar::read).transpose()?.flatten();
+                    let Some(value) = value.and_then(Scalar::integer) else { continue };
+                    match name.strip_prefix("device__attribute_").unwrap_or_default() {
+                        "compute_capability_major" => device.compute.0 = small(value),
+                        "compute_capability_minor" => device.compute.1 = small(value),
+                        "multiprocessor_count" => device.multiprocessors = small(value),
+                        "total_memory" => device.memory_bytes = value,
+                        "l2_cache_size" => device.l2_bytes = value,
+                        "clock_rate" => device.clocks_khz.0 = small(value),
+                        "memory_clock_rate" => device.clocks_khz.1 = small(value),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.trace.devices.push(device);
+        Ok(())
+    }
+
+    /// A cubin with its functions and source files.
+    fn source(&mut self, message: Message<'_>) -> Result<(), String> {
+        let reference = message.number(1)?.unwrap_or(0);
+        let mut code = Code::default();
+        for field in message {
+            match field? {
+                (4, Value::Message(binary)) => code.cubin = binary.bytes.to_vec(),
+                (8, Value::Message(files)) => {
+                    for file in files {
+                        let (1, Value::Message(file)) = file? else { continue };
+                        let name = file.message(1)?.map(Message::text).unwrap_or_default();
+                        if let Some(text) = file.message(2)? {
+                            self.trace.sources.insert(name, text.text());
+                        }
+                    }
+                }
+                (9, Value::Message(relocations)) => code.add_functions(relocations)?,
+                _ => {}
+            }
+        }
+        self.codes.insert(reference, code);
+        Ok(())
+    }
+
+    /// A kernel.
+    fn result(&mut self, message: Message<'_>, process: usize) -> Result<(), String> {
+        let place = self.trace.kernels.len();
+        if place >= MOST_KERNELS {
+            return Err(format!("it has more than {MOST_KERNELS} kernels"));
+        }
+        let mut kernel = Kernel { process, device: -1, ..Kernel::default() };
+        let mut sampled = Sampled::of(place);
+        for field in message {
+            match field? {
+                (5, Value::Message(name)) => kernel.name = name.text().into(),
+                (10, Value::Message(sizes)) => kernel.grid = extent(sizes)?,
+                (11, Value::Message(sizes)) => kernel.block = extent(sizes)?,
+                (13, Value::Message(metric)) => self.metric(metric, &mut kernel, &mut sampled)?,
+                (15, Value::Message(source)) => sampled.reference = source.number(1)?,
+                (23, Value::Number(stream)) => kernel.stream = stream,
+                (19, _) => self.leave("results of rules"),
+                (21, _) => self.leave("NVTX ranges of kernels"),
+                (28 | 32, _) => self.leave("call stacks of kernels"),
+                _ => {}
+            }
+        }
+        self.trace.kernels.push(kernel);
+        self.sampled.push(sampled);
+        Ok(())
+    }
+
+    fn leave(&mut self, reason: &str) {
+        self.trace.losses.add(LossKind::Source, reason, None);
+    }
+
+    fn metric(
+        &mut self,
+        message: Message<'_>,
+        kernel: &mut Kernel,
+        sampled: &mut Sampled,
+    ) -> Result<(), String> {
+        let metric = Metric::read(message)?;
+        self.values = self.values.saturating_add(1 + metric.instances.len());
+        if self.values > MOST_VALUES {
+            return Err(format!("it has more than {MOST_VALUES} values"));
+        }
+        let Some(name) = self.texts.get(metric.name).cloned() else {
+            return Err(format!(
+                "byte {}: a metric names text {}, of {}",
+                message.at,
+                metric.name,
+                self.texts.len()
+            ));
+        };
+        let losses = &mut self.trace.losses;
+        if !sampled.take(&name, &metric)? && metric.instances.len() > 1 {
+            losses.add(LossKind::Source, "metrics per instruction, address or time", Some(&name));
+        }
+        match (metric.value, metric.value.and_then(Scalar::number)) {
+            (_, Some(value)) => {
+                ncu::describe(kernel, &name, value);
+                let unit = unit::of(&name);
+                let counter = Counter { kernel: sampled.kernel, metric: name, value: Some(value), unit };
+                self.trace.counters.push(counter);
+            }
+            (Some(_), None) => losses.add(LossKind::Source, "metrics whose value is a text", Some(&name)),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Trace {
+        self.trace.tool = "ncu";
+        code::place(&mut self.trace, &mut self.codes, self.sampled);
+        for part in ["times of launches", "ops, tensors and Python stacks", "memory accesses"] {
+            self.trace.losses.lacks(part);
+        }
+        if self.trace.samples.is_empty() {
+            self.trace.losses.lacks("stall samples per instruction");
+        }
+        self.trace
+    }
+}
+
+/// Sizes in x, y and z. None if one of them is 0 or too large.
+fn extent(message: Message<'_>) -> Result<Option<[u32; 3]>, String> {
+    let mut sizes = [0; 3];
+    for field in message {
+        if let (field @ 1..=3, Value::Number(value)) = field? {
+            sizes[field as usize - 1] = u32::try_from(value).unwrap_or(0);
+        }
+    }
+    Ok(Some(sizes).filter(|sizes| sizes.iter().all(|size| *size > 0)))
+}

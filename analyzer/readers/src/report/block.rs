@@ -1,0 +1,131 @@
+//! Blocks of a report: a header, then sources and results, each behind its length.
+
+use std::io::Read;
+
+use crate::proto::{Message, Value};
+
+/// Most bytes of one message.
+const MOST_MESSAGE_BYTES: u32 = 1 << 30;
+
+/// A report as a stream of messages.
+pub(super) struct Stream<R> {
+    reader: R,
+    /// The position in the unpacked file.
+    at: u64,
+}
+
+/// A message with its position.
+pub(super) struct Owned {
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl Owned {
+    /// The message.
+    pub(super) fn message(&self) -> Message<'_> {
+        Message::new(&self.bytes, self.at)
+    }
+}
+
+/// The header of a block.
+#[derive(Default)]
+pub(super) struct Header<'a> {
+    /// Messages with cubins and source files.
+    pub(super) sources: u64,
+    /// Messages with a kernel each.
+    pub(super) results: u64,
+    /// Messages with ranges, command lists and graphs.
+    pub(super) others: u64,
+    /// Bytes of all these messages with their lengths.
+    pub(super) payload_bytes: u64,
+    /// Facts about the session.
+    pub(super) session: Option<Message<'a>>,
+    /// Texts that messages name by number.
+    pub(super) strings: Option<Message<'a>>,
+    /// The process of the block.
+    pub(super) process: Option<Message<'a>>,
+}
+
+impl<'a> Header<'a> {
+    /// Reads a header.
+    pub(super) fn read(message: Message<'a>) -> Result<Self, String> {
+        let mut header = Self::default();
+        for field in message {
+            match field? {
+                (1, Value::Number(count)) => header.sources = count,
+                (2, Value::Number(count)) => header.results = count,
+                (3, Value::Message(session)) => header.session = Some(session),
+                (4, Value::Message(strings)) => header.strings = Some(strings),
+                (5, Value::Number(bytes)) => header.payload_bytes = bytes,
+                (6, Value::Message(process)) => header.process = Some(process),
+                (7..=9, Value::Number(count)) => header.others = header.others.saturating_add(count),
+                _ => {}
+            }
+        }
+        Ok(header)
+    }
+}
+
+impl<R: Read> Stream<R> {
+    /// The messages behind the first four bytes of a report.
+    pub(super) fn of(reader: R) -> Result<Self, String> {
+        let mut stream = Self { reader, at: 0 };
+        let mut magic = Vec::new();
+        stream.fill(&mut magic, 4)?;
+        (magic == super::MAGIC)
+            .then_some(stream)
+            .ok_or_else(|| "byte 0: it does not begin like a report".to_owned())
+    }
+
+    /// The next message. None at the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<Owned>, String> {
+        let mut length = Vec::new();
+        let begin = self.at;
+        self.fill(&mut length, 4)?;
+        let Some(length) = length.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) else {
+            return if length.is_empty() {
+                Ok(None)
+            } else {
+                Err(format!("byte {begin}: it ends in a length"))
+            };
+        };
+        if length > MOST_MESSAGE_BYTES {
+            return Err(format!(
+                "byte {begin}: a message has {length} bytes, more than {MOST_MESSAGE_BYTES}"
+            ));
+        }
+        let mut owned = Owned { bytes: Vec::new(), at: self.at };
+        self.fill(&mut owned.bytes, u64::from(length))?;
+        if (owned.bytes.len() as u64) < u64::from(length) {
+            return Err(format!("byte {begin}: it ends in a message of {length} bytes"));
+        }
+        Ok(Some(owned))
+    }
+
+    /// The next message of a block, whose payload has some bytes left.
+    pub(super) fn part(&mut self, left: &mut u64) -> Result<Owned, String> {
+        let begin = self.at;
+        let owned = self.next()?.ok_or_else(|| format!("byte {begin}: it ends in a block"))?;
+        let bytes = self.at - begin;
+        *left = left
+            .checked_sub(bytes)
+            .ok_or_else(|| format!("byte {begin}: a message ends behind its block"))?;
+        Ok(owned)
+    }
+
+    /// Skips bytes.
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), String> {
+        let count = std::io::copy(&mut (&mut self.reader).take(bytes), &mut std::io::sink());
+        let count = count.map_err(|error| format!("byte {}: {error}", self.at))?;
+        self.at += count;
+        if count < bytes { Err(format!("byte {}: it ends in a block", self.at)) } else { Ok(()) }
+    }
+
+    /// Appends up to a number of bytes. Memory grows with the bytes that are there.
+    fn fill(&mut self, buffer: &mut Vec<u8>, bytes: u64) -> Result<(), String> {
+        let count = (&mut self.reader).take(bytes).read_to_end(buffer);
+        let count = count.map_err(|error| format!("byte {}: {error}", self.at))?;
+        self.at += count as u64;
+        Ok(())
+    }
+}
