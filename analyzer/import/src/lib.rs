@@ -11,7 +11,7 @@ use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::Progress;
-use stallmap_readers::input::Input;
+use stallmap_formats::input::Input;
 use stallmap_readers::model::Trace;
 use stallmap_readers::{join, read};
 

@@ -27,7 +27,7 @@ use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
 pub(crate) use self::into::into;
 use self::names::Names;
-use stallmap_readers::input::Input;
+use stallmap_formats::input::Input;
 use stallmap_readers::model::{Kernel, Requests, Trace};
 
 /// Writes the capture. One that fails leaves nothing.

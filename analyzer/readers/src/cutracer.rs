@@ -16,9 +16,9 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use self::instruction::Instruction;
 use self::record::{Line, Record};
-use crate::input::Input;
-use crate::json::Json;
 use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 
 /// Most accesses of a file.
 const MOST_ACCESSES: usize = 20_000_000;

@@ -8,9 +8,9 @@ use std::io::Read;
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
-use crate::input::Input;
-use crate::json::Json;
 use crate::model::{Call, Losses, Op, Process, Trace};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 
 /// Most nodes of a trace.
 const MOST_NODES: usize = 50_000_000;
@@ -107,7 +107,7 @@ impl Reading {
             }
             Ok(())
         })?;
-        let number = value.as_deref().and_then(crate::decimal::integer);
+        let number = value.as_deref().and_then(stallmap_formats::decimal::integer);
         match name.as_str() {
             "rf_id" => node.record = number,
             "fw_parent" => node.forward = number,

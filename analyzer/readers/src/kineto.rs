@@ -15,11 +15,11 @@ use stallmap_schema::word::{
 
 use self::event::{Event, Threads};
 use self::stacks::Functions;
-use crate::input::Input;
 use crate::join::{join_ops, shift, span};
-use crate::json::Json;
 use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
 use crate::nest::{Span, enclosing};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 
 /// Most events of a trace.
 const MOST_EVENTS: usize = 50_000_000;

@@ -1,28 +1,22 @@
 //! Readers of other tools' recordings: one module per format, each from a file to the same model.
 //!
 //! ```text
-//! file ──> input (form, bounds, hash) ──> kineto, nsys, snapshot, ncu, … ──> model (Trace)
+//! file ──> formats (JSON, packets, …) ──> kineto, nsys, snapshot, ncu, … ──> model (Trace)
 //! ```
 //!
 //! A source fills the parts that it has data for. Everything else is null or empty, and a loss names it. A file is data
 //! from elsewhere: it is read in bounds, and an error names the file and the position.
 
 mod cutracer;
-mod decimal;
 mod execution;
-pub mod input;
 mod join;
-mod json;
 mod kineto;
 pub mod model;
-mod msgpack;
 pub mod name;
 mod ncu;
 mod nest;
 mod nsys;
 mod operators;
-mod pickle;
-mod proto;
 mod proton;
 mod report;
 mod rocprof;
@@ -30,8 +24,9 @@ mod snapshot;
 
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 
-use input::{Form, Input};
-use json::Json;
+use stallmap_formats::input::{Form, Input};
+use stallmap_formats::json::Json;
+
 use model::Trace;
 
 /// Reads a file. Its content decides the tool.

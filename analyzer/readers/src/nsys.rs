@@ -15,9 +15,9 @@ use stallmap_schema::word::{
 use self::cell::Row;
 use self::database::Database;
 use self::folder::Folder;
-use crate::input::{Form, Input};
 use crate::join::{join_ops, shift};
 use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
+use stallmap_formats::input::{Form, Input};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];

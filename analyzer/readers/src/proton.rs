@@ -11,10 +11,10 @@ use std::rc::Rc;
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::LossKind;
 
-use crate::input::{Form, Input};
-use crate::json::Json;
 use crate::model::{Device, Losses, Trace};
-use crate::msgpack;
+use stallmap_formats::input::{Form, Input};
+use stallmap_formats::json::Json;
+use stallmap_formats::msgpack;
 
 /// Most nodes of a tree.
 const MOST_NODES: usize = 10_000_000;

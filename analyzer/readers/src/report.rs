@@ -21,13 +21,11 @@ use stallmap_schema::word::{Instrument, LossKind};
 use self::block::{Header, Stream};
 use self::code::{Code, Sampled};
 use self::metric::{Metric, Scalar};
-use crate::input::Input;
 use crate::model::{Counter, Device, Kernel, Process, Trace};
 use crate::ncu;
-use crate::proto::{Message, Value};
+use stallmap_formats::input::Input;
+use stallmap_formats::proto::{Message, Value};
 
-/// The first bytes of a report.
-pub(crate) const MAGIC: &[u8] = b"NVR\0";
 /// Most kernels of a report.
 const MOST_KERNELS: usize = 10_000_000;
 /// Most processes of a report.

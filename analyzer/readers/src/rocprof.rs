@@ -7,10 +7,10 @@ use std::rc::Rc;
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
-use crate::input::Input;
 use crate::join::join_ops;
-use crate::json::Json;
 use crate::model::{Call, Device, Kernel, Process, Trace, Work};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 
 /// Most kernels and copies of a profile.
 const MOST_RECORDS: usize = 50_000_000;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
-use crate::input::Input;
 use crate::model::{Call, Frame, Op, Process, Storage, Trace};
-use crate::pickle::{Pickle, Value};
+use stallmap_formats::input::Input;
+use stallmap_formats::pickle::{Pickle, Value};
 
 /// The name of the op that stands for an allocation: a snapshot has stacks, and no ops.
 const ALLOCATION: &str = "alloc";

@@ -22,7 +22,7 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};
-use stallmap_readers::input::Input;
+use stallmap_formats::input::Input;
 use stallmap_readers::model::{Kernel, Trace};
 use stallmap_readers::name;
 

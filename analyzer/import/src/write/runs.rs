@@ -8,7 +8,7 @@ use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 
 use super::{Writing, run_id, samples};
-use stallmap_readers::input::Input;
+use stallmap_formats::input::Input;
 use stallmap_readers::model::{self, Process, Trace};
 
 impl Writing<'_> {

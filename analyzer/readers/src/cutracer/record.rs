@@ -8,8 +8,8 @@ use stallmap_console::exit::Outcome;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::instruction::Instruction;
-use crate::decimal::integer;
-use crate::json::Json;
+use stallmap_formats::decimal::integer;
+use stallmap_formats::json::Json;
 
 /// Lanes of a warp.
 const LANES: usize = 32;

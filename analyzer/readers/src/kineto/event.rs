@@ -5,8 +5,8 @@ use std::io::Read;
 
 use stallmap_console::exit::Outcome;
 
-use crate::decimal::microseconds;
-use crate::json::Json;
+use stallmap_formats::decimal::microseconds;
+use stallmap_formats::json::Json;
 
 /// An event. Times are relative to the base of the trace.
 #[derive(Debug, Default)]

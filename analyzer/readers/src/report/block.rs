@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use crate::proto::{Message, Value};
+use stallmap_formats::input::REPORT;
+use stallmap_formats::proto::{Message, Value};
 
 /// Most bytes of one message.
 const MOST_MESSAGE_BYTES: u32 = 1 << 30;
@@ -72,7 +73,7 @@ impl<R: Read> Stream<R> {
         let mut stream = Self { reader, at: 0 };
         let mut magic = Vec::new();
         stream.fill(&mut magic, 4)?;
-        (magic == super::MAGIC)
+        (magic == REPORT)
             .then_some(stream)
             .ok_or_else(|| "byte 0: it does not begin like a report".to_owned())
     }

@@ -8,7 +8,7 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use super::metric::{Metric, Scalar, instance};
 use crate::model::{Process, Sample, Sampling, Trace};
-use crate::proto::{Message, Value};
+use stallmap_formats::proto::{Message, Value};
 
 /// Function, offset, and stall reason.
 type Place = (Rc<str>, u32, Rc<str>);

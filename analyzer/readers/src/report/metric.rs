@@ -1,6 +1,6 @@
 //! Metrics of a kernel: a value, and values per instruction, address or time.
 
-use crate::proto::{Message, Value};
+use stallmap_formats::proto::{Message, Value};
 
 /// A metric.
 #[derive(Default)]

@@ -39,7 +39,7 @@ enum Value {
 /// # Errors
 ///
 /// A value that JSON lacks, one that is beyond the bounds, or the end of the file.
-pub(crate) fn to_json(input: &Input) -> Outcome<Vec<u8>> {
+pub fn to_json(input: &Input) -> Outcome<Vec<u8>> {
     let mut reader = io::BufReader::new(input.open()?.take(MOST_BYTES));
     let mut text = Vec::new();
     translate(&mut reader, &mut text).map_err(|error| {

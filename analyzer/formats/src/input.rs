@@ -9,6 +9,8 @@ use stallmap_console::exit::{Failure, Outcome};
 
 /// Most bytes of an unpacked file: larger ones are bombs, or need a smaller recording.
 const MOST_BYTES: u64 = 64 << 30;
+/// The first bytes of a report of Nsight Compute.
+pub const REPORT: &[u8] = b"NVR\0";
 /// Most bytes of one text in JSON. Names of kernels are the longest, with some ten thousand.
 const MOST_TEXT_BYTES: usize = 1 << 20;
 
@@ -104,7 +106,7 @@ fn form(head: &[u8]) -> Form {
     if head.starts_with(b"SQLite format 3\0") {
         return Form::Sqlite;
     }
-    if head.starts_with(crate::report::MAGIC) {
+    if head.starts_with(REPORT) {
         return Form::Report;
     }
     match head {

@@ -13,7 +13,7 @@ const MOST_OBJECTS: usize = 400_000_000;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// None, and everything that the import does not read.
     Nothing,
     /// An integer that fits, or a truth value.
@@ -30,7 +30,7 @@ pub(crate) enum Value {
 
 /// The objects of a pickle.
 #[derive(Debug, Default)]
-pub(crate) struct Pickle {
+pub struct Pickle {
     texts: Vec<String>,
     lists: Vec<Vec<Value>>,
     dicts: Vec<Vec<(Value, Value)>>,
@@ -38,7 +38,7 @@ pub(crate) struct Pickle {
 
 impl Pickle {
     /// Reads a pickle. Returns its objects and the outermost one. An error has a reason without the file.
-    pub(crate) fn read(reader: impl Read) -> Result<(Self, Value), String> {
+    pub fn read(reader: impl Read) -> Result<(Self, Value), String> {
         let mut machine = Machine::new(reader);
         loop {
             let code = machine.bytes::<1>()?[0];
@@ -51,7 +51,7 @@ impl Pickle {
     }
 
     /// A value of a dictionary. Nothing for everything else.
-    pub(crate) fn get(&self, value: Value, key: &str) -> Value {
+    pub fn get(&self, value: Value, key: &str) -> Value {
         let Value::Dict(place) = value else { return Value::Nothing };
         let entries = self.dicts.get(place).map_or(&[][..], Vec::as_slice);
         entries
@@ -62,13 +62,13 @@ impl Pickle {
     }
 
     /// The elements of a list or tuple. None for everything else.
-    pub(crate) fn items(&self, value: Value) -> &[Value] {
+    pub fn items(&self, value: Value) -> &[Value] {
         let Value::List(place) = value else { return &[] };
         self.lists.get(place).map_or(&[], Vec::as_slice)
     }
 
     /// A text.
-    pub(crate) fn text(&self, value: Value) -> Option<&str> {
+    pub fn text(&self, value: Value) -> Option<&str> {
         let Value::Text(place) = value else { return None };
         self.texts.get(place).map(String::as_str)
     }
@@ -76,7 +76,7 @@ impl Pickle {
 
 impl Value {
     /// An integer.
-    pub(crate) const fn integer(self) -> Option<i64> {
+    pub const fn integer(self) -> Option<i64> {
         if let Self::Integer(number) = self { Some(number) } else { None }
     }
 }

@@ -34,12 +34,12 @@ fn shifted(value: i128, power: i32) -> Option<i128> {
 }
 
 /// Microseconds as nanoseconds.
-pub(crate) fn microseconds(text: &str) -> Option<i64> {
+pub fn microseconds(text: &str) -> Option<i64> {
     i64::try_from(scaled(text, 3)?).ok()
 }
 
 /// An integer, also where a program wrote it as a float.
-pub(crate) fn integer(text: &str) -> Option<i64> {
+pub fn integer(text: &str) -> Option<i64> {
     let thousandths = scaled(text, 3)?;
     if thousandths % 1000 == 0 { i64::try_from(thousandths / 1000).ok() } else { None }
 }

@@ -9,25 +9,25 @@ use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ReaderSett
 use crate::decimal::integer;
 
 /// A stream of JSON from a file.
-pub(crate) struct Json<R: Read> {
+pub struct Json<R: Read> {
     reader: JsonStreamReader<R>,
     path: PathBuf,
 }
 
 impl<R: Read> Json<R> {
     /// A stream of a file. Nesting has up to 128 levels.
-    pub(crate) fn new(reader: R, path: &Path) -> Self {
+    pub fn new(reader: R, path: &Path) -> Self {
         Self { reader: JsonStreamReader::new(reader), path: path.to_owned() }
     }
 
     /// A stream of a file whose nesting has up to a number of levels.
-    pub(crate) fn nested(reader: R, path: &Path, levels: u32) -> Self {
+    pub fn nested(reader: R, path: &Path, levels: u32) -> Self {
         let settings = ReaderSettings { max_nesting_depth: Some(levels), ..ReaderSettings::default() };
         Self { reader: JsonStreamReader::new_custom(reader, settings), path: path.to_owned() }
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.
-    pub(crate) fn first_key(&mut self, known: &[&str]) -> Outcome<Option<String>> {
+    pub fn first_key(&mut self, known: &[&str]) -> Outcome<Option<String>> {
         if self.peek()? == ValueType::Array {
             self.reader.begin_array().map_err(|error| self.failure(&error))?;
             if !self.has_next()? {
@@ -49,12 +49,12 @@ impl<R: Read> Json<R> {
     }
 
     /// True if the next value is an array.
-    pub(crate) fn is_array(&mut self) -> Outcome<bool> {
+    pub fn is_array(&mut self) -> Outcome<bool> {
         Ok(self.peek()? == ValueType::Array)
     }
 
     /// Visits the members of an object. The visitor reads or skips each value. Any other value is skipped.
-    pub(crate) fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Outcome<()>) -> Outcome<()> {
+    pub fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Outcome<()>) -> Outcome<()> {
         if self.peek()? != ValueType::Object {
             return self.skip();
         }
@@ -67,7 +67,7 @@ impl<R: Read> Json<R> {
     }
 
     /// Visits the elements of an array. Any other value is skipped.
-    pub(crate) fn array(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
+    pub fn array(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
         if self.peek()? != ValueType::Array {
             return self.skip();
         }
@@ -79,7 +79,7 @@ impl<R: Read> Json<R> {
     }
 
     /// A text, a number as it is written, or a truth value. None for null, arrays and objects.
-    pub(crate) fn scalar(&mut self) -> Outcome<Option<String>> {
+    pub fn scalar(&mut self) -> Outcome<Option<String>> {
         let value = match self.peek()? {
             ValueType::String => self.reader.next_string(),
             ValueType::Number => self.reader.next_number_as_string(),
@@ -90,12 +90,12 @@ impl<R: Read> Json<R> {
     }
 
     /// An integer. None for everything else.
-    pub(crate) fn integer(&mut self) -> Outcome<Option<i64>> {
+    pub fn integer(&mut self) -> Outcome<Option<i64>> {
         Ok(self.scalar()?.and_then(|text| integer(&text)))
     }
 
     /// The integers of an array. Other elements are left out.
-    pub(crate) fn integers(&mut self) -> Outcome<Vec<i64>> {
+    pub fn integers(&mut self) -> Outcome<Vec<i64>> {
         let mut values = Vec::new();
         self.array(|json| {
             values.extend(json.integer()?);
@@ -105,20 +105,20 @@ impl<R: Read> Json<R> {
     }
 
     /// Three positive sizes. None for everything else.
-    pub(crate) fn extent(&mut self) -> Outcome<Option<[u32; 3]>> {
+    pub fn extent(&mut self) -> Outcome<Option<[u32; 3]>> {
         let sizes = self.integers()?.into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
         let sizes = sizes.ok().and_then(|sizes| <[u32; 3]>::try_from(sizes).ok());
         Ok(sizes.filter(|sizes| sizes.iter().all(|size| *size > 0)))
     }
 
     /// The end of the document: nothing but spaces is left.
-    pub(crate) fn end(self) -> Outcome<()> {
+    pub fn end(self) -> Outcome<()> {
         let path = self.path;
         self.reader.consume_trailing_whitespace().map_err(|error| failure(&path, &error))
     }
 
     /// Skips a value.
-    pub(crate) fn skip(&mut self) -> Outcome<()> {
+    pub fn skip(&mut self) -> Outcome<()> {
         self.reader.skip_value().map_err(|error| self.failure(&error))
     }
 

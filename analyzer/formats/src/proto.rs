@@ -5,16 +5,16 @@ const MOST_NUMBER_BYTES: usize = 10;
 
 /// A message in a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
+pub struct Message<'a> {
     /// Its bytes.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The position of the first one in the unpacked file.
-    pub(crate) at: u64,
+    pub at: u64,
 }
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
     /// An integer, an enum or a truth value.
     Number(u64),
     /// Eight bytes: a double, or an integer of fixed size.
@@ -27,17 +27,17 @@ pub(crate) enum Value<'a> {
 
 impl<'a> Message<'a> {
     /// A message at a position.
-    pub(crate) fn new(bytes: &'a [u8], at: u64) -> Self {
+    pub fn new(bytes: &'a [u8], at: u64) -> Self {
         Self { bytes, at }
     }
 
     /// Its bytes as a text. Bytes that are not UTF-8 become U+FFFD.
-    pub(crate) fn text(self) -> String {
+    pub fn text(self) -> String {
         String::from_utf8_lossy(self.bytes).into_owned()
     }
 
     /// The last number in a field.
-    pub(crate) fn number(self, field: u32) -> Result<Option<u64>, String> {
+    pub fn number(self, field: u32) -> Result<Option<u64>, String> {
         let mut found = None;
         for part in self {
             match part? {
@@ -49,7 +49,7 @@ impl<'a> Message<'a> {
     }
 
     /// The last message in a field.
-    pub(crate) fn message(self, field: u32) -> Result<Option<Self>, String> {
+    pub fn message(self, field: u32) -> Result<Option<Self>, String> {
         let mut found = None;
         for part in self {
             match part? {
@@ -71,7 +71,7 @@ impl<'a> IntoIterator for Message<'a> {
 }
 
 /// The fields of a message, in the order of the file. Nothing follows an error.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     bytes: &'a [u8],
     at: u64,
 }
