@@ -89,6 +89,11 @@ impl<R: Read> Json<R> {
         value.map(Some).map_err(|error| self.failure(&error))
     }
 
+    /// A text. None for everything else, which is skipped.
+    pub fn text(&mut self) -> Outcome<Option<String>> {
+        if self.peek()? == ValueType::String { self.scalar() } else { self.skip().map(|()| None) }
+    }
+
     /// An integer. None for everything else.
     pub fn integer(&mut self) -> Outcome<Option<i64>> {
         Ok(self.scalar()?.and_then(|text| integer(&text)))

@@ -34,6 +34,10 @@ pub fn run(args: &Import) -> Outcome {
         trace = join(trace, read(&input)?)?;
         inputs.push(input);
     }
+    if trace.processes.is_empty() {
+        let message = format!("`{}` has no kernels and no ops", path.display());
+        return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
+    }
     progress.say(format!("writing {}", args.output.display()));
     let rates = match &args.into {
         Some(capture) => Some(write::into(&trace, &inputs, capture, &args.output)?),

@@ -59,6 +59,7 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         "kernel_checksum",
         "callstack_id",
         "rocprofiler-sdk-tool",
+        "entries",
     ];
     match json.first_key(&known)?.as_deref() {
         Some("operators" | "unattributed_kernels" | "kernels") => operators::read(input),
@@ -68,7 +69,9 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         Some("grid_launch_id" | "kernel_launch_id" | "kernel_checksum" | "callstack_id") => {
             cutracer::read(input)
         }
-        _ => kineto::read(input),
+        Some("entries") => operators::correlation::read(input),
+        Some(_) => kineto::read(input),
+        None => operators::layers::read(input)?.map_or_else(|| kineto::read(input), Ok),
     }
 }
 
@@ -79,6 +82,10 @@ pub fn join(first: Trace, second: Trace) -> Outcome<Trace> {
         ("kineto", "execution trace") => Some(execution::join(first, second)),
         ("execution trace", "kineto") => Some(execution::join(second, first)),
         ("kineto", "kineto") => kineto::graph::join(first, second),
+        ("operator profiler", operators::correlation::TOOL) => {
+            Some(operators::correlation::join(first, &second))
+        }
+        ("operator profiler", operators::layers::TOOL) => Some(operators::layers::join(first, second)),
         _ => None,
     }
     .ok_or_else(|| {

@@ -1,6 +1,9 @@
 //! Operator Profiler's profile.json 1.0: kernels with times and counters, by op. And its manifest: the same without
 //! counters, before they are measured.
 
+pub(crate) mod correlation;
+pub(crate) mod layers;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -22,8 +25,10 @@ struct Reading {
     trace: Trace,
     /// Kernels that the tool left out.
     initial: u64,
-    /// The ops of a manifest, by name: there a kernel names its op.
-    owners: BTreeMap<String, usize>,
+    /// The ops of a manifest, by layer and name: there a kernel names both.
+    owners: BTreeMap<(Option<usize>, String), usize>,
+    /// The layers of a manifest, by name.
+    layers: BTreeMap<String, usize>,
 }
 
 /// Reads a profile.
@@ -63,7 +68,7 @@ impl Reading {
 
     /// An op with its kernels.
     fn operator(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
-        let place = self.op("(unnamed op)".to_owned());
+        let place = named_op(&mut self.trace, "(unnamed op)".to_owned(), None);
         let mut name = None;
         json.object(|json, key| match key {
             "operator_name" => json.scalar().map(|text| name = text),
@@ -76,32 +81,23 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds an op. Returns its place.
-    fn op(&mut self, name: String) -> usize {
-        let place = self.trace.ops.len();
-        self.trace.ops.push(Op {
-            process: 0,
-            call: Call { thread: place as u64, begin_ns: 0, end_ns: 0 },
-            kind: OpKind::Torch,
-            name,
-            parent: None,
-            phase: Phase::Forward,
-            sequence: None,
-            forward: None,
-            stack: None,
-            record: None,
-        });
-        place
+    /// The op that a kernel of a manifest names, in its layer.
+    fn owner(&mut self, layer: Option<usize>, name: String) -> usize {
+        let trace = &mut self.trace;
+        *self
+            .owners
+            .entry((layer, name))
+            .or_insert_with_key(|(layer, name)| named_op(trace, name.clone(), *layer))
     }
 
-    /// The op that a kernel of a manifest names.
-    fn owner(&mut self, name: String) -> usize {
-        if let Some(place) = self.owners.get(&name) {
-            return *place;
-        }
-        let place = self.op(name.clone());
-        self.owners.insert(name, place);
-        place
+    /// The region of a layer.
+    fn layer(&mut self, name: String) -> usize {
+        let trace = &mut self.trace;
+        *self.layers.entry(name).or_insert_with_key(|name| {
+            let place = named_op(trace, name.clone(), None);
+            trace.ops.get_mut(place).into_iter().for_each(|op| op.kind = OpKind::Region);
+            place
+        })
     }
 
     fn kernel(&mut self, json: &mut Json<impl Read>, op: Option<usize>) -> Outcome<()> {
@@ -110,7 +106,8 @@ impl Reading {
             return Err(Failure::message(IO, format!("the profile has more than {MOST_KERNELS} kernels")));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
-        let (mut device, mut stream, mut grid, mut block, mut owner) = (None, None, None, None, None);
+        let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);
+        let (mut owner, mut layer) = (None, None);
         json.object(|json, key| {
             match key {
                 "kernel_name" => name = json.scalar()?,
@@ -120,6 +117,7 @@ impl Reading {
                 "stream_id" => stream = json.integer()?,
                 "grid_dim" => grid = json.extent()?,
                 "block_dim" => block = json.extent()?,
+                "layer_partition" => layer = json.scalar()?,
                 "metrics" => json.object(|json, key| match key {
                     "raw" => json.object(|json, metric| self.counter(json, place, metric)),
                     _ => json.skip(),
@@ -135,7 +133,8 @@ impl Reading {
             }
             Ok(())
         })?;
-        let op = op.or_else(|| owner.map(|name| self.owner(name)));
+        let layer = layer.map(|name| self.layer(name));
+        let op = op.or_else(|| owner.map(|name| self.owner(layer, name))).or(layer);
         self.trace.kernels.push(Kernel {
             process: 0,
             name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()).into(),
@@ -168,23 +167,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Ops span the times of their kernels, because the files have no times of calls.
-    fn span_ops(&mut self) {
-        let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
-        for kernel in &self.trace.kernels {
-            let (Some(op), Some((begin, end))) = (kernel.op, kernel.time_ns) else { continue };
-            let extent = extents.entry(op).or_insert((begin, end));
-            *extent = (extent.0.min(begin), extent.1.max(end));
-        }
-        for (place, (begin_ns, end_ns)) in extents {
-            if let Some(op) = self.trace.ops.get_mut(place) {
-                op.call = Call { begin_ns, end_ns, ..op.call };
-            }
-        }
-    }
-
     fn finish(mut self) -> Trace {
-        self.span_ops();
+        span_ops(&mut self.trace);
         self.trace.tool = "operator profiler";
         self.trace.processes.push(Process::of(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
@@ -214,5 +198,40 @@ impl Reading {
             losses.lacks(part);
         }
         self.trace
+    }
+}
+
+/// Adds an op. Returns its place.
+fn named_op(trace: &mut Trace, name: String, parent: Option<usize>) -> usize {
+    let place = trace.ops.len();
+    trace.ops.push(Op {
+        process: 0,
+        call: Call { thread: place as u64, begin_ns: 0, end_ns: 0 },
+        kind: OpKind::Torch,
+        name,
+        parent,
+        phase: Phase::Forward,
+        sequence: None,
+        forward: None,
+        stack: None,
+        record: None,
+    });
+    place
+}
+
+/// Ops and their layers span the times of their kernels, because the files have no times of calls.
+fn span_ops(trace: &mut Trace) {
+    let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
+    for kernel in &trace.kernels {
+        let (Some(op), Some((begin, end))) = (kernel.op, kernel.time_ns) else { continue };
+        for op in [Some(op), trace.ops.get(op).and_then(|op| op.parent)].into_iter().flatten() {
+            let extent = extents.entry(op).or_insert((begin, end));
+            *extent = (extent.0.min(begin), extent.1.max(end));
+        }
+    }
+    for (place, (begin_ns, end_ns)) in extents {
+        if let Some(op) = trace.ops.get_mut(place) {
+            op.call = Call { begin_ns, end_ns, ..op.call };
+        }
     }
 }

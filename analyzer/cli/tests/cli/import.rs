@@ -4,6 +4,7 @@ mod cutracer;
 mod execution;
 mod graph;
 mod into;
+mod operators;
 mod parquet;
 mod proton;
 mod report;
@@ -14,7 +15,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::command::Place;
 
@@ -405,28 +406,4 @@ fn a_profile_of_ops_is_exported_and_imported_with_its_totals() {
     place.run(&["import", "units.json", "-o", "c.stallmap"]).expect_ok();
     let unknown = "SELECT count(*) AS n FROM counter WHERE unit = 'unknown'";
     assert_eq!(number(&place, "c.stallmap", unknown), 1);
-}
-
-#[test]
-fn a_manifest_gives_each_kernel_its_innermost_op() {
-    let place = Place::new();
-    let kernel = |name: &str, begin: u32, owners: &[&str]| {
-        json!({ "kernel_id": "k", "kernel_name": name, "stream_id": 7, "device_id": 0, "start_ns": begin,
-            "end_ns": begin + 10, "duration_ns": 10, "grid_dim": [2, 1, 1], "block_dim": [64, 1, 1],
-            "attribution": { "method": "nvtx", "source_operators": owners, "is_fused": owners.len() > 1 } })
-    };
-    let kernels = [
-        kernel("a", 100, &["aten::mm", "aten::linear"]),
-        kernel("b", 120, &["aten::mm"]),
-        kernel("c", 140, &[]),
-    ];
-    let manifest = json!({ "schema_version": "1.0", "capture_metadata": { "device_name": "GPU" }, "warnings": [],
-        "kernels": kernels });
-    place.file("manifest.json", manifest.to_string());
-    place.run(&["import", "manifest.json", "-o", "m.stallmap"]).expect_ok();
-    place.run(&["check", "m.stallmap"]).expect_ok();
-    let by_op = "SELECT coalesce(o.name, '-') AS op, count(*) AS n FROM launch l LEFT JOIN op o ON o.op_id = l.op_id \
-         GROUP BY o.name ORDER BY o.name NULLS LAST";
-    let found = rows(&place, "m.stallmap", by_op);
-    assert_eq!(found, vec![json!({ "op": "aten::mm", "n": 2 }), json!({ "op": "-", "n": 1 })]);
 }

@@ -1,0 +1,149 @@
+//! Operator Profiler's `.corr.json`: the op of the n-th kernel of each name, from a run of its own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::{Instrument, LossKind};
+
+use super::{MOST_KERNELS, named_op, span_ops};
+use crate::model::{Kernel, Process, Trace};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
+
+/// The tool's name of such a file.
+pub(crate) const TOOL: &str = "operator profiler correlation";
+
+/// Reads it. An entry is a kernel without times, in the order of the numbers.
+pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+    let mut trace = Trace { tool: TOOL, ..Trace::default() };
+    let mut entries: Vec<(i64, String, Option<String>)> = Vec::new();
+    let mut json = Json::new(input.open_json()?, &input.path);
+    json.object(|json, key| {
+        if key != "entries" {
+            return json.skip();
+        }
+        json.array(|json| {
+            let (mut kernel, mut number, mut op) = (None, None, None);
+            json.object(|json, key| {
+                match key {
+                    "kernel_name" => kernel = json.scalar()?,
+                    "invocation" => number = json.integer()?,
+                    "op_name" => op = json.scalar()?,
+                    _ => json.skip()?,
+                }
+                Ok(())
+            })?;
+            if entries.len() >= MOST_KERNELS {
+                let message = format!("`{}` has more than {MOST_KERNELS} entries", input.path.display());
+                return Err(Failure::message(IO, message));
+            }
+            match kernel.zip(number) {
+                Some((kernel, number)) => entries.push((number, kernel, op)),
+                None => trace.losses.add(LossKind::Source, "entries without a kernel or a number", None),
+            }
+            Ok(())
+        })
+    })?;
+    if entries.is_empty() {
+        return Err(Failure::message(IO, format!("`{}` has no entries", input.path.display()))
+            .hint("run the tool's correlation pass without another profiler".to_owned()));
+    }
+    entries.sort_by_key(|(number, ..)| *number);
+    let mut ops: HashMap<String, usize> = HashMap::new();
+    for (_, name, op) in entries {
+        let op = op.map(|op| *ops.entry(op).or_insert_with_key(|op| named_op(&mut trace, op.clone(), None)));
+        trace.kernels.push(Kernel { name: name.into(), device: -1, op, ..Kernel::default() });
+    }
+    trace.processes.push(Process::of(0, Instrument::Timeline));
+    for part in ["times of kernels", "grids and blocks, written as 0", "hardware counters", "GPUs"] {
+        trace.losses.lacks(part);
+    }
+    Ok(trace)
+}
+
+/// Gives the kernels of a profile the ops of the n-th kernel of their name. Where a name has another number of kernels, the
+/// two runs are not the same, and it gives nothing.
+pub(crate) fn join(mut profile: Trace, correlation: &Trace) -> Trace {
+    let mut entries: BTreeMap<String, Vec<Option<&str>>> = BTreeMap::new();
+    for kernel in &correlation.kernels {
+        let op = kernel.op.and_then(|op| correlation.ops.get(op)).map(|op| op.name.as_str());
+        entries.entry(short(&kernel.name)).or_default().push(op);
+    }
+    let mut order: Vec<usize> = (0..profile.kernels.len()).collect();
+    order.sort_by_key(|&place| profile.kernels.get(place).and_then(|kernel| kernel.time_ns));
+    let mut kernels: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for place in order {
+        if let Some(kernel) = profile.kernels.get(place) {
+            kernels.entry(short(&kernel.name)).or_default().push(place);
+        }
+    }
+    let (mut given, mut equal, mut other, mut differing) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut ops: HashMap<&str, usize> = HashMap::new();
+    for (name, places) in kernels {
+        let Some(found) = entries.get(&name).filter(|found| found.len() == places.len()) else {
+            differing += places.len() as u64;
+            continue;
+        };
+        for (place, op) in places.into_iter().zip(found) {
+            let Some(op) = op else { continue };
+            let own = profile.kernels.get(place).and_then(|kernel| profile.ops.get(kernel.op?));
+            match own {
+                Some(own) if bare(&own.name) == *op => equal += 1,
+                Some(_) => other += 1,
+                None => {
+                    given += 1;
+                    let op = *ops.entry(op).or_insert_with(|| named_op(&mut profile, (*op).to_owned(), None));
+                    profile.kernels.get_mut(place).into_iter().for_each(|kernel| kernel.op = Some(op));
+                }
+            }
+        }
+    }
+    let rate = format!(
+        "{given} kernels got an op, {equal} had the same, {other} another, {differing} no equal number"
+    );
+    profile.facts.insert("joined.correlation".to_owned(), rate);
+    let reason = "kernels whose name has another number of entries in the correlation file";
+    profile.losses.add_many(LossKind::Source, reason, differing, None);
+    span_ops(&mut profile);
+    profile
+}
+
+/// The name of an op without the arguments that ranges have behind it.
+fn bare(name: &str) -> &str {
+    name.split(',').next().unwrap_or(name).trim_end()
+}
+
+/// A kernel's name as the tool shortens it: without result, namespaces, template arguments and parameters.
+fn short(name: &str) -> String {
+    let mut depth = 0_usize;
+    let mut plain = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    let plain = plain.trim_end();
+    let last = plain.rsplit("::").next().unwrap_or(plain);
+    last.rsplit(' ').next().unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bare, short};
+
+    #[test]
+    fn names_are_short() {
+        for (name, expected) in [
+            ("void at::native::(anonymous namespace)::k<4, f<int>>(int, a::b*)", "k"),
+            ("triton_poi_fused_0", "triton_poi_fused_0"),
+            ("k(int*)", "k"),
+            ("", ""),
+        ] {
+            assert_eq!(short(name), expected);
+        }
+        assert_eq!(bare("aten::mm, op_id = 7, sizes = [[2]]"), "aten::mm");
+    }
+}

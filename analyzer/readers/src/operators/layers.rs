@@ -1,0 +1,54 @@
+//! Operator Profiler's `.part.json`: layers that stand for layers of the same form, as one flat object of names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_schema::word::LossKind;
+
+use crate::model::Trace;
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
+
+/// The tool's name of such a file.
+pub(crate) const TOOL: &str = "operator profiler layers";
+/// Most layers of a file.
+const MOST_LAYERS: usize = 1_000_000;
+/// The names of its facts.
+const FACT: &str = "operator_profiler.layer.";
+
+/// Reads it. None if it is not one object of texts.
+pub(crate) fn read(input: &Input) -> Outcome<Option<Trace>> {
+    let mut json = Json::new(input.open_json()?, &input.path);
+    if json.is_array()? {
+        return Ok(None);
+    }
+    let mut layers: BTreeMap<String, String> = BTreeMap::new();
+    let mut is_flat = true;
+    json.object(|json, key| {
+        match json.text()? {
+            Some(layer) => drop(layers.insert(format!("{FACT}{key}"), layer)),
+            None => is_flat = false,
+        }
+        if layers.len() > MOST_LAYERS {
+            let message = format!("`{}` has more than {MOST_LAYERS} layers", input.path.display());
+            return Err(Failure::message(IO, message));
+        }
+        Ok(())
+    })?;
+    Ok(is_flat.then(|| Trace { tool: TOOL, facts: layers, ..Trace::default() }))
+}
+
+/// Names the layers of a manifest that stand for another: the tool copies their counters.
+pub(crate) fn join(mut profile: Trace, layers: Trace) -> Trace {
+    let copies: BTreeSet<&str> = layers.facts.keys().filter_map(|name| name.strip_prefix(FACT)).collect();
+    let layer = |op: usize| {
+        let op = profile.ops.get(op)?;
+        op.parent.map_or(Some(op), |parent| profile.ops.get(parent))
+    };
+    let kernels = profile.kernels.iter().filter_map(|kernel| layer(kernel.op?));
+    let count = kernels.filter(|layer| copies.contains(layer.name.as_str())).count() as u64;
+    let reason = "kernels of layers whose counters the tool copies from another layer";
+    profile.losses.add_many(LossKind::Source, reason, count, None);
+    profile.facts.extend(layers.facts);
+    profile
+}
