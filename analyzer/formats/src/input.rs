@@ -25,6 +25,8 @@ pub enum Form {
     Pickle,
     /// An array in MessagePack.
     MessagePack,
+    /// Packets of Perfetto.
+    Packets,
     /// A report of Nsight Compute.
     Report,
     /// A folder of Parquet files.
@@ -114,9 +116,16 @@ fn form(head: &[u8]) -> Form {
         [0x90..=0x9f | 0xdc | 0xdd, ..] => Form::MessagePack,
         _ => match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{' | b'[') => Form::Json,
+            // The first packet of a trace. A newline at the beginning of a text has texts behind it.
+            _ if head.first() == Some(&b'\n') && head.iter().copied().any(is_binary) => Form::Packets,
             _ => Form::Text,
         },
     }
+}
+
+/// True for bytes that no ASCII text has.
+fn is_binary(byte: u8) -> bool {
+    !byte.is_ascii() || byte.is_ascii_control() && !byte.is_ascii_whitespace()
 }
 
 /// Reads up to the length of a buffer. Returns the number of bytes.
@@ -186,6 +195,8 @@ mod tests {
         assert_eq!(form(b"\x92\x83\xa5frame"), Form::MessagePack);
         assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Form::Report);
         assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
+        assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Form::Packets);
+        assert_eq!(form(b"\n\"ID\",\"Process ID\""), Form::Text);
         assert_eq!(form(b""), Form::Text);
     }
 

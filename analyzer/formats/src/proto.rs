@@ -36,6 +36,19 @@ impl<'a> Message<'a> {
         String::from_utf8_lossy(self.bytes).into_owned()
     }
 
+    /// Sizes in the first three fields. None if one of them is 0 or too large.
+    pub fn extent(self) -> Result<Option<[u32; 3]>, String> {
+        let mut sizes = [0; 3];
+        for field in self {
+            if let (number, Value::Number(value)) = field?
+                && let Some(size) = (number as usize).checked_sub(1).and_then(|place| sizes.get_mut(place))
+            {
+                *size = u32::try_from(value).unwrap_or(0);
+            }
+        }
+        Ok(Some(sizes).filter(|sizes| sizes.iter().all(|size| *size > 0)))
+    }
+
     /// The last number in a field.
     pub fn number(self, field: u32) -> Result<Option<u64>, String> {
         let mut found = None;

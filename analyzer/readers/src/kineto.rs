@@ -3,6 +3,8 @@
 mod event;
 pub(crate) mod graph;
 mod memory;
+pub(crate) mod packets;
+mod slices;
 mod stacks;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -131,6 +133,12 @@ impl Reading {
             let message = format!("the trace has more than {MOST_EVENTS} events");
             return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
+        self.take(event);
+        Ok(())
+    }
+
+    /// Adds an event.
+    fn take(&mut self, event: Event) {
         match (event.phase.as_str(), event.category.as_str()) {
             ("X", "kernel") => self.kernel(event),
             ("X", "gpu_memcpy" | "gpu_memset" | "cuda_sync") => self.work(&event),
@@ -149,7 +157,6 @@ impl Reading {
             ("M" | "s" | "f" | "t", _) => {}
             _ => *self.unread.entry(event.category).or_default() += 1,
         }
-        Ok(())
     }
 
     /// The time of an event on its thread.
@@ -165,6 +172,8 @@ impl Reading {
 
     fn kernel(&mut self, event: Event) {
         let Some(call) = self.span(&event) else { return };
+        // A kernel that was not measured has a begin only.
+        let time_ns = event.duration_ns.map(|_| (call.begin_ns, call.end_ns));
         let arguments = event.arguments;
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.trace.kernels.push(Kernel {
@@ -172,7 +181,7 @@ impl Reading {
             name: event.name.into(),
             device: ordinal.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream(&arguments, &event.thread.1),
-            time_ns: Some((call.begin_ns, call.end_ns)),
+            time_ns,
             grid: arguments.grid,
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),

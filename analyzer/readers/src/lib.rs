@@ -36,6 +36,7 @@ pub fn read(input: &Input) -> Outcome<Trace> {
         Form::Sqlite | Form::Folder => nsys::read(input),
         Form::Pickle => snapshot::read(input),
         Form::MessagePack => proton::read(input),
+        Form::Packets => kineto::packets::read(input),
         Form::Report => report::read(input),
         Form::Text => ncu::read(input),
     }

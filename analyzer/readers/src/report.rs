@@ -194,8 +194,8 @@ impl Reading {
         for field in message {
             match field? {
                 (5, Value::Message(name)) => kernel.name = name.text().into(),
-                (10, Value::Message(sizes)) => kernel.grid = extent(sizes)?,
-                (11, Value::Message(sizes)) => kernel.block = extent(sizes)?,
+                (10, Value::Message(sizes)) => kernel.grid = sizes.extent()?,
+                (11, Value::Message(sizes)) => kernel.block = sizes.extent()?,
                 (13, Value::Message(metric)) => self.metric(metric, &mut kernel, &mut sampled)?,
                 (15, Value::Message(source)) => sampled.reference = source.number(1)?,
                 (23, Value::Number(stream)) => kernel.stream = stream,
@@ -261,15 +261,4 @@ impl Reading {
         }
         self.trace
     }
-}
-
-/// Sizes in x, y and z. None if one of them is 0 or too large.
-fn extent(message: Message<'_>) -> Result<Option<[u32; 3]>, String> {
-    let mut sizes = [0; 3];
-    for field in message {
-        if let (field @ 1..=3, Value::Number(value)) = field? {
-            sizes[field as usize - 1] = u32::try_from(value).unwrap_or(0);
-        }
-    }
-    Ok(Some(sizes).filter(|sizes| sizes.iter().all(|size| *size > 0)))
 }

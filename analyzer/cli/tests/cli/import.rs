@@ -5,6 +5,7 @@ mod execution;
 mod graph;
 mod into;
 mod operators;
+mod packets;
 mod parquet;
 mod proton;
 mod report;

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use stallmap_console::exit::Outcome;
 
-use stallmap_formats::decimal::microseconds;
+use stallmap_formats::decimal::{integer, microseconds};
 use stallmap_formats::json::Json;
 
 /// An event. Times are relative to the base of the trace.
@@ -42,6 +42,25 @@ pub(super) struct Arguments {
     pub(super) kernel: Option<String>,
 }
 
+/// Names of arguments with one value.
+const SCALARS: [&str; 15] = [
+    "correlation",
+    "device",
+    "stream",
+    "registers per thread",
+    "bytes",
+    "Bytes",
+    "Sequence number",
+    "External id",
+    "Record function id",
+    "Fwd thread id",
+    "Addr",
+    "Device Type",
+    "Device Id",
+    "kernel",
+    "cuda_sync_kind",
+];
+
 impl Event {
     /// Reads an event.
     pub(super) fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
@@ -70,27 +89,39 @@ impl Arguments {
         let mut found = Self::default();
         json.object(|json, key| {
             match key {
-                "correlation" => found.correlation = json.integer()?,
-                "device" => found.device = json.integer()?,
-                "stream" => found.stream = json.integer()?,
                 "grid" => found.grid = json.extent()?,
                 "block" => found.block = json.extent()?,
-                "registers per thread" => found.registers = json.integer()?,
-                "bytes" | "Bytes" => found.bytes = json.integer()?,
-                "Sequence number" => found.sequence = json.integer()?,
-                "External id" => found.external = json.integer()?,
-                "Record function id" => found.record = json.integer()?.filter(|record| *record > 0),
-                "Fwd thread id" => found.forward_thread = json.integer()?,
-                "Addr" => found.address = json.integer()?,
-                "Device Type" => found.device_type = json.integer()?,
-                "Device Id" => found.device_id = json.integer()?,
-                "kernel" => found.kernel = json.scalar()?,
-                "cuda_sync_kind" => found.wait = json.scalar()?,
+                _ if SCALARS.contains(&key) => {
+                    if let Some(value) = json.scalar()? {
+                        found.put(key, value);
+                    }
+                }
                 _ => json.skip()?,
             }
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// Sets an argument with one value. Unknown names are left out.
+    pub(super) fn put(&mut self, name: &str, value: String) {
+        match name {
+            "correlation" => self.correlation = integer(&value),
+            "device" => self.device = integer(&value),
+            "stream" => self.stream = integer(&value),
+            "registers per thread" => self.registers = integer(&value),
+            "bytes" | "Bytes" => self.bytes = integer(&value),
+            "Sequence number" => self.sequence = integer(&value),
+            "External id" => self.external = integer(&value),
+            "Record function id" => self.record = integer(&value).filter(|record| *record > 0),
+            "Fwd thread id" => self.forward_thread = integer(&value),
+            "Addr" => self.address = integer(&value),
+            "Device Type" => self.device_type = integer(&value),
+            "Device Id" => self.device_id = integer(&value),
+            "kernel" => self.kernel = Some(value),
+            "cuda_sync_kind" => self.wait = Some(value),
+            _ => {}
+        }
     }
 }
 
