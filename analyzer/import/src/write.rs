@@ -14,6 +14,8 @@ use std::path::Path;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
+use stallmap_formats::input::Input;
+use stallmap_readers::model::{Kernel, Requests, Trace};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
@@ -27,8 +29,6 @@ use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 
 pub(crate) use self::into::into;
 use self::names::Names;
-use stallmap_formats::input::Input;
-use stallmap_readers::model::{Kernel, Requests, Trace};
 
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {

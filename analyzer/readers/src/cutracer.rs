@@ -12,13 +12,13 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::instruction::Instruction;
 use self::record::{Line, Record};
 use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// Most accesses of a file.
 const MOST_ACCESSES: usize = 20_000_000;

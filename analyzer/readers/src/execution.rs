@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{Call, Losses, Op, Process, Trace};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// Most nodes of a trace.
 const MOST_NODES: usize = 50_000_000;

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{
     ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
 };
@@ -20,8 +22,6 @@ use self::stacks::Functions;
 use crate::join::{join_ops, shift, span};
 use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
 use crate::nest::{Span, enclosing};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// Most events of a trace.
 const MOST_EVENTS: usize = 50_000_000;

@@ -5,11 +5,11 @@ use std::io::{BufRead as _, BufReader, Read};
 
 use csv::StringRecord;
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::decimal::integer;
+use stallmap_formats::input::Input;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::model::{Counter, Kernel, Process, Trace};
-use stallmap_formats::decimal::integer;
-use stallmap_formats::input::Input;
 
 /// Most kernels of a file.
 const MOST_ROWS: usize = 10_000_000;

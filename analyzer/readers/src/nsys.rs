@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::{Form, Input};
 use stallmap_schema::word::{
     ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
 };
@@ -17,7 +18,6 @@ use self::database::Database;
 use self::folder::Folder;
 use crate::join::{join_ops, shift};
 use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
-use stallmap_formats::input::{Form, Input};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];

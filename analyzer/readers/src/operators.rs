@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{Call, Counter, Kernel, Op, Process, Trace};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// Most kernels of a file.
 const MOST_KERNELS: usize = 10_000_000;

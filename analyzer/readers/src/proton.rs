@@ -9,12 +9,12 @@ use std::io::Read;
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_schema::word::LossKind;
-
-use crate::model::{Device, Losses, Trace};
 use stallmap_formats::input::{Form, Input};
 use stallmap_formats::json::Json;
 use stallmap_formats::msgpack;
+use stallmap_schema::word::LossKind;
+
+use crate::model::{Device, Losses, Trace};
 
 /// Most nodes of a tree.
 const MOST_NODES: usize = 10_000_000;

@@ -16,6 +16,8 @@ use std::io::{BufReader, Read};
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::proto::{Message, Value};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use self::block::{Header, Stream};
@@ -23,8 +25,6 @@ use self::code::{Code, Sampled};
 use self::metric::{Metric, Scalar};
 use crate::model::{Counter, Device, Kernel, Process, Trace};
 use crate::ncu;
-use stallmap_formats::input::Input;
-use stallmap_formats::proto::{Message, Value};
 
 /// Most kernels of a report.
 const MOST_KERNELS: usize = 10_000_000;

@@ -5,12 +5,12 @@ use std::io::Read;
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::join::join_ops;
 use crate::model::{Call, Device, Kernel, Process, Trace, Work};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// Most kernels and copies of a profile.
 const MOST_RECORDS: usize = 50_000_000;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::pickle::{Pickle, Value};
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
 use crate::model::{Call, Frame, Op, Process, Storage, Trace};
-use stallmap_formats::input::Input;
-use stallmap_formats::pickle::{Pickle, Value};
 
 /// The name of the op that stands for an allocation: a snapshot has stacks, and no ops.
 const ALLOCATION: &str = "alloc";

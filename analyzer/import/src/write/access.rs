@@ -1,12 +1,12 @@
 //! Memory accesses in the order of their table.
 
+use stallmap_readers::model::Access;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::Writing;
-use stallmap_readers::model::Access;
 
 /// Writes all accesses.
 pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {

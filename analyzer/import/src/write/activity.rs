@@ -1,5 +1,6 @@
 //! Work of the GPUs with its measured times.
 
+use stallmap_readers::model::{Kernel, Work};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::KernelId;
@@ -7,7 +8,6 @@ use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
 
 use super::{Writing, run_id};
-use stallmap_readers::model::{Kernel, Work};
 
 /// A piece of work: a launch, or something else.
 enum Piece<'a> {

@@ -6,6 +6,9 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
+use stallmap_formats::input::Input;
+use stallmap_readers::model::{Kernel, Trace};
+use stallmap_readers::name;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
@@ -22,9 +25,6 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};
-use stallmap_formats::input::Input;
-use stallmap_readers::model::{Kernel, Trace};
-use stallmap_readers::name;
 
 /// Most launches, ops and functions of a capture that is joined.
 const MOST_ROWS: usize = 50_000_000;

@@ -5,11 +5,11 @@ use std::io::Read;
 use std::rc::Rc;
 
 use stallmap_console::exit::Outcome;
+use stallmap_formats::decimal::integer;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{AccessKind, Space};
 
 use super::instruction::Instruction;
-use stallmap_formats::decimal::integer;
-use stallmap_formats::json::Json;
 
 /// Lanes of a warp.
 const LANES: usize = 32;

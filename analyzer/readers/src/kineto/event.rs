@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use stallmap_console::exit::Outcome;
-
 use stallmap_formats::decimal::{integer, microseconds};
 use stallmap_formats::json::Json;
 

@@ -8,14 +8,14 @@ use std::io::{BufReader, Read};
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::proto::{Message, Value};
 use stallmap_schema::word::LossKind;
 
 use super::event::{Arguments, Event};
 use super::slices::{Mark, Slices};
 use super::{MOST_EVENTS, Reading};
 use crate::model::Trace;
-use stallmap_formats::input::Input;
-use stallmap_formats::proto::{Message, Value};
 
 /// Most bytes of one packet. The largest one holds all names.
 const MOST_PACKET_BYTES: u64 = 1 << 30;

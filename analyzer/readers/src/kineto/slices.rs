@@ -6,8 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::event::Event;
 use stallmap_formats::proto::{Message, Value};
+
+use super::event::Event;
 
 /// Most levels of tracks inside of tracks.
 const MOST_LEVELS: usize = 16;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::{MOST_KERNELS, named_op, span_ops};
 use crate::model::{Kernel, Process, Trace};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// The tool's name of such a file.
 pub(crate) const TOOL: &str = "operator profiler correlation";

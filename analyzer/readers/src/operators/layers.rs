@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_formats::input::Input;
+use stallmap_formats::json::Json;
 use stallmap_schema::word::LossKind;
 
 use crate::model::Trace;
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
 
 /// The tool's name of such a file.
 pub(crate) const TOOL: &str = "operator profiler layers";

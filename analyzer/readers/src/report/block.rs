@@ -1,9 +1,8 @@
 //! Blocks of a report: a header, then sources and results, each behind its length.
 
-use std::io::Read;
-
 use stallmap_formats::input::REPORT;
 use stallmap_formats::proto::{Message, Value};
+use std::io::Read;
 
 /// Most bytes of one message.
 const MOST_MESSAGE_BYTES: u32 = 1 << 30;

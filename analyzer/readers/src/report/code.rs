@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use stallmap_formats::proto::{Message, Value};
 use stallmap_sass::cubin::Cubin;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::metric::{Metric, Scalar, instance};
 use crate::model::{Process, Sample, Sampling, Trace};
-use stallmap_formats::proto::{Message, Value};
 
 /// Function, offset, and stall reason.
 type Place = (Rc<str>, u32, Rc<str>);
