@@ -119,6 +119,8 @@ fn furnish(place: &Place, example: &str) {
         "trace.json.gz",
         r#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{}}]"#,
     );
+    let report = Path::new(ROOT).join("testdata/ncu/pipe.ncu-rep.gz");
+    drop(fs::copy(report, place.path("report.ncu-rep")));
     place.file("execution.json", r#"{"nodes":[{"id":1,"name":"aten::mm"}]}"#);
     place.file("query.sql", "SELECT count(*) FROM launch");
     place.file("gate.sql", "SELECT kernel FROM b.kernel_cost WHERE function_id IS NULL");

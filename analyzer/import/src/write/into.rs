@@ -54,7 +54,9 @@ pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Pat
     let wrong = |error: CaptureError| capture_failure(&error);
     let reader = CaptureReader::open(capture).map_err(wrong)?;
     let launches = launches(&reader).map_err(wrong)?;
-    let Some(launches) = launches.filter(|_| trace.processes.len() == 1) else {
+    // A run of samples is another view of the same process.
+    let processes = trace.processes.iter().filter(|process| process.reference.is_none()).count();
+    let Some(launches) = launches.filter(|_| processes == 1) else {
         let message = "the trace and the capture have to be of one process each";
         return Err(Failure::message(USAGE, message)
             .hint("import the trace by itself, and compare with `stallmap diff`".to_owned()));
@@ -121,7 +123,7 @@ impl Joining {
             ..writing.run(place, process)
         };
         Self {
-            runs: trace.processes.iter().enumerate().map(run).collect(),
+            runs: trace.processes.iter().take(1).enumerate().map(run).collect(),
             options,
             activities: activities(&writing, &placed, &found, launches.next),
             losses: losses(trace, &found, (kernels, shaped.len(), all), launches.next),
