@@ -4,6 +4,7 @@
 //! file ──> readers (Trace) ──> join ──> write ──> capture
 //! ```
 
+mod bound;
 mod write;
 
 use stallmap_console::args::import::Import;
@@ -38,6 +39,7 @@ pub fn run(args: &Import) -> Outcome {
         let message = format!("`{}` has no kernels and no ops", path.display());
         return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
     }
+    bound::texts(&mut trace);
     progress.say(format!("writing {}", args.output.display()));
     let rates = match &args.into {
         Some(capture) => Some(write::into(&trace, &inputs, capture, &args.output)?),

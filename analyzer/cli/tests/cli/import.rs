@@ -408,3 +408,20 @@ fn a_profile_of_ops_is_exported_and_imported_with_its_totals() {
     let unknown = "SELECT count(*) AS n FROM counter WHERE unit = 'unknown'";
     assert_eq!(number(&place, "c.stallmap", unknown), 1);
 }
+
+#[test]
+fn names_beyond_the_bound_of_a_capture_are_cut() {
+    let place = Place::new();
+    let event = |name: &str, cat: &str| {
+        let name = name.repeat(70_000);
+        format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":9,"tid":9,"ts":1,"dur":1,"args":{{}}}}"#)
+    };
+    let events = [event("k", "kernel"), event("o", "cpu_op"), event("f", "python_function")];
+    place.file("t.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")));
+    place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
+    place.run(&["check", "x.stallmap"]).expect_ok();
+    let lengths = "SELECT octet_length(name) AS n FROM op UNION ALL SELECT octet_length(name) FROM function";
+    let found: Vec<u64> =
+        rows(&place, "x.stallmap", lengths).iter().map(|row| row["n"].as_u64().unwrap()).collect();
+    assert_eq!(found, [65_536, 65_536]);
+}

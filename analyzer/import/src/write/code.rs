@@ -62,7 +62,9 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
         Some(function(function_id, name, module))
     }))?;
     let text = |file: &str| Some(writing.trace.sources.get(file)?.lines().map(str::to_owned).collect());
-    writer.append_rows(lines.rows_of(text))
+    let mut rows = lines.rows_of(text);
+    rows.retain(|row| row.file.len() <= bounds::TEXT_BYTES);
+    writer.append_rows(rows)
 }
 
 fn function(function_id: FunctionId, name: &str, module: &Written<'_>) -> Function {

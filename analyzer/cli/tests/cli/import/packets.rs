@@ -268,6 +268,22 @@ fn cut_and_changed_packets_end() {
             assert_eq!(ran.code, Some(5), "{length}: {}", ran.stderr);
         }
     }
+    let mut state = 1_u64;
+    for _ in 0..40 {
+        let mut changed = whole.clone();
+        for _ in 0..3 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let place = usize::try_from(state >> 33).unwrap() % changed.len();
+            changed[place] = state.to_le_bytes()[2];
+        }
+        place.file("changed", &changed);
+        let ran = place.run(&["import", "changed", "-o", "x.stallmap"]);
+        assert!(matches!(ran.code, Some(0 | 5)) && !ran.stderr.contains("panicked"), "{}", ran.stderr);
+        if ran.code == Some(0) {
+            place.run(&["check", "x.stallmap"]).expect_ok();
+            std::fs::remove_file(place.path("x.stallmap")).unwrap();
+        }
+    }
     for (bytes, expected) in [
         (&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"[..], "byte 0: a packet has"),
         (b"\x0a\x02\x08", "byte 2: it ends in a packet of 2 bytes"),
