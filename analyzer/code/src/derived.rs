@@ -157,7 +157,7 @@ stallmap_schema::tables! {
     }
     /// A bulk copy and a pointer among the kernel's parameters, from which its address in device memory may be computed.
     ///
-    /// What is added to the pointer is not known: the copy is taken to stay within the pointer's tensor.
+    /// The distance from the pointer is not known: the copy is taken to stay within the pointer's tensor.
     PointerUse "pointer_use" key [function_id, pc, parameter_offset] sort [] {
         /// The function.
         function_id: FunctionId => "function"."function_id",

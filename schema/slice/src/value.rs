@@ -153,9 +153,9 @@ impl<'a> Question<'a> {
         self.ask(index, register, true)
     }
 
-    /// Offsets in constant bank 0 of the words that a register's value begins with: what is added to them is not known.
+    /// Offsets in constant bank 0 of words that are terms of a register's value, by any path.
     ///
-    /// These are the lower halves of the pointers from which an address may be computed, among other terms of its sum.
+    /// These are the lower halves of the pointers from which an address may be computed, and other numbers.
     pub(crate) fn bank_words(
         &mut self,
         index: usize,

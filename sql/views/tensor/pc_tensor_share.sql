@@ -2,8 +2,8 @@
 --
 -- By sectors of accesses: of all requests, of a sample of blocks, or of a model launch. For tensor-map copies, which no
 -- instrument observes, by the ranges of their tensor maps. For bulk copies, by the pointers among the launch's parameters
--- that their addresses are computed from, each with the same share. The shares of an instruction add up to 1, including
--- those outside tensors.
+-- that their addresses are computed from, each with the same share. The shares of an instruction add up to 1, shares
+-- outside tensors included.
 CREATE VIEW pc_tensor_share (
   -- The launch.
   kernel_id,
